@@ -15,7 +15,6 @@ inline constexpr std::string_view optimizers = "this optimizer";
 inline constexpr std::string_view schedules = "this learning rate schedule";
 inline constexpr std::string_view curriculum = "curriculum sampling";
 inline constexpr std::string_view layer_drop = "layer drop";
-inline constexpr std::string_view activation_shards = "sharding of activations";
 inline constexpr std::string_view autocast = "mixed precision chosen per operation";
 inline constexpr std::string_view master_types = "an optimizer with 16-bit master weights and moments";
 inline constexpr std::string_view elastic = "elastic restarting";

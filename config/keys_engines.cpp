@@ -57,7 +57,10 @@ void add_tensor(key_rows& t) {
   key("dtype", dtype, "fp16", "The model's type.")
       .one_of({"fp16", "bf16", "fp32"})
       .ignored("the fp16 and bf16 sections say it");
-  key("tp_overlap_comm", boolean, "false", "Reduce while computing.");
+  t.row("tensor_parallel.tp_overlap_comm", boolean)
+      .by_default("false")
+      .into<&job::parallel, &parallel_section::overlap_comm>()
+      .means("Exchange the gradient of a segment's input beside the weight part of its backward.");
   key("vocab_parallel_lm_head", boolean, "none", "Cut the head by vocabulary.");
   key("vocab_parallel_ce_backend", text, "torch", "Its loss.").one_of({"torch", "liger"}).ignored("there is one loss");
   key("injection_policy_tuple", any, "none", "Names of linear layers in a user's model.")

@@ -195,6 +195,12 @@ void add_parallel_keys(key_rows& t) {
       .at_most(4096)
       .into<&job::parallel, &parallel::tensor>()
       .means("Ranks that share the matrices of attention and MLP in each block.");
+  t.row("parallel.sharded_norms", boolean)
+      .by_default("derived")
+      .into<&job::parallel, &parallel::sharded_norms>()
+      .means(
+          "Each tensor rank computes norms, dropout and the residual path of its own tokens alone, and sends these to "
+          "other stages; by default true with activation_checkpointing.partition_activations, else false.");
   t.row("parallel.sequence", integer)
       .by_default("1")
       .at_least(1)

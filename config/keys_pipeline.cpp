@@ -129,7 +129,7 @@ void add_pipeline_keys(key_rows& t) {
       .at_least(0)
       .into<&job::pipeline, &pipeline::checkpoint_interval>();
   const auto partitioned = [&](const char* name, const char* meaning) {
-    key(name, boolean, "true", meaning).when(capability::tensor);
+    key(name, boolean, "true", meaning).ignored("parallel.sharded_norms says it");
   };
   partitioned("pipe_partitioned", "Cut what is sent over the tensor-parallel ranks.");
   partitioned("grad_partitioned", "The same for gradients.");

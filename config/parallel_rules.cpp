@@ -24,6 +24,7 @@ class parallel_checks {
         {{"sequence_parallel_size", config_.degrees.sequence_parallel_size},
          {"sequence_parallel.size", config_.degrees.sequence_enabled ? config_.degrees.sequence_size : 1}});
     degrees();
+    norms();
     schedule();
     partition();
     recomputation();
@@ -70,6 +71,25 @@ class parallel_checks {
       error("parallel.ranks", fmt::format("wanted the product of the degrees, pipeline {} x data {}{} = {}, got {}",
                                           p.pipeline, p.data, shared, p.ranks(), *p.all));
     }
+  }
+
+  void norms() {
+    constexpr std::string_view own = "parallel.sharded_norms", cut = "activation_checkpointing.partition_activations";
+    parallel_section& p = config_.parallel;
+    const auto& kept = config_.activation_checkpointing;
+    const bool given = given_.value_of(own) != nullptr;
+    if (!given) derived_.emplace(own, "derived");
+    if (kept.partition_activations && kept.enabled && p.tensor > 1) {
+      if (given && !p.sharded_norms) return error(own, fmt::format("wanted true with {}, got false", cut));
+      p.sharded_norms = true;
+    }
+    if (!p.sharded_norms) return;
+    const std::string_view key = given ? own : cut;
+    if (p.tensor == 1) return error(key, "wanted parallel.tensor above 1 with it, got 1");
+    for (const auto& [other, degree] : {std::pair("sequence", p.sequence), std::pair("context", p.context)})
+      if (degree > 1)
+        return error(key, fmt::format("wanted parallel.{} 1 with it, with which it does not go together yet, got {}",
+                                      other, degree));
   }
 
   void schedule() {

@@ -29,9 +29,9 @@ enum class exchange_op : uint8_t {
   none,     ///< each has the tensor
   sum,      ///< each has a summand
   gather,   ///< each has a part; all parts are wanted, one behind the other
-  swap,     ///< of a sequence group: each has a part for every rank, and wants its own from every rank (all-to-all)
-  collect,  ///< of a sequence group: as gather
-  scatter,  ///< of a sequence group: each has a summand of every rank's part, and wants the sum of its own
+  swap,     ///< each has a part for every rank, and wants its own from every rank (all-to-all)
+  collect,  ///< as gather, of hidden states
+  scatter,  ///< each has a summand of every rank's part, and wants the sum of its own
 };
 
 /// "none", "sum" ...
@@ -41,14 +41,22 @@ constexpr std::string_view name_of(exchange_op op) {
 }
 /// Whether elements are added: then they are of the parameters' type.
 constexpr bool adds(exchange_op op) { return op == exchange_op::sum || op == exchange_op::scatter; }
-/// Between ranks of a tensor group, and not of a sequence group.
-constexpr bool is_of_tensor_group(exchange_op op) { return op == exchange_op::sum || op == exchange_op::gather; }
+
+/// The ranks that exchange.
+enum class exchange_group : uint8_t {
+  tensor,    ///< compute a segment together
+  sequence,  ///< have columns of the same samples
+};
 
 /// Of the last tensor that a segment hands on; the others stay on their rank.
 struct segment_exchange {
   exchange_op op = exchange_op::none;
   uint64_t bytes = 0;  ///< of a rank's summand or of one part, one micro-batch
+  exchange_group group = exchange_group::tensor;
   bool operator==(const segment_exchange&) const = default;
+  [[nodiscard]] bool is_of_tensor_group() const {
+    return op != exchange_op::none && group == exchange_group::tensor;
+  }
 };
 
 /// One tensor of weights. Its index in `model_table::parameters` is its identity everywhere.
@@ -109,6 +117,10 @@ struct model_table {  ///< a model as units, segments and parameters
     size_t last = first;
     while (last < layers.size() && here(layers[last])) ++last;
     return std::span(layers).subspan(first, last - first);
+  }
+  /// The segment of the last unit that computes logits: a norm of own columns may be in front of it.
+  [[nodiscard]] uint32_t logits_segment() const {
+    return units.back().segments.front().output.op == exchange_op::collect ? 1 : 0;
   }
   /// The parameter that `parameter` is a copy of, or itself.
   [[nodiscard]] uint32_t original(uint32_t parameter) const {

@@ -43,7 +43,7 @@ core::result<core::model_table> read_table(blueprint& b) {
   const uint64_t element_bytes = core::size_of(c.parameter_dtype());
   if (auto ok = plannable(c, models::make_model_table(b.spec, 1, b.sequence, element_bytes), b.sequence); !ok)
     return core::fail(ok.error());
-  auto split = choose_split(c, b.spec);
+  auto split = choose_split(c, b.spec, b.sequence);
   if (!split) return core::fail(split.error());
   b.tensor.split = std::move(*split);
   const auto sequence = choose_sequence(c, b.spec, b.tensor.split, b.sequence);
@@ -193,6 +193,8 @@ plan::plan_options options_from(const config::job_config& c, plan::mode mode) {
   o.gradients.reduce_scatter = z.reduce_scatter;
   o.uneven = z.round_robin_gradients ? plan::uneven_blocks::in_turn : plan::uneven_blocks::to_least;
   o.recompute = c.activation_checkpointing.enabled;
+  o.repeat_exchanges = o.recompute && c.activation_checkpointing.partition_activations && c.parallel.tensor > 1;
+  o.overlap_exchanges = c.parallel.overlap_comm;
   o.gradients.reduce_bucket = z.reduce_bucket_size;
   o.updates.allgather_bucket = z.allgather_bucket_size == 0 ? UINT64_MAX : z.allgather_bucket_size;
   o.updates.sub_group = z.sub_group_size;

@@ -25,11 +25,12 @@ core::result<void> check_beside_tensor(const config::job_config& c) {
                                                      std::to_string(c.parallel.tensor));
 }
 
-core::result<models::tensor_split> choose_split(const config::job_config& c, const models::model_spec& spec) {
-  models::tensor_split split{.degree = c.parallel.tensor};
+core::result<models::tensor_split> choose_split(const config::job_config& c, const models::model_spec& spec,
+                                                uint64_t columns) {
+  models::tensor_split split{.degree = c.parallel.tensor, .norms = c.parallel.sharded_norms};
   if (split.degree == 1) return split;
   if (auto ok = check_beside_tensor(c); !ok) return core::fail(ok.error());
-  if (auto ok = models::check_split(spec, split); !ok) return core::fail(ok.error().in(degree_key));
+  if (auto ok = models::check_split(spec, split, columns); !ok) return core::fail(ok.error().in(degree_key));
   return split;
 }
 

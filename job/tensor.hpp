@@ -31,8 +31,10 @@ struct host_tables {
 core::result<void> check_beside_tensor(const config::job_config& config);
 
 /// The split that the configuration asks for: attention and MLP of every block. Refused (bad_input), with the key: more
-/// ranks than heads or inner elements, and what does not go together with more than one rank yet.
-core::result<models::tensor_split> choose_split(const config::job_config& config, const models::model_spec& spec);
+/// ranks than heads, inner elements or, with sharded norms, `columns` of a sample, and what does not go together with
+/// more than one rank yet.
+core::result<models::tensor_split> choose_split(const config::job_config& config, const models::model_spec& spec,
+                                                uint64_t columns);
 
 /// The sequence group that it asks for, of samples of `columns` tokens. Refused (bad_input), with the key: more ranks
 /// than a tensor rank has heads, or than tokens.

@@ -206,6 +206,7 @@ std::string rank_plan::describe(uint32_t id) const {
       if (x.segment != none && table().units[x.subject].segments.size() > 1)
         out.append(" ").append(table().units[x.subject].segments[x.segment].name);
       if (x.kind == kind::backward && x.use == use::input) out.append(", input part");
+      if (x.again) out.append(", again");
       break;
     case kind::reduce:
     case kind::norm:

@@ -22,7 +22,8 @@ enum class kind : uint8_t {  ///< of an instruction
   exchange,                  ///< fabric: the output of segment `segment` of unit `subject`, or the gradient of its
                              ///< input, over the ranks of a tensor group, in `staged`
   forward,                   ///< compute: segment `segment` of unit `subject`
-  recompute,                 ///< compute: the forward of unit `subject` again, from its saved input
+  recompute,                 ///< compute: the forward of unit `subject` again, from its saved input; of its segment
+                             ///< `segment` alone where exchanges between segments are repeated
   backward,                  ///< compute: the backward of segment `segment` of unit `subject`; with use::input its
                              ///< input part
   weigh,                     ///< compute: the weight part of that backward, which writes the parameters' gradients
@@ -123,6 +124,7 @@ struct operation {
   uint32_t staged =
       none;  ///< the window slot that a swap fills or empties, or that another kind uses instead of resident memory
   bool near = false;   ///< gather: from the second copy; release: makes this rank's part of it first
+  bool again = false;  ///< exchange: in a recompute
   uint64_t bytes = 0;  ///< moved (fabric, shard) or touched
   double flops = 0;
 };

@@ -155,7 +155,7 @@ struct job_layout {  ///< of one kind of step
   /// Ranks that take part in it; 1: there is nothing to exchange.
   [[nodiscard]] uint32_t exchanging_ranks(const core::segment_exchange& x) const {
     if (x.op == core::exchange_op::none) return 1;
-    return core::is_of_tensor_group(x.op) ? tensor_ranks() : options.sequence_ranks();
+    return x.is_of_tensor_group() ? tensor_ranks() : options.sequence_ranks();
   }
   /// Bytes that all ranks of the group have in the end.
   [[nodiscard]] uint64_t exchanged_bytes(const core::segment_exchange& x) const {

@@ -102,7 +102,9 @@ struct plan_options {  ///< input of the generator
   uint32_t accumulation = 1;  ///< micro-batches of one optimizer step
   uneven_blocks uneven = uneven_blocks::to_least;
   bool overlap = true;               ///< overlap_comm
+  bool overlap_exchanges = false;    ///< tp_overlap_comm: weight parts of backward run beside gradients' exchanges
   bool recompute = false;            ///< activation checkpointing of every unit
+  bool repeat_exchanges = false;     ///< recomputes exchange again what is kept otherwise (partition_activations)
   uint64_t memory_budget_bytes = 0;  ///< of one rank, for memory_table::states; 0: none
   element_types types = {};
   gradient_options gradients = {};

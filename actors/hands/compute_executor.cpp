@@ -106,8 +106,9 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (auto taken = take_input(x, hidden_); !taken) return taken;
     flight& f = flights_[x.micro];
     auto batch = micro_batch(x.micro);
-    if (p().options().mode == plan::mode::generate && is_head(x.subject)) {
-      if (x.segment > 0) return {};  // the loss, which nobody asks for
+    const bool generates = p().options().mode == plan::mode::generate && is_head(x.subject);
+    if (generates && x.segment >= p().table().logits_segment()) {
+      if (x.segment > p().table().logits_segment()) return {};  // the loss, which nobody asks for
       const auto logits = model_->next_token_logits(batch, hidden_, parameters_->tensors());
       context_->logits = {{{static_cast<int64_t>(logits.size())}, logits}};
       return {};
@@ -122,7 +123,8 @@ class compute_executor final : public executor, private models::gradient_sink {
     } else if (training() && x.segment == 0) {
       f.unit_inputs[x.subject] = p().options().recompute ? hidden_ : models::values();
     }
-    if (training() && p().options().recompute && x.segment > 0 && x.input != plan::none)
+    const bool kept = p().options().recompute && !p().options().repeat_exchanges;
+    if (training() && kept && x.segment > 0 && x.input != plan::none)
       f.exchanged[x.subject][x.segment] = hidden_.last();
     auto run = model_->forward(x.subject, x.segment, batch, hidden_, parameters_->tensors());
     hidden_ = out_of(slot(x.staged), run->outputs());
@@ -208,7 +210,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   [[nodiscard]] bool is_from_stage(const plan::instruction& x) const {
     const auto& l = *p().layout;
     const uint32_t stage = l.stage_of_unit[x.subject];
-    if (x.kind == plan::kind::recompute) return true;
+    if (x.kind == plan::kind::recompute) return x.segment == plan::none || x.segment == 0;
     if (x.kind != plan::kind::backward) return x.subject == l.first_computing(stage) && x.segment == 0;
     return x.subject == l.last_computing(stage) && x.segment + 1 == p().table().units[x.subject].segments.size();
   }
@@ -226,12 +228,13 @@ class compute_executor final : public executor, private models::gradient_sink {
   [[nodiscard]] std::optional<slot_parts> parts_of(const plan::instruction& x) const {
     const auto& l = *p().layout;
     const auto& what =
-        l.exchange_of(x.subject, x.segment, x.kind == plan::kind::forward ? plan::use::forward : plan::use::backward);
+        l.exchange_of(x.subject, x.segment, x.kind == plan::kind::backward ? plan::use::backward : plan::use::forward);
     const uint32_t ranks = l.exchanging_ranks(what);
     if (ranks == 1 || what.op == core::exchange_op::sum) return std::nullopt;
     slot_parts out{{}, ranks, what.bytes, l.given_at(what), what.op == core::exchange_op::scatter};
     if (what.op == core::exchange_op::gather) out.own = l.tensor_at(p().rank);
-    if (what.op == core::exchange_op::collect) out.own = l.sequence_at(p().rank);
+    if (what.op == core::exchange_op::collect)
+      out.own = what.is_of_tensor_group() ? l.tensor_at(p().rank) : l.sequence_at(p().rank);
     return out;
   }
   [[nodiscard]] std::span<std::byte> slot(uint32_t buffer) const {
@@ -239,19 +242,26 @@ class compute_executor final : public executor, private models::gradient_sink {
     return {memory_->window(p(), buffer), p().buffers[buffer].bytes};
   }
 
+  // The unit at once, with what was exchanged between its segments, or one segment, whose exchange is repeated.
   core::result<void> recompute(const plan::instruction& x) {
     const auto batch = micro_batch(x.micro);
     flight& f = flights_[x.micro];
-    models::values hidden =
-        x.staged == plan::none ? f.unit_inputs[x.subject] : f.windows.get(x.subject, memory_->window(p(), x.staged));
-    if (auto taken = take_input(x, hidden); !taken) return taken;
-    for (uint32_t s = 0; s < f.runs[x.subject].size(); ++s) {
+    const bool at_once = x.segment == plan::none;
+    const uint32_t first = at_once ? 0 : x.segment, segments = static_cast<uint32_t>(f.runs[x.subject].size());
+    if (first == 0)
+      again_ = x.staged == plan::none ? std::exchange(f.unit_inputs[x.subject], {})
+                                      : f.windows.get(x.subject, memory_->window(p(), x.staged));
+    if (auto taken = take_input(x, again_); !taken) return taken;
+    for (uint32_t s = first; s < (at_once ? segments : first + 1); ++s) {
       if (auto exchanged = std::exchange(f.exchanged[x.subject][s], {}); exchanged.defined())
-        hidden = hidden.with_last(std::move(exchanged));
-      f.runs[x.subject][s] = model_->forward(x.subject, s, batch, hidden, parameters_->tensors());
-      hidden = f.runs[x.subject][s]->outputs();
+        again_ = again_.with_last(std::move(exchanged));
+      f.runs[x.subject][s] = model_->forward(x.subject, s, batch, again_, parameters_->tensors());
+      again_ = f.runs[x.subject][s]->outputs();
     }
-    f.unit_inputs[x.subject] = {};
+    if (at_once || first + 1 == segments) again_ = {};
+    if (x.output == plan::none) return {};
+    if (auto put = put_output(x, again_); !put) return put;
+    f.runs[x.subject][first]->release_outputs();
     return {};
   }
 
@@ -288,6 +298,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   // This stage's own.
   std::vector<flight> flights_;  // [micro]
   models::values hidden_;        // output of the latest forward, until a stage ends
+  models::values again_;         // output of the latest recompute, within its unit
   models::values gradient_;      // of the latest backward's input
   std::shared_ptr<step_context> context_;
   const plan::instruction* instruction_ = nullptr;

@@ -161,7 +161,12 @@ namespace {
 core::result<void> check_sequence(const session_options& options) {
   const auto& parallel = options.config->parallel;
   const uint32_t degree = std::max(parallel.sequence, parallel.context);
-  if (degree == 1 || options.model == nullptr) return {};
+  if (options.model == nullptr) return {};
+  if (parallel.sharded_norms)
+    return core::fail(core::error_kind::bad_input,
+                      "parallel.sharded_norms: wanted false beside a host's own modules, with which it does not go "
+                      "together yet, got true");
+  if (degree == 1) return {};
   return core::fail(core::error_kind::bad_input,
                     std::string(parallel.context > 1 ? "parallel.context" : "parallel.sequence") +
                         ": wanted 1 beside a host's own modules, with which it does not go together yet, got " +

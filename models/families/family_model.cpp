@@ -33,10 +33,6 @@ attention_shape family_model::own_heads(uint32_t unit) const {
 
 void family_model::read_copies() { table_ = core::with_copies(std::move(table_)); }
 
-at::Tensor family_model::logits(segment_scope& scope, const at::Tensor& x) const {
-  return normed(scope, as_rows(x)).y.front();
-}
-
 std::unique_ptr<segment_run> family_model::forward(uint32_t unit, uint32_t segment, const micro_batch& batch,
                                                    const values& input, const parameter_binding& parameters) {
   TORCH_CHECK(batch.columns >= 1 && batch.columns <= columns_, "the model was built for sequences of 1 to ", columns_,
@@ -44,49 +40,66 @@ std::unique_ptr<segment_run> family_model::forward(uint32_t unit, uint32_t segme
   TORCH_CHECK(batch.tokens.size() == batch.rows * (batch.columns + 1), "a micro-batch of ", batch.rows, " x ",
               batch.columns, " wants ", batch.rows * (batch.columns + 1), " tokens, got ", batch.tokens.size());
   segment_scope scope(table_, parameters, batch, unit, segment, place_);
-  if (unit == 0) {
+  if (unit == 0 && segment == 0) {
     check_documents(batch);
-    return embedding(scope);
+    auto whole = embedding(scope);
+    return norms_are_cut() ? giving_columns(std::move(whole), norm_parts(scope)) : std::move(whole);
   }
   const auto forward = [&](const values& x) -> values {
-    if (unit == spec_.layers + 1) return segment == 0 ? head(scope, x) : loss(scope, x.first(), x);
-    return block(scope, segment, x);
+    if (unit == 0) return own_columns(scope, x);
+    return unit == spec_.layers + 1 ? head(scope, segment, x) : block(scope, segment, x);
   };
-  // What came from a sequence group is put together in a tensor of its own.
-  const bool put_together = unit <= spec_.layers && input.size() > 1;
+  // What came from a group in parts is put together in a tensor of its own.
+  const bool put_together = unit > 0 && unit <= spec_.layers && input.size() > 1;
   return run_segment(scope, input, forward, put_together ? last_input::is_copied : last_input::stays);
 }
 
 values family_model::block(segment_scope& scope, uint32_t segment, const values& input) const {
+  if (norms_are_cut()) return block_of_own_columns(scope, segment, input);
   const sequence_split& split = place_.sequence;
   const uint32_t last = split.degree == 1 ? 1 : split.way == sequence_way::keys ? 2 : 3;
   if (segment == last) return mlp(scope, input);
   if (split.degree == 1) return attention(scope, input);
   if (segment == 0) return attention_in(scope, input);
-  if (segment == 2) return behind_attention(scope, input[0], take_heads(scope, input[1], parts(scope)));
+  if (segment == 2) {
+    at::Tensor y = attention_output(scope, take_heads(scope, input[1], parts(scope)));
+    return add(scope, input[0], std::move(y), dropout_site::attention_output);
+  }
   if (split.way == sequence_way::keys) return attention_of_own_queries(scope, input);
   return attention_of_own_heads(scope, input);
 }
 
+at::Tensor family_model::attention(segment_scope& scope, const at::Tensor& x) const {
+  const auto [inner, past] = normed(scope, x, attention_inputs());
+  const at::Tensor mixed =
+      causal_attention(scope, packed(scope, inner), own_heads(scope.unit()), spec_.attention_dropout);
+  return add(scope, past, attention_output(scope, mixed), dropout_site::attention_output);
+}
+
+at::Tensor family_model::attention_output(segment_scope& scope, const at::Tensor& mixed) const {
+  return linear(scope, mixed, next_output(scope));
+}
+
+at::Tensor family_model::mlp(segment_scope& scope, const at::Tensor& x) const {
+  const auto [inner, past] = normed(scope, x, mlp_inputs());
+  return add(scope, past, mlp_output(scope, inner), dropout_site::mlp_output);
+}
+
 values family_model::attention_in(segment_scope& scope, const at::Tensor& x) const {
-  const auto [qkv, past] = before_attention(scope, x);
+  const auto [inner, past] = normed(scope, x, attention_inputs());
+  const at::Tensor qkv = packed(scope, inner);
   const sequence_parts exchanged = parts(scope);
   if (place_.sequence.way == sequence_way::heads) return values({past, give_heads(scope, qkv, exchanged)});
   const attention_shape heads = own_heads(scope.unit());
   const int64_t queries = heads.heads * heads.head_width;
   const auto own = qkv.split_with_sizes({queries, qkv.size(2) - queries}, 2);
-  return values({past, own[0].contiguous(), give_keys(scope, own[1].contiguous(), exchanged)});
+  return values({past, own[0].contiguous(), give_own(scope, own[1].contiguous(), exchanged)});
 }
 
 at::Tensor family_model::attention_of_own_queries(segment_scope& scope, const values& input) const {
-  const at::Tensor keys = take_keys(scope, input[2], parts(scope));
+  const at::Tensor keys = take_columns(scope, input[2], parts(scope));
   const at::Tensor mixed = causal_attention(scope, input[1], keys, own_heads(scope.unit()), spec_.attention_dropout);
-  return behind_attention(scope, input[0], mixed);
-}
-
-at::Tensor family_model::attention(segment_scope& scope, const at::Tensor& x) const {
-  const auto [qkv, past] = before_attention(scope, x);
-  return behind_attention(scope, past, causal_attention(scope, qkv, own_heads(scope.unit()), spec_.attention_dropout));
+  return add(scope, input[0], attention_output(scope, mixed), dropout_site::attention_output);
 }
 
 sequence_parts family_model::parts(const segment_scope& scope) const {
@@ -106,12 +119,65 @@ values family_model::attention_of_own_heads(segment_scope& scope, const values& 
   return values({input[0], give_columns(scope, mixed, swapped)});
 }
 
-values family_model::head(segment_scope& scope, const at::Tensor& x) const {
+sequence_parts family_model::norm_parts(const segment_scope& scope) const {
+  return {{}, place_.split.of_columns(), scope.batch().columns, place_.coordinate};
+}
+
+at::Tensor family_model::own_columns(segment_scope& scope, const at::Tensor& sum) const {
+  const at::Tensor own = take_own(scope, sum, norm_parts(scope));
+  return own.view_as(own);  // what a segment puts out is not what it takes
+}
+
+values family_model::block_of_own_columns(segment_scope& scope, uint32_t segment, const values& input) const {
+  if (segment == 0) return normed_columns(scope, input);
+  if (segment == 2) return normed_columns(scope, add_columns(scope, input, dropout_site::attention_output));
+  if (segment == 4) return add_columns(scope, input, dropout_site::mlp_output);
+  at::Tensor y;
+  if (segment == 1) {
+    const at::Tensor qkv = packed(scope, projected(scope, input[1], attention_inputs()));
+    y = attention_output(scope, causal_attention(scope, qkv, own_heads(scope.unit()), spec_.attention_dropout));
+  } else {
+    y = mlp_output(scope, projected(scope, input[1], mlp_inputs()));
+  }
+  return values({input[0], give_columns(scope, y, norm_parts(scope))});
+}
+
+values family_model::normed_columns(segment_scope& scope, const at::Tensor& x) const {
+  const auto [y, past] = normed(scope, x, 0);
+  return values({past, give_own(scope, y.front(), norm_parts(scope))});
+}
+
+std::vector<at::Tensor> family_model::projected(segment_scope& scope, const at::Tensor& collected, size_t count) const {
+  const at::Tensor x = take_columns(scope, collected, norm_parts(scope));
+  std::vector<at::Tensor> out;
+  while (out.size() < count) out.push_back(linear(scope, x, next_linear(scope)));
+  return out;
+}
+
+at::Tensor family_model::add_columns(segment_scope& scope, const values& input, dropout_site site) const {
+  return add(scope, input[0], take_own(scope, input[1], norm_parts(scope)), site);
+}
+
+at::Tensor family_model::logits(segment_scope& scope, const at::Tensor& x) const {
+  return normed(scope, as_rows(x), 1).y.front();
+}
+
+values family_model::head(segment_scope& scope, uint32_t segment, const values& input) const {
+  if (!norms_are_cut()) {
+    if (segment == 1) return loss(scope, input[0], input);
+    return losses(scope, logits(scope, input), input.first());
+  }
+  if (segment == 2) return loss(scope, input[0], input);
+  if (segment == 0) return normed_columns(scope, input).last();
+  const at::Tensor x = take_columns(scope, input, norm_parts(scope));
+  return losses(scope, linear(scope, as_rows(x), next_linear(scope)), x);
+}
+
+values family_model::losses(segment_scope& scope, const at::Tensor& of_tokens, const at::Tensor& hidden) const {
   const micro_batch& batch = scope.batch();
   const vocabulary_rows own = own_vocabulary();
-  const at::Tensor of_tokens = logits(scope, x);
   if (batch.logits != nullptr)
-    *batch.logits = of_tokens.narrow(1, 0, own.count).reshape({x.size(0), x.size(1), own.count});
+    *batch.logits = of_tokens.narrow(1, 0, own.count).reshape({hidden.size(0), hidden.size(1), own.count});
   if (own.are_all()) return loss(scope, of_tokens, {});
   const at::Tensor statistics = batch.computes_loss
                                     ? row_statistics(scope, of_tokens, own)
@@ -136,11 +202,12 @@ values family_model::loss(const segment_scope& scope, const at::Tensor& of_token
 std::vector<float> family_model::next_token_logits(const micro_batch& batch, const at::Tensor& hidden,
                                                    const parameter_binding& parameters) {
   const at::NoGradGuard no_grad;
-  segment_scope scope(table_, parameters, batch, spec_.layers + 1, 0, place_);
+  segment_scope scope(table_, parameters, batch, spec_.layers + 1, table_.logits_segment(), place_);
   if (scope.columns().end() != static_cast<int64_t>(batch.columns) || scope.columns().runs.back().count == 0) return {};
-  const at::Tensor last = hidden.select(0, 0).narrow(0, hidden.size(1) - 1, 1);
-  const at::Tensor wide =
-      logits(scope, last).narrow(1, 0, own_vocabulary().count).to(at::kCPU, at::kFloat).contiguous();
+  const at::Tensor all = norms_are_cut() ? take_columns(scope, hidden, norm_parts(scope)) : hidden;
+  const at::Tensor last = all.select(0, 0).narrow(0, all.size(1) - 1, 1);
+  const at::Tensor of_last = norms_are_cut() ? linear(scope, last, next_linear(scope)) : logits(scope, last);
+  const at::Tensor wide = of_last.narrow(1, 0, own_vocabulary().count).to(at::kCPU, at::kFloat).contiguous();
   return {wide.const_data_ptr<float>(), wide.const_data_ptr<float>() + wide.numel()};
 }
 

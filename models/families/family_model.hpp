@@ -5,16 +5,14 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <vector>
 
 #include "models/families/language_model.hpp"
+#include "models/layers/dropout.hpp"
 #include "models/layers/next_layer.hpp"
 #include "models/layers/sequence_parts.hpp"
 
 namespace troupe::models {
-
-struct attention_input {  ///< of a block's attention
-  at::Tensor qkv, past;
-};
 
 class family_model : public language_model {
  public:
@@ -30,34 +28,58 @@ class family_model : public language_model {
  protected:
   /// Each takes its layers from the scope in the order of the table. Hidden states are (B, T, C).
   virtual std::unique_ptr<segment_run> embedding(segment_scope& scope) const = 0;
-  /// Queries, keys and values (B, T, (heads + 2 kv_heads) * head_width), side by side, and the input for the residual
-  /// path.
-  virtual attention_input before_attention(segment_scope& scope, const at::Tensor& x) const = 0;
-  /// The hidden state from what attention made of them.
-  virtual at::Tensor behind_attention(segment_scope& scope, const at::Tensor& past, const at::Tensor& mixed) const = 0;
-  virtual at::Tensor mlp(segment_scope& scope, const at::Tensor& x) const = 0;
+  /// Linear layers between a norm and attention, and between a norm and the MLP's activation.
+  [[nodiscard]] virtual size_t attention_inputs() const = 0;
+  [[nodiscard]] virtual size_t mlp_inputs() const = 0;
+  /// Queries, keys and values (B, T, (heads + 2 kv_heads) * head_width), side by side, of what these layers put out.
+  virtual at::Tensor packed(segment_scope& scope, const std::vector<at::Tensor>& projected) const = 0;
+  /// What the MLP adds to the residual path, before dropout.
+  virtual at::Tensor mlp_output(segment_scope& scope, const std::vector<at::Tensor>& projected) const = 0;
+  /// The residual path, with `y` added, after dropout where the family has it.
+  virtual at::Tensor add(segment_scope& scope, const at::Tensor& past, at::Tensor&& y, dropout_site site) const = 0;
 
   [[nodiscard]] const model_spec& spec() const { return spec_; }
-  /// The segment's next norm and the `count` linear layers behind it.
-  normed_outputs normed(segment_scope& scope, const at::Tensor& x, size_t count = 1) const {
-    return next_normed(scope, x, spec_.norm_epsilon, count);
-  }
   /// The heads of own columns, with their numbers in the model.
   [[nodiscard]] attention_shape own_heads(uint32_t unit) const;
   /// The rows of the vocabulary that embedding and head have here.
   [[nodiscard]] vocabulary_rows own_vocabulary() const { return models::own_vocabulary(spec_, place_); }
 
  private:
-  /// Of rows; behind those of its own columns stand zeros where the vocabulary is cut unevenly.
-  [[nodiscard]] at::Tensor logits(segment_scope& scope, const at::Tensor& x) const;
+  /// The segment's next norm and the `count` linear layers behind it, or the norm alone.
+  [[nodiscard]] normed_outputs normed(segment_scope& scope, const at::Tensor& x, size_t count) const {
+    return next_normed(scope, x, spec_.norm_epsilon, count);
+  }
+  [[nodiscard]] bool norms_are_cut() const { return place_.split.norms && place_.split.degree > 1; }
+
   values block(segment_scope& scope, uint32_t segment, const values& input) const;
   at::Tensor attention(segment_scope& scope, const at::Tensor& x) const;
-  /// Of a cut sequence.
+  /// What attention adds to the residual path, before dropout, of `mixed` heads.
+  at::Tensor attention_output(segment_scope& scope, const at::Tensor& mixed) const;
+  at::Tensor mlp(segment_scope& scope, const at::Tensor& x) const;
+
+  // Where a sequence is cut.
   [[nodiscard]] sequence_parts parts(const segment_scope& scope) const;
   values attention_in(segment_scope& scope, const at::Tensor& x) const;
   values attention_of_own_heads(segment_scope& scope, const values& input) const;
   at::Tensor attention_of_own_queries(segment_scope& scope, const values& input) const;
-  values head(segment_scope& scope, const at::Tensor& x) const;
+
+  // Where norms are cut.
+  [[nodiscard]] sequence_parts norm_parts(const segment_scope& scope) const;
+  [[nodiscard]] at::Tensor own_columns(segment_scope& scope, const at::Tensor& sum) const;
+  values block_of_own_columns(segment_scope& scope, uint32_t segment, const values& input) const;
+  /// A norm of own columns, in the part that is collected, behind the residual path.
+  values normed_columns(segment_scope& scope, const at::Tensor& x) const;
+  /// The layers behind such a norm, on the columns that were collected.
+  [[nodiscard]] std::vector<at::Tensor> projected(segment_scope& scope, const at::Tensor& collected,
+                                                  size_t count) const;
+  /// Own columns of the residual path, with the sum of what all ranks gave added.
+  at::Tensor add_columns(segment_scope& scope, const values& input, dropout_site site) const;
+
+  values head(segment_scope& scope, uint32_t segment, const values& input) const;
+  /// Of rows; behind those of its own columns stand zeros where the vocabulary is cut unevenly.
+  [[nodiscard]] at::Tensor logits(segment_scope& scope, const at::Tensor& x) const;
+  /// The loss of `of_tokens`, logits of a hidden state, or what it needs of other ranks.
+  [[nodiscard]] values losses(segment_scope& scope, const at::Tensor& of_tokens, const at::Tensor& hidden) const;
   [[nodiscard]] values loss(const segment_scope& scope, const at::Tensor& of_tokens, const values& input) const;
 
   model_spec spec_;

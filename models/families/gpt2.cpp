@@ -17,20 +17,19 @@ class gpt2 final : public family_model {
     return run_embedding(scope, tokens, own_vocabulary(), positions, spec().embedding_dropout);
   }
 
-  attention_input before_attention(segment_scope& scope, const at::Tensor& x) const override {
-    const auto [qkv, past] = normed(scope, x);
-    return {qkv.front(), past};
+  [[nodiscard]] size_t attention_inputs() const override { return 1; }
+  [[nodiscard]] size_t mlp_inputs() const override { return 1; }
+
+  at::Tensor packed(segment_scope&, const std::vector<at::Tensor>& projected) const override {
+    return projected.front();
   }
 
-  at::Tensor behind_attention(segment_scope& scope, const at::Tensor& past, const at::Tensor& mixed) const override {
-    return add_dropped(scope, past, linear(scope, mixed, next_output(scope)), dropout_site::attention_output,
-                       spec().residual_dropout);
+  at::Tensor mlp_output(segment_scope& scope, const std::vector<at::Tensor>& projected) const override {
+    return activated_linear(scope, projected.front(), spec().act, next_output(scope));
   }
 
-  at::Tensor mlp(segment_scope& scope, const at::Tensor& x) const override {
-    const auto [inner, past] = normed(scope, x);
-    at::Tensor out = activated_linear(scope, inner.front(), spec().act, next_output(scope));
-    return add_dropped(scope, past, std::move(out), dropout_site::mlp_output, spec().residual_dropout);
+  at::Tensor add(segment_scope& scope, const at::Tensor& past, at::Tensor&& y, dropout_site site) const override {
+    return add_dropped(scope, past, std::move(y), site, spec().residual_dropout);
   }
 };
 

@@ -21,18 +21,19 @@ class llama final : public family_model {
                          spec().embedding_dropout);
   }
 
-  attention_input before_attention(segment_scope& scope, const at::Tensor& x) const override {
-    const auto [qkv, past] = normed(scope, x, 3);
-    return {rotate_and_pack(scope, qkv[0], qkv[1], qkv[2], own_heads(scope.unit()), angles_), past};
+  [[nodiscard]] size_t attention_inputs() const override { return 3; }
+  [[nodiscard]] size_t mlp_inputs() const override { return 2; }
+
+  at::Tensor packed(segment_scope& scope, const std::vector<at::Tensor>& projected) const override {
+    return rotate_and_pack(scope, projected[0], projected[1], projected[2], own_heads(scope.unit()), angles_);
   }
 
-  at::Tensor behind_attention(segment_scope& scope, const at::Tensor& past, const at::Tensor& mixed) const override {
-    return add_past(scope, past, linear(scope, mixed, next_output(scope)));
+  at::Tensor mlp_output(segment_scope& scope, const std::vector<at::Tensor>& projected) const override {
+    return gated_linear(scope, projected[0], projected[1], spec().act, next_output(scope));
   }
 
-  at::Tensor mlp(segment_scope& scope, const at::Tensor& x) const override {
-    const auto [inner, past] = normed(scope, x, 2);
-    return add_past(scope, past, gated_linear(scope, inner[0], inner[1], spec().act, next_output(scope)));
+  at::Tensor add(segment_scope& scope, const at::Tensor& past, at::Tensor&& y, dropout_site) const override {
+    return add_past(scope, past, std::move(y));
   }
 
  private:

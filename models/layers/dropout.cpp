@@ -83,7 +83,8 @@ at::Tensor add_dropped(const segment_scope& scope, const at::Tensor& x, at::Tens
 }
 
 at::Tensor add_past(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y) {
-  return scope.leads() ? y.add_(x) : std::move(y);
+  if (!scope.leads()) return std::move(y);
+  return y.requires_grad() && y.is_leaf() ? y.add(x) : y.add_(x);
 }
 
 }  // namespace troupe::models

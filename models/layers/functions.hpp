@@ -35,7 +35,8 @@ struct normed_outputs {
   at::Tensor past;
 };
 
-/// linear(norm(x)) for each of `layers`; backward recomputes norm(x) instead of keeping it.
+/// linear(norm(x)) for each of `layers`, or norm(x) itself where there are none; backward recomputes norm(x) instead of
+/// keeping it.
 normed_outputs normed_linear(const segment_scope& scope, const at::Tensor& x, row_norm norm,
                              std::vector<projection> layers);
 

@@ -1,4 +1,4 @@
-// Linear layers behind a norm. Backward recomputes the norm's output from its input, which the residual connection
+// Linear layers behind a norm, or the norm alone. Backward recomputes the norm's output from its input, which the residual connection
 // keeps alive anyway, so that the output need not be kept.
 #include <utility>
 
@@ -13,11 +13,12 @@ struct normed_linear_node final : function_node {
   row_norm norm;
   std::vector<projection> layers;
 
-  /// `gradients`: of each layer's output, then of the residual path.
+  /// `gradients`: of each layer's output, or of the norm's, then of the residual path.
   gradient_list apply(gradient_list&& gradients) override {
     normed_rows again = norm.forward(x);
-    at::Tensor dy;
     const auto shape = gradients[0].sizes().vec();
+    at::Tensor dy;
+    if (layers.empty()) dy = as_rows(taken(gradients[0]));
     for (size_t i = 0; i < layers.size(); ++i) {
       const at::Tensor g = as_rows(taken(gradients[i]));
       layers[i].write_gradients(*slot, again.y, g);
@@ -25,8 +26,8 @@ struct normed_linear_node final : function_node {
       dy = dy.defined() ? dy.add_(part) : part;
     }
     again.y.reset();
-    const at::Tensor past =
-        gradients[layers.size()].defined() ? as_rows(taken(gradients[layers.size()])) : at::Tensor();
+    at::Tensor& last = gradients.back();
+    const at::Tensor past = last.defined() ? as_rows(taken(last)) : at::Tensor();
     const at::Tensor dx = norm.backward(*slot, x, again, std::move(dy), past);
     auto like = shape;
     like.back() = dx.size(1);
@@ -47,6 +48,7 @@ normed_outputs normed_linear(const segment_scope& scope, const at::Tensor& x, ro
     rows = as_rows(x.detach().contiguous());
     const at::Tensor inner = norm.forward(rows).y;
     for (const projection& p : layers) out.y.push_back(like_rows_of(p.forward(inner), x));
+    if (layers.empty()) out.y.push_back(like_rows_of(inner, x));
   }
   out.past = x;
   if (!wants_node(x)) return out;

@@ -92,6 +92,19 @@ class graph_run final : public segment_run {
   std::optional<weight_work> work_;  // between the two parts of a split backward
 };
 
+/// Where norms are cut, what stands on the other side of an exchange of columns from a segment that is cut.
+bool has_own_columns(const core::segment_info& s) {
+  const auto collects = [](const core::segment_exchange& x) {
+    return x.is_of_tensor_group() && x.op == core::exchange_op::collect;
+  };
+  return collects(s.output) || collects(s.input_gradient);
+}
+
+core::column_set columns_of(const core::segment_info& s, const micro_batch& batch, const model_place& place) {
+  return has_own_columns(s) ? place.split.of_columns().own_columns(batch.columns, place.coordinate)
+                            : place.sequence.own_columns(batch.columns, place.sequence_coordinate);
+}
+
 }  // namespace
 
 segment_scope::segment_scope(const core::model_table& table, const parameter_binding& parameters,
@@ -101,8 +114,8 @@ segment_scope::segment_scope(const core::model_table& table, const parameter_bin
       batch_(batch),
       layers_(table.layers_of(unit, segment)),
       unit_(unit),
-      leads_(place.coordinate == 0 || table.units[unit].segments[segment].output.op != core::exchange_op::sum),
-      columns_(place.sequence.own_columns(batch.columns, place.sequence_coordinate)) {}
+      leads_(place.coordinate == 0 || !core::adds(table.units[unit].segments[segment].output.op)),
+      columns_(columns_of(table.units[unit].segments[segment], batch, place)) {}
 
 const core::layer_info& segment_scope::next(core::layer_kind kind) {
   while (!layers_.empty() && layers_.front().kind != kind && layers_.front().parameters.empty())

@@ -141,16 +141,55 @@ at::Tensor take_heads(const segment_scope& scope, const at::Tensor& got, const s
   return moved(scope, got, std::move(out), direction::take);
 }
 
-at::Tensor give_keys(const segment_scope& scope, const at::Tensor& keys, const sequence_parts& parts) {
-  if (keys.size(1) == parts.most_columns()) return keys;
-  partition out{{{0, keys.size(1), 0, 0, keys.size(2), 0, 0}},
-                keys.sizes().vec(),
-                {1, keys.size(0), parts.most_columns(), keys.size(2)}};
-  return moved(scope, keys, std::move(out), direction::give).squeeze(0);
+at::Tensor give_own(const segment_scope& scope, const at::Tensor& own, const sequence_parts& parts) {
+  if (own.size(1) == parts.most_columns()) return own;
+  partition out{{{0, own.size(1), 0, 0, own.size(2), 0, 0}},
+                own.sizes().vec(),
+                {1, own.size(0), parts.most_columns(), own.size(2)}};
+  return moved(scope, own, std::move(out), direction::give).squeeze(0);
 }
 
-at::Tensor take_keys(const segment_scope& scope, const at::Tensor& got, const sequence_parts& parts) {
-  return moved(scope, got, by_columns(parts, got.size(1), got.size(3)), direction::take);
+at::Tensor take_own(const segment_scope& scope, const at::Tensor& got, const sequence_parts& parts) {
+  const int64_t columns = parts.columns_of(parts.own).count();
+  if (got.size(1) == columns) return got;
+  partition out{{{0, columns, 0, 0, got.size(2), 0, 0}},
+                {got.size(0), columns, got.size(2)},
+                {1, got.size(0), got.size(1), got.size(2)}};
+  return moved(scope, got.unsqueeze(0), std::move(out), direction::take);
+}
+
+namespace {
+
+class giving_columns_run final : public segment_run {
+ public:
+  giving_columns_run(std::unique_ptr<segment_run> whole, const sequence_parts& parts)
+      : whole_(std::move(whole)),
+        of_(by_columns(parts, whole_->output().size(0), whole_->output().size(2))),
+        output_(of_.moved(whole_->output(), direction::give)) {
+    whole_->release_outputs();
+  }
+
+  [[nodiscard]] const values& outputs() const override { return output_; }
+  void release_outputs() override { output_ = {}; }
+  values backward(const values& gradients, gradient_sink& sink) override {
+    return whole_->backward(of_whole(gradients), sink);
+  }
+  values backward_input(const values& gradients) override { return whole_->backward_input(of_whole(gradients)); }
+  void backward_weight(gradient_sink& sink) override { whole_->backward_weight(sink); }
+
+ private:
+  [[nodiscard]] values of_whole(const values& gradients) const { return of_.moved(gradients.first(), direction::take); }
+
+  std::unique_ptr<segment_run> whole_;
+  partition of_;
+  values output_;
+};
+
+}  // namespace
+
+std::unique_ptr<segment_run> giving_columns(std::unique_ptr<segment_run> whole, const sequence_parts& parts) {
+  const at::NoGradGuard no_grad;
+  return std::make_unique<giving_columns_run>(std::move(whole), parts);
 }
 
 }  // namespace troupe::models

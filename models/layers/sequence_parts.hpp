@@ -1,6 +1,6 @@
-// Attention's way between ranks of a sequence group: what a rank gives to each of the others, and what it makes of what
-// it gets. Functions of a segment, each one pass forward and one
-// backward; the exchange between them is the plan's.
+// Columns and heads on their way between ranks of a group: what a rank gives to each of the others, and what it makes
+// of what it gets. Functions of a segment, each one pass forward and one backward; the exchange between them is the
+// plan's.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,20 +29,22 @@ struct sequence_parts {
 /// (ranks, B, widest T', packed_width): the heads that it works with.
 at::Tensor give_heads(const segment_scope& scope, const at::Tensor& qkv, const sequence_parts& parts);
 
-/// Those of all columns (B, T, packed_width), out of the parts that all ranks gave this one.
+/// All columns (B, T, width), in their order, out of the parts (ranks, B, widest T', width) that all ranks gave.
 at::Tensor take_columns(const segment_scope& scope, const at::Tensor& got, const sequence_parts& parts);
 
-/// What attention makes of them (B, T, mixed_width) as a part for each rank (ranks, B, widest T', mixed_width): its
-/// columns.
+/// All columns (B, T, width) as a part for each rank (ranks, B, widest T', width): its columns.
 at::Tensor give_columns(const segment_scope& scope, const at::Tensor& mixed, const sequence_parts& parts);
 
 /// All heads of own columns (B, T', heads * head_width).
 at::Tensor take_heads(const segment_scope& scope, const at::Tensor& got, const sequence_parts& parts);
 
-/// Keys and values of own columns (B, T', width) as the part that is gathered (B, widest T', width).
-at::Tensor give_keys(const segment_scope& scope, const at::Tensor& keys, const sequence_parts& parts);
+/// Own columns (B, T', width) as the part that is gathered (B, widest T', width).
+at::Tensor give_own(const segment_scope& scope, const at::Tensor& own, const sequence_parts& parts);
 
-/// Those of all columns (B, T, width), in their order, out of all parts (ranks, B, widest T', width).
-at::Tensor take_keys(const segment_scope& scope, const at::Tensor& got, const sequence_parts& parts);
+/// Own columns (B, T', width) out of such a part, or of a sum of such parts.
+at::Tensor take_own(const segment_scope& scope, const at::Tensor& got, const sequence_parts& parts);
+
+/// `whole`, which puts out all columns, giving a part to each rank as give_columns does.
+std::unique_ptr<segment_run> giving_columns(std::unique_ptr<segment_run> whole, const sequence_parts& parts);
 
 }  // namespace troupe::models

@@ -87,9 +87,14 @@ struct extent {
   uint64_t element_bytes;
   sequence_split sequence = {};
   double all_tokens = tokens;  // of a sequence group
+  double own_tokens = 0;       // that a rank computes norms of, where they are cut
   [[nodiscard]] double product(double in, double out) const { return flops_per_multiply_add * tokens * in * out; }
   [[nodiscard]] uint64_t activations(double per_token) const {
     return static_cast<uint64_t>(tokens * per_token) * element_bytes;
+  }
+  /// Of the columns that a rank computes norms of, which it hands from unit to unit.
+  [[nodiscard]] uint64_t own_activations(double per_token) const {
+    return static_cast<uint64_t>((own_tokens > 0 ? own_tokens : tokens) * per_token) * element_bytes;
   }
   /// Token numbers kept for backward.
   [[nodiscard]] uint64_t numbers(double per_token) const {
@@ -113,7 +118,7 @@ segment_info head_segment(const model_spec& s, const extent& e) {
 }
 
 void set_inputs(const model_spec& s, const extent& e, model_table& table) {
-  for (size_t u = 1; u < table.units.size(); ++u) table.units[u].input_bytes = e.activations(s.width);
+  for (size_t u = 1; u < table.units.size(); ++u) table.units[u].input_bytes = e.own_activations(s.width);
 }
 
 /// A segment and its layers in the order in which they compute.
@@ -200,8 +205,8 @@ struct attention_cut {
 std::vector<segment_layers> cut_at_heads(const model_spec& s, const extent& e, attention_cut parts) {
   const dealt_heads heads = heads_of(s, e.sequence);
   const auto packed = static_cast<double>(heads.packed_width()), mixed = static_cast<double>(heads.mixed_width());
-  const core::segment_exchange to{core::exchange_op::swap, e.activations(packed)};
-  const core::segment_exchange back{core::exchange_op::swap, e.activations(mixed)};
+  const core::segment_exchange to{core::exchange_op::swap, e.activations(packed), core::exchange_group::sequence};
+  const core::segment_exchange back{core::exchange_op::swap, e.activations(mixed), core::exchange_group::sequence};
   model_spec own = s;
   own.heads = static_cast<uint32_t>(heads.widest() * heads.group);
   extent all = e;
@@ -221,8 +226,8 @@ std::vector<segment_layers> cut_at_keys(const model_spec& s, const extent& e, at
   all.tokens = e.all_tokens;
   parts.in.segment = {"attention in", {}, 0, e.activations(s.width)};
   parts.own.segment = {"attention", {}, attention_flops(s, e), e.activations(2 * q) + all.activations(kv)};
-  parts.in.segment.output = {core::exchange_op::collect, e.activations(kv)};
-  parts.own.segment.input_gradient = {core::exchange_op::scatter, e.activations(kv)};
+  parts.in.segment.output = {core::exchange_op::collect, e.activations(kv), core::exchange_group::sequence};
+  parts.own.segment.input_gradient = {core::exchange_op::scatter, e.activations(kv), core::exchange_group::sequence};
   return {std::move(parts.in), std::move(parts.own)};
 }
 
@@ -232,11 +237,41 @@ std::vector<segment_layers> cut_attention(const model_spec& s, const extent& e, 
   return cut_at_heads(s, e, {std::move(whole), /*apart=*/true});
 }
 
+/// Takes the norm off the front of a segment, which is computed of own columns.
+segment_layers norm_of(const model_spec& s, const extent& e, const char* name, segment_layers& segment) {
+  segment_layers out{{name, {}, 0, e.own_activations(s.width)}, {std::move(segment.layers.front())}};
+  segment.layers.erase(segment.layers.begin());
+  return out;
+}
+
 void add_block(const model_spec& s, const extent& e, uint32_t block, segment_layers attention, segment_layers mlp,
                model_table& table) {
-  auto segments = cut_attention(s, e, std::move(attention));
-  segments.push_back(std::move(mlp));
+  std::vector<segment_layers> segments;
+  if (e.own_tokens > 0) {
+    segments.push_back(norm_of(s, e, "attention norm", attention));
+    segments.push_back(std::move(attention));
+    segments.push_back(norm_of(s, e, "mlp norm", mlp));
+    segments.push_back(std::move(mlp));
+    segments.push_back({{"residual", {}, 0, 0}, {}});
+  } else {
+    segments = cut_attention(s, e, std::move(attention));
+    segments.push_back(std::move(mlp));
+  }
   add_unit(e, "block " + std::to_string(block), std::move(segments), table);
+}
+
+void add_embedding(const extent& e, std::vector<layer_info> layers, model_table& table) {
+  std::vector<segment_layers> segments{{{"embedding", {}, 0, e.numbers(1)}, std::move(layers)}};
+  if (e.own_tokens > 0) segments.push_back({{"residual", {}, 0, 0}, {}});
+  add_unit(e, "embedding", std::move(segments), table);
+}
+
+void add_head(const model_spec& s, const extent& e, std::vector<layer_info> layers, model_table& table) {
+  segment_layers head{head_segment(s, e), std::move(layers)};
+  std::vector<segment_layers> segments;
+  if (e.own_tokens > 0) segments.push_back(norm_of(s, e, "head norm", head));
+  segments.push_back(std::move(head));
+  add_unit(e, "head", std::move(segments), table);
 }
 
 model_table gpt2_table(const model_spec& whole, const extent& e, const tensor_split& split) {
@@ -249,7 +284,7 @@ model_table gpt2_table(const model_spec& whole, const extent& e, const tensor_sp
   std::vector<layer_info> embeddings{w.embedding("wte", layer_kind::embedding, ends.vocabulary, ends.width),
                                      w.embedding("wpe", layer_kind::position_embedding, ends.positions, ends.width)};
   const uint32_t wte = *embeddings.front().weight;
-  add_unit(e, "embedding", {{{"embedding", {}, 0, e.numbers(1)}, std::move(embeddings)}}, table);
+  add_embedding(e, std::move(embeddings), table);
   for (uint32_t block = 0; block < whole.layers; ++block) {
     const std::string h = "h." + std::to_string(block) + ".";
     const model_spec s = local_block(whole, split, block);
@@ -273,7 +308,7 @@ model_table gpt2_table(const model_spec& whole, const extent& e, const tensor_sp
   }
   std::vector<layer_info> head{w.norm("ln_f", ends.width, with_bias::yes)};
   head.push_back(head_layer(ends, wte, table));
-  add_unit(e, "head", {{head_segment(ends, e), std::move(head)}}, table);
+  add_head(ends, e, std::move(head), table);
   return table;
 }
 
@@ -283,7 +318,7 @@ model_table llama_table(const model_spec& whole, const extent& e, const tensor_s
   layer_writer w(table, "model.", whole.initializer_range);
   std::vector<layer_info> tokens{w.embedding("embed_tokens", layer_kind::embedding, ends.vocabulary, ends.width)};
   const uint32_t tokens_weight = *tokens.front().weight;
-  add_unit(e, "embedding", {{{"embedding", {}, 0, e.numbers(1)}, std::move(tokens)}}, table);
+  add_embedding(e, std::move(tokens), table);
   for (uint32_t block = 0; block < whole.layers; ++block) {
     const std::string l = "layers." + std::to_string(block) + ".";
     const model_spec s = local_block(whole, split, block);
@@ -311,7 +346,7 @@ model_table llama_table(const model_spec& whole, const extent& e, const tensor_s
   }
   std::vector<layer_info> head{w.norm("norm", ends.width, with_bias::no)};
   head.push_back(head_layer(ends, tokens_weight, table));
-  add_unit(e, "head", {{head_segment(ends, e), std::move(head)}}, table);
+  add_head(ends, e, std::move(head), table);
   return table;
 }
 
@@ -323,15 +358,16 @@ core::model_table make_model_table(const model_spec& spec, uint64_t rows, uint64
     return spec.kind == family::gpt2 ? gpt2_table(spec, e, by) : llama_table(spec, e, by);
   };
   const uint64_t own = rows * sequence.most_columns(columns);
-  const extent e{static_cast<double>(own), static_cast<double>(columns), element_bytes, sequence,
-                 static_cast<double>(rows * columns)};
+  extent e{static_cast<double>(own), static_cast<double>(columns), element_bytes, sequence,
+           static_cast<double>(rows * columns)};
+  if (split.norms) e.own_tokens = static_cast<double>(rows * split.of_columns().most_columns(columns));
   auto table = written(e, split);
   set_inputs(spec, e, table);
-  extent whole = e;
-  whole.sequence = {};
+  const extent whole{e.tokens, e.columns, element_bytes};
+  const uint64_t row_number = own * std::max<uint64_t>(element_bytes, sizeof(float));
   if (split.degree > 1)
     add_exchanges(tp_plan_of(written(whole, {}), split),
-                  {e.activations(spec.width), own * std::max<uint64_t>(element_bytes, sizeof(float))}, table);
+                  {e.activations(spec.width), split.norms ? e.own_activations(spec.width) : 0, row_number}, table);
   return table;
 }
 

@@ -117,11 +117,25 @@ namespace {
 
 /// Splits the loss off a head that has only a part of each row's logits.
 void split_loss_off(const exchanged_bytes& bytes, core::unit_info& head) {
-  core::segment_info& logits = head.segments.front();
+  core::segment_info& logits = head.segments.back();
   core::segment_info loss{"loss", {}, 0, logits.saved_bytes - bytes.hidden};
   logits.saved_bytes = bytes.hidden;
   logits.output = {core::exchange_op::gather, kernels::row_statistics * bytes.row_number};
   head.segments.push_back(std::move(loss));
+}
+
+/// Around a segment that is cut, where its neighbours have own columns: parts instead of sums.
+void exchange_columns(uint64_t own, size_t s, core::unit_info& unit) {
+  auto& segments = unit.segments;
+  const core::segment_exchange collect{core::exchange_op::collect, own}, scatter{core::exchange_op::scatter, own};
+  if (segments[s].input_gradient.op == core::exchange_op::sum) {
+    segments[s].input_gradient = scatter;
+    segments[s - 1].output = collect;
+  }
+  if (segments[s].output.op == core::exchange_op::sum) {
+    segments[s].output = scatter;
+    segments[s + 1].input_gradient = collect;
+  }
 }
 
 }  // namespace
@@ -142,11 +156,17 @@ void add_exchanges(const core::tp_plan& cut, const exchanged_bytes& bytes, core:
       for (const uint32_t q : s.parameters)
         local.parameters[q].share = is_cut(q) ? core::tensor_share::cut : core::tensor_share::summed;
     }
+    auto& segments = local.units[u].segments;
+    for (size_t s = 0; s < segments.size() && bytes.own > 0; ++s) exchange_columns(bytes.own, s, local.units[u]);
+    for (const auto& s : segments)
+      for (const uint32_t q : s.parameters)
+        if (any && local.parameters[q].share == core::tensor_share::alike)
+          local.parameters[q].share = core::tensor_share::summed;
     if (any && u + 1 == local.units.size()) split_loss_off(bytes, local.units[u]);
   }
 }
 
-core::result<void> check_split(const model_spec& whole, const tensor_split& split) {
+core::result<void> check_split(const model_spec& whole, const tensor_split& split, uint64_t columns) {
   const auto refuse = [&](const std::string& what, uint64_t most) {
     return core::fail(core::error_kind::bad_input, "wanted at most " + std::to_string(most) + " ranks, one for each " +
                                                        what + ", got " + std::to_string(split.degree));
@@ -157,7 +177,12 @@ core::result<void> check_split(const model_spec& whole, const tensor_split& spli
   }
   if (split.degree > 1 && split.vocabulary && split.degree > whole.vocabulary)
     return refuse("row of the vocabulary", whole.vocabulary);
-  return {};
+  if (!split.norms || split.degree == 1) return {};
+  if (split.degree > columns) return refuse("token of a sample", columns);
+  const auto is_whole = [](const block_split& b) { return !b.attention || !b.mlp; };
+  if (split.vocabulary && std::ranges::none_of(split.blocks, is_whole)) return {};
+  return core::fail(core::error_kind::bad_input,
+                    "wanted attention, MLP and vocabulary cut in all blocks where norms are cut, got one that is whole");
 }
 
 }  // namespace troupe::models

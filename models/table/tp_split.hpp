@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "core/error.hpp"
@@ -24,10 +25,15 @@ struct tensor_split {                    ///< of a family's model
   uint32_t degree = 1;                   ///< ranks; 1: nothing is cut
   uint64_t grain = 1;                    ///< of an MLP's inner width
   bool vocabulary = true;                ///< rows of the token embedding and of the head
+  /// Norms, dropout and the residual path, which each rank computes for its own columns of the micro-batch ("Reducing
+  /// Activation Recomputation in Large Transformer Models", arXiv:2205.05198, section 4.2.2). Wants all else cut.
+  bool norms = false;
   std::vector<block_split> blocks = {};  ///< [block]; of those that are not there both halves are cut
   bool operator==(const tensor_split&) const = default;
 
   [[nodiscard]] block_split of(uint32_t block) const { return block < blocks.size() ? blocks[block] : block_split{}; }
+  /// The columns that each rank computes norms of.
+  [[nodiscard]] sequence_split of_columns() const { return {norms ? degree : 1}; }
 };
 
 struct model_place {  ///< a rank's part in computing a model
@@ -57,6 +63,7 @@ vocabulary_rows own_vocabulary(const model_spec& whole, const model_place& place
 /// Bytes of a micro-batch.
 struct exchanged_bytes {
   uint64_t hidden = 0;      ///< a hidden state
+  uint64_t own = 0;         ///< of a rank's own columns, where norms are cut
   uint64_t row_number = 0;  ///< a number for each token, in the type of losses
 };
 
@@ -64,8 +71,9 @@ struct exchanged_bytes {
 /// whose vocabulary is cut becomes two segments, its logits and their loss.
 void add_exchanges(const core::tp_plan& cut, const exchanged_bytes& bytes, core::model_table& local);
 
-/// Refused (bad_input): more ranks than attention heads, elements of an MLP's inner width or rows of the vocabulary,
-/// where these are cut.
-core::result<void> check_split(const model_spec& whole, const tensor_split& split);
+/// Refused (bad_input): more ranks than attention heads, elements of an MLP's inner width, rows of the vocabulary or
+/// `columns` of a sample, where these are cut; norms that are cut where something else is not.
+core::result<void> check_split(const model_spec& whole, const tensor_split& split,
+                               uint64_t columns = std::numeric_limits<uint64_t>::max());
 
 }  // namespace troupe::models

@@ -44,14 +44,15 @@ class micro_batch_order {
     const bool of_loss = what.op == core::exchange_op::gather;
     return l_.exchanging_ranks(what) > 1 && !(of_loss && p_.options().mode == mode::generate);
   }
-  [[nodiscard]] uint32_t exchange(uint32_t unit, uint32_t s, use way) const {
-    return r_.exchange[r_.exchange_of(way, micro_, r_.segment_base[unit] + s)];
+  [[nodiscard]] uint32_t exchange(uint32_t unit, uint32_t s, use way, bool again = false) const {
+    return r_.exchange[r_.exchange_of(way, again, micro_, r_.segment_base[unit] + s)];
   }
   // Behind `computed_`: all of its result, in its slot. What comes next waits for that.
-  core::result<void> exchanges(uint32_t unit, uint32_t s, use way) {
-    const uint32_t id = exchange(unit, s, way);
+  core::result<void> exchanges(uint32_t unit, uint32_t s, use way, bool again = false) {
+    const uint32_t id = exchange(unit, s, way, again);
     waiting_ = none;
-    if (!is_exchanged(unit, s, way))
+    const bool ends_recompute = again && s + 1 == p_.table().units[unit].segments.size();
+    if (!is_exchanged(unit, s, way) || ends_recompute)
       return id == none ? core::result<void>{} : broken(p_, id, "exchanges what every rank of its group has");
     if (id == none) return broken(p_, computed_, "leaves a part of its result, which nothing exchanges");
     const auto& x = p_.instructions[id];
@@ -117,17 +118,28 @@ class micro_batch_order {
 
   // It may run beside an exchange, which the unit's backward reads.
   core::result<void> recompute(uint32_t u, bool begins) {
-    const uint32_t again = r_.recompute[micro_ * p_.table().units.size() + u];
-    const uint32_t exchanged = last_ == computed_ ? none : last_;
+    const uint32_t exchanged = last_ == computed_ ? none : last_, slot = waiting_;
     last_ = computed_;
-    if (auto ok = next(again, "recompute of ", u); !ok) return ok;
-    if (p_.instructions[again].input != (begins ? p_.instructions[segment(r_.forward, u, 0)].input : none))
-      return broken(p_, again, "does not read the input that the forward has read");
-    if (auto ok = leaves_slots_alone(again, true, false); !ok || exchanged == none) return ok;
+    waiting_ = none;
+    const uint32_t parts =
+        p_.options().repeat_exchanges ? static_cast<uint32_t>(p_.table().units[u].segments.size()) : 1;
+    for (uint32_t s = 0; s < parts; ++s) {
+      const uint32_t again = segment(r_.recompute, u, s);
+      if (auto ok = next(again, "recompute of ", u); !ok) return ok;
+      const uint32_t input = begins ? p_.instructions[segment(r_.forward, u, 0)].input : none;
+      if (s == 0 && p_.instructions[again].input != input)
+        return broken(p_, again, "does not read the input that the forward has read");
+      const bool hands_on = s + 1 < parts && is_exchanged(u, s, use::forward);
+      if (auto ok = leaves_slots_alone(again, s == 0, hands_on); !ok) return ok;
+      if (parts == 1) continue;
+      if (auto ok = exchanges(u, s, use::forward, /*again=*/true); !ok) return ok;
+    }
+    waiting_ = slot;
+    if (exchanged == none) return {};
     last_ = exchanged;
     const uint32_t reader = segment(r_.backward, u, static_cast<uint32_t>(p_.table().units[u].segments.size()) - 1);
     if (reader == none) return {};  // found missing next
-    return in_order(w_, rank_, again, reader, "which goes back through what it has computed");
+    return in_order(w_, rank_, computed_, reader, "which goes back through what it has computed");
   }
 
   // `id` is a backward, `part` the weight part of the same segment if there is one.

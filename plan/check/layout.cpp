@@ -31,7 +31,7 @@ core::result<void> model_is_sound(const job_layout& l) {
     for (const auto& s : u.segments)
       for (uint32_t q : s.parameters)
         if (const bool alike = l.table->parameters[q].share == core::tensor_share::alike;
-            alike == (core::is_of_tensor_group(s.output.op) || core::is_of_tensor_group(s.input_gradient.op)))
+            alike == (s.output.is_of_tensor_group() || s.input_gradient.is_of_tensor_group()))
           return broken(l, "a segment of " + u.name + (alike ? " is cut over a tensor group" : " is not cut") +
                                ", but " + l.table->parameters[q].name +
                                (alike ? " says that it is not" : " says that it is"));

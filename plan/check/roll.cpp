@@ -77,8 +77,9 @@ uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
     }
     case kind::exchange: {
       const bool wanted = p.layout->exchange_of(x.subject, x.segment, x.use).op != core::exchange_op::none;
-      if (!wanted || (x.use != use::forward && !trains)) return nullptr;
-      return &r.exchange[r.exchange_of(x.use, x.micro, r.segment_base[x.subject] + x.segment)];
+      if (!wanted || (x.use != use::forward && (!trains || x.again))) return nullptr;
+      if (x.again && !(trains && p.options().recompute && p.options().repeat_exchanges)) return nullptr;
+      return &r.exchange[r.exchange_of(x.use, x.again, x.micro, r.segment_base[x.subject] + x.segment)];
     }
     case kind::vote:
       return p.options().mode == mode::generate ? nullptr : &r.vote;
@@ -91,7 +92,8 @@ uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
     case kind::weigh:
       return trains ? &r.weigh[x.micro * r.num_segments + r.segment_base[x.subject] + x.segment] : nullptr;
     case kind::recompute:
-      return trains && p.options().recompute ? &r.recompute[x.micro * units + x.subject] : nullptr;
+      if (!trains || !p.options().recompute || (x.segment != none) != p.options().repeat_exchanges) return nullptr;
+      return &r.recompute[x.micro * r.num_segments + r.segment_base[x.subject] + (x.segment == none ? 0 : x.segment)];
     case kind::reduce:
       return &r.reduce[x.subject * p.options().accumulation + x.micro];
     case kind::tie: {
@@ -181,12 +183,12 @@ core::result<roll> call_roll(const rank_plan& p, branch taken) {
   r.num_stages = p.layout->num_stages();
   r.send.assign(2 * micros * r.num_stages, none);
   r.receive = r.send;
-  r.exchange.assign(2 * micros * r.num_segments, none);
+  r.exchange.assign(3 * micros * r.num_segments, none);
   r.load.assign(micros, none);
   r.forward.assign(micros * r.num_segments, none);
   r.backward.assign(micros * r.num_segments, none);
   r.weigh = r.backward;
-  r.recompute.assign(micros * units, none);
+  r.recompute = r.backward;
   r.reduce.assign(micros * p.layout->buckets.size(), none);
   r.norm.assign(p.layout->buckets.size(), none);
   r.tie.assign(p.layout->exchanges.size(), none);
@@ -200,7 +202,8 @@ core::result<roll> call_roll(const rank_plan& p, branch taken) {
   r.gradient_in.assign(micros * p.layout->buckets.size(), none);
   r.gradient_out = r.gradient_in;
   r.shard_in.assign(p.buffers.size(), none);
-  r.activation_in = r.activation_out = r.recompute;
+  r.activation_in.assign(micros * units, none);
+  r.activation_out = r.activation_in;
   r.publish.assign(p.layout->publish_sets.size(), none);
   r.gather.assign(p.buffers.size(), none);
   r.release.assign(p.buffers.size(), none);

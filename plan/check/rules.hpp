@@ -58,7 +58,7 @@ struct roll {
   std::vector<uint32_t> segment_base;                    ///< [unit]: of its segments in the rows below
   std::vector<uint32_t> load;                            ///< [micro]
   std::vector<uint32_t> forward, backward, weigh;        ///< [micro * num_segments + segment_base + segment]
-  std::vector<uint32_t> recompute;                       ///< [micro * units + unit]
+  std::vector<uint32_t> recompute;                       ///< as forward; at once: in the place of the first segment
   std::vector<uint32_t> reduce;                          ///< [bucket * accumulation + micro]
   std::vector<uint32_t> norm, update, publish;           ///< [bucket], [sub-group], [publish set]
   std::vector<uint32_t> tie, tied_sum;                   ///< [exchange], [tie]
@@ -86,9 +86,9 @@ struct roll {
     return reduce[size_t{bucket} * l.options.accumulation + l.last_micro(bucket)];
   }
 
-  /// In `exchange`: what goes forward behind a segment, or back out of it.
-  [[nodiscard]] size_t exchange_of(use way, uint32_t micro, uint32_t segment) const {
-    return (size_t{micro} * 2 + static_cast<size_t>(way)) * num_segments + segment;
+  /// In `exchange`: what goes forward behind a segment, or back out of it, or forward in a recompute.
+  [[nodiscard]] size_t exchange_of(use way, bool again, uint32_t micro, uint32_t segment) const {
+    return (size_t{micro} * 3 + (again ? 2 : static_cast<size_t>(way))) * num_segments + segment;
   }
 
   uint32_t num_stages = 1;

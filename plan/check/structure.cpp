@@ -59,7 +59,8 @@ bool subject_is_known(const rank_plan& p, const instruction& x) {
     case kind::weigh:
       return x.subject < p.table().units.size() && x.segment < p.table().units[x.subject].segments.size();
     case kind::recompute:
-      return x.subject < p.table().units.size() && x.segment == none;
+      return x.subject < p.table().units.size() &&
+             (x.segment == none || x.segment < p.table().units[x.subject].segments.size());
     case kind::reduce:
     case kind::norm:
       return x.subject < p.layout->buckets.size();
@@ -172,7 +173,7 @@ core::result<void> sequences(const rank_plan& p) {
 /// Two members' parts of one collective. A transfer's are the send and the receive of neighbouring units.
 bool same_task(const rank_plan& pa, const instruction& a, const rank_plan& pb, const instruction& b) {
   if (!is_transfer(a.kind) || !is_transfer(b.kind))
-    return a.kind == b.kind && a.subject == b.subject && a.segment == b.segment;
+    return a.kind == b.kind && a.subject == b.subject && a.segment == b.segment && a.again == b.again;
   if (a.kind == b.kind) return false;
   return a.use == b.use && later_stage(*pa.layout, a) == later_stage(*pb.layout, b);
 }

@@ -26,6 +26,7 @@ uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
     case kind::weigh:  // what it reads was in the input part's hands
       return gradient_bytes(p, segment());
     case kind::recompute: {
+      if (x.segment != none) return segment().saved_bytes;
       uint64_t n = 0;
       for (const auto& s : p.table().units[x.subject].segments) n += s.saved_bytes;
       return n;

@@ -25,7 +25,7 @@ class modeller {
       out.micro.backward_weight_s += seconds(s.weight_flops, gradient_bytes(s));
       out.micro.weight_part_bytes += s.weight_bytes;
     }
-    out.micro.activation_bytes = o_.recompute ? recomputed_from_bytes(unit, o_.mesh) : saved;
+    out.micro.activation_bytes = o_.recompute ? recomputed_from_bytes(unit, o_) : saved;
     for (const uint32_t q : unit.parameters) add_states(q, out);
     return out;
   }

@@ -26,15 +26,14 @@ void place_activations(rank_plan& p) {
   }
 }
 
-uint64_t recomputed_from_bytes(const core::unit_info& unit, const core::mesh& mesh) {
+uint64_t recomputed_from_bytes(const core::unit_info& unit, const plan_options& o) {
   uint64_t out = unit.input_bytes;
+  if (o.repeat_exchanges) return out;
   for (size_t s = 0; s + 1 < unit.segments.size(); ++s) {
     const core::segment_exchange& x = unit.segments[s].output;
-    const uint32_t parts = x.op == core::exchange_op::gather ? mesh.degree(core::axis::tensor)
-                           : core::is_of_tensor_group(x.op) || x.op == core::exchange_op::none
-                               ? 1
-                               : mesh.size(core::sequence_axes);
-    out += x.bytes * parts;
+    const bool in_parts = x.op != core::exchange_op::none && !core::adds(x.op);
+    const uint32_t ranks = x.is_of_tensor_group() ? o.mesh.degree(core::axis::tensor) : o.sequence_ranks();
+    out += x.bytes * (in_parts ? ranks : 1);
   }
   return out;
 }

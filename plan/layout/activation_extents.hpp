@@ -24,6 +24,6 @@ void place_activations(rank_plan& p);
 
 /// Bytes of a micro-batch that wait for the unit's recompute: its input, and what was exchanged between its segments,
 /// so that nothing is exchanged again.
-uint64_t recomputed_from_bytes(const core::unit_info& unit, const core::mesh& mesh);
+uint64_t recomputed_from_bytes(const core::unit_info& unit, const plan_options& o);
 
 }  // namespace troupe::plan

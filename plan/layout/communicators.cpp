@@ -221,7 +221,7 @@ uint32_t communicator_of(const job_layout& l, uint32_t rank, const operation& x)
   const uint32_t tensor = l.tensor_at(rank);
   if (x.kind == kind::reduce) return reduce_communicator(l, l.buckets[x.subject], tensor);
   if (x.kind == kind::exchange) {
-    const bool in_tensor_group = core::is_of_tensor_group(l.exchange_of(x.subject, x.segment, x.use).op);
+    const bool in_tensor_group = l.exchange_of(x.subject, x.segment, x.use).is_of_tensor_group();
     const family groups = in_tensor_group ? tensor_groups_of(l.options) : sequence_groups_of(l.options);
     return groups.first + l.pipeline_at(rank) * groups.each +
            (in_tensor_group ? l.data_at(rank) : l.samples_at(rank) * l.tensor_ranks() + tensor);

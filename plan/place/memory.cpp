@@ -45,55 +45,32 @@ void count_gradients(rank_plan& p) {
     p.memory.accumulated = p.offsets.state_elements * core::size_of(o.types.accumulation);
 }
 
-/// Bytes that one micro-batch keeps in a stage.
-struct kept_bytes {
-  uint64_t activations = 0;  // from its first forward to its last backward
-  uint64_t weights = 0;      // from there to its last weight part, where backward is split
-};
-
-// With recomputation the inputs that units keep are counted apart, since some wait elsewhere.
-std::vector<kept_bytes> kept_in_stages(const rank_plan& p) {
-  std::vector<kept_bytes> out(p.layout->num_stages());
-  for (uint32_t u = 0; u < p.table().units.size(); ++u)
-    for (const auto& s : p.table().units[u].segments) {
-      kept_bytes& here = out[p.layout->stage_of_unit[u]];
-      if (!p.options().recompute) here.activations += s.saved_bytes;
-      here.weights += s.weight_bytes;
-    }
-  return out;
-}
-
 // How many micro-batches are between a stage's first forward and last backward, how many between there and their last
-// weight part; returns the most bytes that all of them keep at once.
+// weight part; returns the most bytes that segments keep at once, between forward and backward and, where that is
+// split, between its parts. With recomputation the inputs that units keep are counted apart, since some wait elsewhere.
 uint64_t count_in_flight(rank_plan& p) {
   const job_layout& l = *p.layout;
+  const bool trains = p.options().mode == mode::train;
   std::vector<uint32_t> live(l.num_stages(), 0), waiting = live;
   p.micros_in_flight = p.weights_in_flight = live;
   if (p.options().mode == mode::save) return 0;
-  const auto bytes = kept_in_stages(p);
   uint64_t now = 0, most = 0;
   for (const uint32_t id : p.lanes[static_cast<size_t>(lane::compute)]) {
     const instruction& x = p.instructions[id];
     if (x.kind != kind::forward && x.kind != kind::backward && x.kind != kind::weigh) continue;
+    const core::segment_info& s = p.table().units[x.subject].segments[x.segment];
+    const uint64_t kept = p.options().recompute ? 0 : s.saved_bytes;
+    const bool leaves_weights = x.kind == kind::backward && x.use == use::input;
+    if (x.kind == kind::forward) most = std::max(most, now += kept);
+    if (x.kind == kind::weigh) now -= s.weight_bytes;
+    if (x.kind == kind::backward || !trains) now -= kept;
+    if (leaves_weights) most = std::max(most, now += s.weight_bytes);
     const uint32_t stage = l.stage_of_unit[x.subject];
     if (x.segment != 0 || x.subject != l.first_computing(stage)) continue;
-    if (x.kind == kind::forward) {
-      p.micros_in_flight[stage] = std::max(p.micros_in_flight[stage], ++live[stage]);
-      now += bytes[stage].activations;
-    }
-    if (x.kind == kind::backward || p.options().mode != mode::train) {
-      --live[stage];
-      now -= bytes[stage].activations;
-    }
-    if (x.kind == kind::backward && x.use == use::input) {
-      p.weights_in_flight[stage] = std::max(p.weights_in_flight[stage], ++waiting[stage]);
-      now += bytes[stage].weights;
-    }
-    if (x.kind == kind::weigh) {
-      --waiting[stage];
-      now -= bytes[stage].weights;
-    }
-    most = std::max(most, now);
+    if (x.kind == kind::forward) p.micros_in_flight[stage] = std::max(p.micros_in_flight[stage], ++live[stage]);
+    if (x.kind == kind::backward || !trains) --live[stage];
+    if (leaves_weights) p.weights_in_flight[stage] = std::max(p.weights_in_flight[stage], ++waiting[stage]);
+    if (x.kind == kind::weigh) --waiting[stage];
   }
   return most;
 }
@@ -111,7 +88,7 @@ void count_activations(rank_plan& p, uint64_t kept) {
     for (const auto& s : p.table().units[u].segments) unit += s.saved_bytes;
     most = std::max(most, unit + inputs);
     if (trains && p.options().recompute && activation_window_bytes(l, u) == 0)
-      inputs += in_flight * recomputed_from_bytes(p.table().units[u], p.options().mesh);
+      inputs += in_flight * recomputed_from_bytes(p.table().units[u], p.options());
   }
   if (!trains) kept = 0;
   p.memory.activations = p.options().recompute ? kept + most : std::max(kept, most);

@@ -11,13 +11,16 @@ class use_list {
 
   void forward(uint32_t stage, uint32_t micro) { append(whole(stage, micro, use::forward)); }
   void backward(uint32_t stage, uint32_t micro, use kind = use::backward) {
-    if (l_.options.mode == mode::train) append(whole(stage, micro, kind));
+    if (l_.options.mode != mode::train) return;
+    const schedule all = whole(stage, micro, kind);
+    append(l_.options.overlap_exchanges && kind == use::backward ? beside_exchanges(all) : all);
   }
   // Segment by segment in turns, so that what one waits for lies behind products of the other.
   void overlap(const action& a) {
     if (l_.options.mode != mode::train) return forward(a.stage, a.micro);
     const schedule f = pieces(whole(a.stage, a.micro, use::forward));
-    const schedule b = pieces(whole(a.backward_stage, a.backward_micro, use::backward));
+    schedule b = pieces(whole(a.backward_stage, a.backward_micro, use::backward));
+    if (l_.options.overlap_exchanges) b = beside_exchanges(b);
     for (size_t i = 0; i < std::max(f.size(), b.size()); ++i) {
       if (i < f.size()) out_.push_back(f[i]);
       if (i < b.size()) out_.push_back(b[i]);
@@ -44,6 +47,34 @@ class use_list {
       }
     }
     return out;
+  }
+  // The gradient of a segment's input is exchanged beside the segment's weight part.
+  [[nodiscard]] schedule beside_exchanges(const schedule& uses) const {
+    schedule out;
+    for (unit_use u : uses) {
+      if (u.end == none && !splits_anywhere(u)) {
+        out.push_back(u);
+        continue;
+      }
+      for (unit_use piece : u.end == none ? pieces({u}) : schedule{u}) {
+        const bool split = splits(piece.unit, piece.first);
+        piece.kind = split ? use::input : use::backward;
+        out.push_back(piece);
+        piece.kind = use::weights;
+        if (split) out.push_back(piece);
+      }
+    }
+    return out;
+  }
+  [[nodiscard]] bool splits(uint32_t unit, uint32_t segment) const {
+    const auto& segments = l_.table->units[unit].segments;
+    return segment < segments.size() && segments[segment].weight_flops > 0 &&
+           l_.exchanging_ranks(segments[segment].input_gradient) > 1;
+  }
+  [[nodiscard]] bool splits_anywhere(const unit_use& u) const {
+    for (uint32_t s = 0; s < l_.table->units[u.unit].segments.size(); ++s)
+      if (splits(u.unit, s)) return true;
+    return false;
   }
   void append(const schedule& more) { out_.insert(out_.end(), more.begin(), more.end()); }
 

@@ -7,8 +7,8 @@
 namespace troupe::plan {
 
 /// A stage's units forward in order, backward and its parts in reverse; the two of an overlap take turns, segment by
-/// segment. Forward only unless the plan trains; empty if
-/// it only saves.
+/// segment. Where exchanges overlap, a segment whose gradient is exchanged goes backward in two parts. Forward only
+/// unless the plan trains; empty if it only saves.
 schedule uses_of(const rank_plan& p);
 
 }  // namespace troupe::plan

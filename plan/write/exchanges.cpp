@@ -13,21 +13,23 @@ void exchange_writer::read(handle x, const place& at) {
   waiting_.erase(found);
 }
 
-handle exchange_writer::computed(handle x) {
+// What was read before is free for what is computed next.
+void exchange_writer::give_back(handle x) {
   for (const uint32_t slot : read_) d_.buffer(slot).free_from = x;
   read_.clear();
+}
+
+handle exchange_writer::exchange(handle x, const place& at) {
   const operation o = d_.at(x);
-  if (o.kind == kind::weigh) return none;  // keeps what its input part has read
-  const place at{l_.stage_of_unit[o.subject], o.micro, way_of(o.use)};
-  read(x, at);
-  const core::segment_exchange& what = l_.exchange_of(o.subject, o.segment, way_of(o.use));
+  const core::segment_exchange& what = l_.exchange_of(o.subject, o.segment, std::get<2>(at));
   const bool gathers_loss = what.op == core::exchange_op::gather && p_.options().mode == mode::generate;
   if (l_.exchanging_ranks(what) == 1 || gathers_loss) return none;
   const uint32_t slot = d_.open(x, pool::transfers, l_.exchange_slot_bytes(what), o.subject);
   const handle e = d_.append(kind::exchange, o.subject, o.micro);
   operation& made = d_.at(e);
   made.segment = o.segment;
-  made.use = way_of(o.use);
+  made.use = std::get<2>(at);
+  made.again = std::get<3>(at);
   made.staged = slot;
   made.bytes = l_.exchanged_bytes(what);
   d_.at(x).output = slot;
@@ -37,9 +39,26 @@ handle exchange_writer::computed(handle x) {
   return e;
 }
 
+handle exchange_writer::computed(handle x) {
+  give_back(x);
+  const operation o = d_.at(x);
+  if (o.kind == kind::weigh) return none;  // keeps what its input part has read
+  const place at{l_.stage_of_unit[o.subject], o.micro, way_of(o.use), false};
+  read(x, at);
+  return exchange(x, at);
+}
+
+void exchange_writer::recomputed(handle x) {
+  give_back(x);
+  const operation o = d_.at(x);
+  const place at{l_.stage_of_unit[o.subject], o.micro, use::forward, true};
+  read(x, at);
+  if (o.segment + 1 < p_.table().units[o.subject].segments.size()) exchange(x, at);
+}
+
 void exchange_writer::leaves(handle exchanged) {
   const operation& e = d_.at(exchanged);
-  waiting_.erase({l_.stage_of_unit[e.subject], e.micro, e.use});
+  waiting_.erase({l_.stage_of_unit[e.subject], e.micro, e.use, e.again});
 }
 
 }  // namespace troupe::plan

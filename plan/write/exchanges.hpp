@@ -19,13 +19,18 @@ class exchange_writer {  ///< follows the writer of a step from segment to segme
   /// is exchanged, the exchange follows it in a slot of its own, and is returned; else none. Whoever sends the result
   /// calls `leaves` with it.
   handle computed(handle x);
+  /// The same of a recompute of the segment, whose exchange is repeated unless it is the unit's last.
+  void recomputed(handle x);
   /// The result that `exchanged` completes is read by a transfer, or by another stage of this rank.
   void leaves(handle exchanged);
 
  private:
-  /// Whose result waits: stage, micro-batch, direction.
-  using place = std::tuple<uint32_t, uint32_t, use>;
+  /// Whose result waits: stage, micro-batch, direction, whether in a recompute.
+  using place = std::tuple<uint32_t, uint32_t, use, bool>;
   void read(handle x, const place& at);
+  /// Behind `x`, which opens its slot.
+  handle exchange(handle x, const place& at);
+  void give_back(handle x);
 
   draft& d_;
   const rank_plan& p_;

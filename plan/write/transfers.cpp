@@ -13,8 +13,10 @@ constexpr uint32_t forward_slots = 2;
 transfer_writer::transfer_writer(draft& d, const rank_plan& p) : d_(d), p_(p), l_(*p.layout) {
   // An action: a stage's forward, its backward, or a part of that, of one micro-batch. Two may take turns.
   std::set<std::tuple<uint32_t, uint32_t, use>> begun;
-  for (size_t i = 0; i < d.uses.size(); ++i)
-    if (begun.emplace(l_.stage_of_unit[d.uses[i].unit], d.uses[i].micro, d.uses[i].kind).second) actions_.push_back(i);
+  for (size_t i = 0; i < d.uses.size(); ++i) {
+    const use part = d.uses[i].kind == use::weights ? use::weights : way_of(d.uses[i].kind);
+    if (begun.emplace(l_.stage_of_unit[d.uses[i].unit], d.uses[i].micro, part).second) actions_.push_back(i);
+  }
   if (l_.num_stages() > 1) await_neighbours();
 }
 

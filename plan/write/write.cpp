@@ -112,14 +112,27 @@ class step_writer {
     return 2 * s.forward_flops - (kind == use::input ? s.weight_flops : 0);
   }
 
+  // At once from what was kept; or, where exchanges are repeated, segment by segment.
+  void recompute(const unit_use& u) {
+    const auto& unit = p_.table().units[u.unit];
+    const bool apart = p_.options().repeat_exchanges;
+    for (uint32_t s = 0; s < (apart ? unit.segments.size() : 1); ++s) {
+      const handle x = compute(kind::recompute, u);
+      if (s == 0) transfers_.computed(x);
+      if (!apart) {
+        for (const auto& each : unit.segments) d_.at(x).flops += each.forward_flops;
+        return;
+      }
+      d_.at(x).segment = s;
+      d_.at(x).flops = unit.segments[s].forward_flops;
+      exchanges_.recomputed(x);
+    }
+  }
+
   void backward(const unit_use& u) {
     const auto& unit = p_.table().units[u.unit];
     const bool begins = !unit.segments.empty() && u.has(static_cast<uint32_t>(unit.segments.size()) - 1);
-    if (p_.options().recompute && reads_parameters(u.kind) && begins && u.unit != 0) {
-      const handle x = compute(kind::recompute, u);
-      for (const auto& s : unit.segments) d_.at(x).flops += s.forward_flops;
-      transfers_.computed(x);
-    }
+    if (p_.options().recompute && reads_parameters(u.kind) && begins && u.unit != 0) recompute(u);
     for (auto s = static_cast<uint32_t>(unit.segments.size()); s-- > 0;) {
       if (!u.has(s)) continue;
       const handle x = compute(u.kind == use::weights ? kind::weigh : kind::backward, u);

@@ -1,5 +1,7 @@
 // Ranks of a tensor group train the uncut model: losses, gradients' norm and weights are its own but for rounding, and
 // those of every cut with the same tensor degree to the last bit.
+#include <fstream>
+
 #include "actors/session/state_access.hpp"
 #include "tests/parity/run_result.hpp"
 
@@ -15,6 +17,16 @@ const std::string zero = "zero_optimization.";
 settings ranks(int degree) { return {"parallel.tensor=" + std::to_string(degree)}; }
 settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
 settings micros(int n) { return {"gradient_accumulation_steps=" + std::to_string(n)}; }
+
+/// By this process, from files of all kinds.
+uint64_t bytes_read() {
+  std::ifstream counters("/proc/self/io");
+  std::string name;
+  uint64_t out = 0;
+  counters >> name >> out;
+  BOOST_TEST_REQUIRE(name == "rchar:");
+  return out;
+}
 
 void check_weights(const run_result& got, const run_result& wanted) {
   const auto wide = [](const std::vector<float>& x) { return std::vector<double>(x.begin(), x.end()); };
@@ -149,6 +161,27 @@ BOOST_AUTO_TEST_CASE(states_are_read_written_and_exported_whole) {
   BOOST_TEST_REQUIRE(whole->export_hugging_face(folder, uint64_t{1} << 30).has_value());
   const small_job again("model: {path: '" + folder + "'}\n");
   check_near(train(again, ranks(2), steps), train(again, {}, steps), 1e-5);
+}
+
+BOOST_AUTO_TEST_CASE(ranks_read_their_own_bytes_of_a_models_files) {
+  const small_job made(
+      "model: {model_type: gpt2, n_layer: 4, n_embd: 192, n_head: 4, n_positions: 24, vocab_size: 2048}\n");
+  const auto folder = (made.folder() / "exported").string();
+  const auto s = made.open({});
+  BOOST_TEST_REQUIRE(s->export_hugging_face(folder, uint64_t{1} << 30).has_value());
+  const small_job job("model: {path: '" + folder + "'}\n");
+  const auto read_by_opening = [&](const settings& set) {
+    const uint64_t before = bytes_read();
+    const auto opened = job.open(set);
+    return bytes_read() - before;
+  };
+  const uint64_t model = s->table().numel() * sizeof(float), alone = read_by_opening({});
+  BOOST_TEST(alone >= model);
+  for (const int degree : {2, 4})
+    for (const int n : {0, 3})
+      // Each opens the files for itself; norms, positions and the last biases are on every rank.
+      BOOST_TEST(read_by_opening(ranks(degree) + stage(n)) <= alone + model / 20 * static_cast<uint64_t>(degree - 1),
+                 "tensor " << degree << ", stage " << n);
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_go_together_yet_is_refused_by_name) {

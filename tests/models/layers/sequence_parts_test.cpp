@@ -107,11 +107,11 @@ BOOST_AUTO_TEST_CASE(keys_of_all_columns_are_joined_in_their_order) {
             BOOST_TEST(!seen[static_cast<size_t>(c)]);
             seen[static_cast<size_t>(c)] = true;
           }
-        given.push_back(give_keys(f.scope, models::columns_of(all, 1, parts.columns_of(r)), parts));
+        given.push_back(give_own(f.scope, models::columns_of(all, 1, parts.columns_of(r)), parts));
       }
       BOOST_TEST(std::ranges::count(seen, true) == columns);
       const auto parts = parts_of(spec_of(2, 2), split, static_cast<uint64_t>(columns), 0);
-      BOOST_TEST(at::equal(take_keys(f.scope, at::stack(given), parts), all));
+      BOOST_TEST(at::equal(take_columns(f.scope, at::stack(given), parts), all));
     }
 }
 

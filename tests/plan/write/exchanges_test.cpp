@@ -54,6 +54,57 @@ BOOST_AUTO_TEST_CASE(every_stage_and_degree_is_proved) {
           }
 }
 
+BOOST_AUTO_TEST_CASE(sharded_norms_exchanges_beside_weight_parts_and_repeated_ones_are_proved) {
+  for (const char* json : {gpt2, llama})
+    for (const char* schedule : {"", "gpipe", "1f1b", "zb_h1", "dual_pipe_v"})
+      for (uint32_t stage = 0; stage < 4; ++stage)
+        for (const bool norms : {false, true}) BOOST_TEST_CONTEXT(json << schedule << ", stage " << stage) {
+            const models::tensor_split split{.degree = 2, .norms = norms};
+            auto table = std::make_shared<const core::model_table>(
+                models::make_model_table(models::parse_model_spec(json).value(), 2, 15, 4, split));
+            const std::string_view name = schedule;
+            auto o = options_for(*table, 2, 2, stage, 4);
+            if (!name.empty()) {
+              o.mesh = {{core::axis::pipeline, 2}, {core::axis::shard, 2}, {core::axis::tensor, 2}};
+              o.gradients.tied = tied_gradients::per_use;
+              table = copied(table);
+              o.updates.rules.assign(table->parameters.size(), o.updates.rules.front());
+              const uint32_t chunks = name == "dual_pipe_v" ? 2 : 1;
+              o.pipeline = cut_evenly(*table, *make_table(*find_schedule(name).value(), {2, chunks, 4}));
+            }
+            o.overlap_exchanges = true;
+            proved(table, o);
+            o.recompute = true;
+            proved(table, o);
+            o.repeat_exchanges = true;
+            proved(table, o);
+          }
+}
+
+BOOST_AUTO_TEST_CASE(a_repeated_exchange_is_in_every_recompute_once) {
+  const auto table = cut_table(gpt2, 2);
+  auto o = options_for(*table, 2, 1, 0, 3);
+  o.recompute = o.repeat_exchanges = true;
+  const auto plans = plans_of(table, o);
+  size_t repeated = 0;
+  for (const auto& x : plans[1]->instructions) repeated += x.again ? 1 : 0;
+  BOOST_TEST(repeated == 3U * 3);  // behind attention; behind the MLP the unit ends
+  for (uint32_t i = 0; i < repeated; ++i) {
+    std::vector<rank_plan> broken;
+    for (const auto& p : plans) broken.push_back(*p);
+    for (auto& p : broken) {
+      uint32_t seen = 0;
+      for (const auto& x : p.instructions)
+        if (x.again && seen++ == i) {
+          std::mt19937_64 random(i);
+          saboteur(p, random).remove(x.id);
+          break;
+        }
+    }
+    BOOST_TEST(!check(shared(broken)).has_value());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(two_exchanges_each_way_follow_the_halves_of_a_block) {
   const auto table = cut_table(gpt2, 2);
   const auto plans = plans_of(table, options_for(*table, 2, 1, 0, 1));

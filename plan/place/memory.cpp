@@ -76,7 +76,8 @@ uint64_t count_in_flight(rank_plan& p) {
 }
 
 // `kept`: tensors that micro-batches in flight keep for backward. Beside these, or where units are recomputed, one
-// unit's while it computes, and the inputs of units that wait for their recompute.
+// unit's while it computes, and what units wait with for their recompute: their inputs, unless these are elsewhere, and
+// what was exchanged inside them.
 void count_activations(rank_plan& p, uint64_t kept) {
   const bool trains = p.options().mode == mode::train;
   const job_layout& l = *p.layout;
@@ -87,8 +88,10 @@ void count_activations(rank_plan& p, uint64_t kept) {
     uint64_t unit = 0;
     for (const auto& s : p.table().units[u].segments) unit += s.saved_bytes;
     most = std::max(most, unit + inputs);
-    if (trains && p.options().recompute && activation_window_bytes(l, u) == 0)
-      inputs += in_flight * recomputed_from_bytes(p.table().units[u], p.options());
+    if (!trains || !p.options().recompute) continue;
+    const core::unit_info& info = p.table().units[u];
+    const uint64_t elsewhere = activation_window_bytes(l, u) > 0 ? info.input_bytes : 0;
+    inputs += in_flight * (recomputed_from_bytes(info, p.options()) - elsewhere);
   }
   if (!trains) kept = 0;
   p.memory.activations = p.options().recompute ? kept + most : std::max(kept, most);

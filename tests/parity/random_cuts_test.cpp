@@ -116,9 +116,8 @@ void draw_states(dice& d, const std::string& folder, drawn& out) {
     out.other.push_back(zero + "offload_optimizer.super_offload=true");
   if (d.one_in(3))
     out.other = out.other + settings{"activation_checkpointing.enabled=true",
-                                     "cluster.offload_activations=" + (out.axis == "tensor" ? "none"
-                                                                       : files ? d.one_of({"none", "cpu", "nvme"})
-                                                                               : d.one_of({"none", "cpu"}))};
+                                     "cluster.offload_activations=" +
+                                         (files ? d.one_of({"none", "cpu", "nvme"}) : d.one_of({"none", "cpu"}))};
   if (!files && out.by_element && d.one_in(3)) out.other.push_back("cluster.early_updates=true");
 }
 

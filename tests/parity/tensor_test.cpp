@@ -112,6 +112,34 @@ BOOST_AUTO_TEST_CASE(tiers_and_precisions_leave_the_bits) {
   }
 }
 
+// A rank keeps what was exchanged inside a unit beside its input, which waits elsewhere.
+BOOST_AUTO_TEST_CASE(inputs_of_units_that_wait_elsewhere_leave_the_bits) {
+  const auto pipelined = [](const char* schedule) {
+    return settings{"parallel.pipeline=2", std::string("pipeline.schedule=") + schedule};
+  };
+  for (const std::string& model : {tiny_gpt2_with_dropout, grouped_llama})
+    for (const int degree : {2, 3}) {
+      const small_job job(model);
+      auto common = ranks(degree) + micros(3) + settings{"gradient_order=per_step", "tied_gradients=per_use"};
+      common.push_back(degree == 2 ? "parallel.data=2" : "bf16.enabled=true");
+      const auto reference = train(job, common + stage(1), steps);
+      BOOST_TEST(reference.losses.front() != reference.losses.back());
+      for (const std::string tier : {"cpu", "nvme"})
+        for (const auto& cut :
+             {stage(0), stage(3) + settings{zero + "stage3_max_reuse_distance=0"},
+              stage(2) + settings{"cluster.offload_activations_units=1"}, stage(1) + pipelined("1f1b"),
+              stage(3) + pipelined("zb_h1"), stage(3) + pipelined("dual_pipe_v")}) {
+          const settings waits = {"activation_checkpointing.enabled=true", "cluster.offload_activations=" + tier,
+                                  zero + "offload_optimizer.nvme_path=" + (job.folder() / "swap").string()};
+          BOOST_TEST_CONTEXT(model << text_of(common + cut + waits)) {
+            const auto got = train(job, common + cut + waits, steps);
+            check_same(got, reference);
+            BOOST_TEST((got.memory.offloaded_activations > 0 || text_of(cut).ends_with("dual_pipe_v")));
+          }
+        }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(an_evaluation_and_a_sample_are_the_uncut_models) {
   const small_job job(tiny_gpt2);
   const settings common = {"data.validation_fraction=0.1", "data_types.param_dtype=fp64"};
@@ -191,8 +219,7 @@ BOOST_AUTO_TEST_CASE(what_does_not_go_together_yet_is_refused_by_name) {
     BOOST_TEST_REQUIRE(!opened.has_value());
     BOOST_TEST(opened.error().text.find("parallel.tensor: " + what) != std::string::npos, opened.error().text);
   };
-  refused({"activation_checkpointing.enabled=true", "cluster.offload_activations=cpu"},
-          "wanted 1 beside cluster.offload_activations");
+  refused({"optimizer.type=Muon"}, "wanted 1 beside optimizer.type: Muon");
   refused({"parallel.tensor=5"}, "wanted at most 4 ranks, one for each attention head, got 5");
 }
 

@@ -217,22 +217,25 @@ BOOST_AUTO_TEST_CASE(offloaded_inputs_do_not_count_as_activation_memory) {
                            "activation_checkpointing.enabled=true",
                            "zero_optimization.offload_optimizer.nvme_path=" + (job.folder().path() / "swap").string()};
   const uint64_t input = 4 * 24 * 32 * sizeof(float), blocks = 6;
-  const auto memory_with = [&](const std::string& tier) {
-    auto s = job.open(common + settings{"cluster.offload_activations=" + tier});
-    step_of(*s);
-    BOOST_TEST(s->training_plan(0).table().units[1].input_bytes == input);
-    return s->memory()[0];
-  };
-  const auto kept = memory_with("none"), host = memory_with("cpu"), files = memory_with("nvme");
-  // When the head's backward begins, its own input and those of all blocks are offloaded.
-  BOOST_TEST(host.activations_peak_bytes + blocks * input <= kept.activations_peak_bytes);
-  BOOST_TEST(files.activations_peak_bytes == host.activations_peak_bytes);
-  BOOST_TEST(kept.resident.offloaded_activations == 0U);
-  BOOST_TEST(host.resident.offloaded_activations == (blocks + 1) * input);
-  BOOST_TEST(files.resident.offloaded_activations == 2 * input);
-  BOOST_TEST(files.resident.digests < input);
-  BOOST_TEST(files.resident.total() + files.activations_peak_bytes + (blocks - 3) * input <=
-             kept.resident.total() + kept.activations_peak_bytes);
+  for (const char* tensor : {"1", "2"}) {
+    const auto memory_with = [&](const std::string& tier) {
+      auto s =
+          job.open(common + settings{"cluster.offload_activations=" + tier, std::string("parallel.tensor=") + tensor});
+      step_of(*s);
+      BOOST_TEST(s->training_plan(0).table().units[1].input_bytes == input);
+      return s->memory()[0];
+    };
+    const auto kept = memory_with("none"), host = memory_with("cpu"), files = memory_with("nvme");
+    // When the head's backward begins, its own input and those of all blocks are offloaded.
+    BOOST_TEST(host.activations_peak_bytes + blocks * input <= kept.activations_peak_bytes);
+    BOOST_TEST(files.activations_peak_bytes == host.activations_peak_bytes);
+    BOOST_TEST(kept.resident.offloaded_activations == 0U);
+    BOOST_TEST(host.resident.offloaded_activations == (blocks + 1) * input);
+    BOOST_TEST(files.resident.offloaded_activations == 2 * input);
+    BOOST_TEST(files.resident.digests < input);
+    BOOST_TEST(files.resident.total() + files.activations_peak_bytes + (blocks - 3) * input <=
+               kept.resident.total() + kept.activations_peak_bytes);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(sessions_give_back_memory_allocator_and_threads) {

@@ -50,7 +50,10 @@ BOOST_AUTO_TEST_CASE(every_stage_and_degree_is_proved) {
             auto o = options_for(*table, tensor, 2, stage, 2);
             proved(table, o);
             o.recompute = true;
-            proved(table, o);
+            for (const tier waits : {tier::device, tier::cpu, tier::nvme}) {
+              o.tiers.activations = waits;
+              proved(table, o);
+            }
           }
 }
 
@@ -102,6 +105,25 @@ BOOST_AUTO_TEST_CASE(a_repeated_exchange_is_in_every_recompute_once) {
         }
     }
     BOOST_TEST(!check(shared(broken)).has_value());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_recomputed_units_exchanged_stays_on_the_device_wherever_their_inputs_wait) {
+  const auto table = cut_table(gpt2, 2);
+  auto o = options_for(*table, 2, 1, 0, 1);
+  o.recompute = true;
+  uint64_t exchanged = 0, most = 0;  // while the unit computes beside what those before it have put aside
+  for (const auto& unit : table->units) {
+    uint64_t computing = 0;
+    for (const auto& s : unit.segments) computing += s.saved_bytes;
+    most = std::max(most, exchanged + computing);
+    if (unit.segments.size() > 1) exchanged += unit.segments.front().output.bytes;
+  }
+  BOOST_TEST(exchanged > 0U);
+  BOOST_TEST(plans_of(table, o)[0]->memory.activations > most);
+  for (const tier waits : {tier::cpu, tier::nvme}) {
+    o.tiers.activations = waits;
+    BOOST_TEST(plans_of(table, o)[0]->memory.activations == most);
   }
 }
 

@@ -10,7 +10,6 @@ constexpr const char* degree_key = "parallel.tensor";
 /// What a cut over the tensor axis does not go together with; none: nothing of the configuration.
 const char* obstacle(const config::job_config& c) {
   if (c.optimizer.type == core::optimizer_type::muon) return "optimizer.type: Muon";
-  if (c.zero_optimization.zenflow.enabled) return "zero_optimization.zenflow";
   return nullptr;
 }
 

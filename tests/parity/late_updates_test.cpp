@@ -40,6 +40,28 @@ BOOST_AUTO_TEST_CASE(late_updates_leave_the_same_bits_at_every_stage_and_in_ever
   }
 }
 
+// Columns are those of a rank's own slice of its share, so they are the same wherever tensor and data degrees are.
+BOOST_AUTO_TEST_CASE(late_updates_of_shares_of_a_tensor_group_leave_the_same_bits_at_every_stage_and_cut) {
+  const auto pipelined = [](const char* schedule) {
+    return settings{"parallel.pipeline=2", std::string("pipeline.schedule=") + schedule};
+  };
+  for (const auto& [model, degree] : {std::pair{tiny_gpt2, 2}, std::pair{tiny_llama, 3}}) {
+    const small_job job(model);
+    for (const auto& more : {settings{}, settings{"bf16.enabled=true", "gradient_accumulation_steps=2"}}) {
+      const settings common =
+          late() + more +
+          settings{"parallel.tensor=" + std::to_string(degree), "gradient_order=per_step", "tied_gradients=per_use"};
+      const auto wanted = train(job, base(2, 3) + common, steps);
+      BOOST_TEST(wanted.losses.front() != wanted.losses.back());
+      BOOST_TEST(wanted.memory.deferred > 0U);
+      for (const auto& cut :
+           {base(2, 1), base(2, 2), base(2, 2) + pipelined("1f1b"), base(2, 3) + pipelined("zb_h1"),
+            base(2, 3) + settings{"activation_checkpointing.enabled=true", "cluster.offload_activations=cpu"}})
+        BOOST_TEST_CONTEXT(model << text_of(cut + common)) { check_same(train(job, cut + common, steps), wanted); }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(whole_updates_come_first_where_they_are_asked_for) {
   const small_job job(tiny_gpt2);
   const auto plain = train(job, base(2, 3), steps);

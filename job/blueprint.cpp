@@ -98,7 +98,7 @@ void set_scaling(blueprint& b) {
 plan::plan_options options_of(const blueprint& b, plan::plan_choice which, const plan::plan_options& sized) {
   const auto& c = *b.config;
   auto options = options_from(c, plan::mode_of(which));
-  options.updates.rules = updates_of(*b.optimizer);
+  options.updates.rules = updates_of(*b.optimizer, *b.tensor.whole);
   options.saving.staging_bytes = c.checkpoint.staging_bytes;
   take_sizes(sized, options);
   // One layout of the swap file for all kinds of steps: theirs have one micro-batch, where buckets would not stay.
@@ -234,7 +234,6 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   const auto& c = *b.config;
   core::model_table table;
   if (own.whole != nullptr) {
-    if (auto ok = check_beside_tensor(c); !ok) return core::fail(ok.error());
     b.sequence = 1;
     b.tensor.split.degree = c.parallel.tensor;
     table = *own.whole;
@@ -251,7 +250,7 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   if (!optimizer) return core::fail(optimizer.error());
   b.optimizer = std::make_shared<const optimizer_groups>(std::move(*optimizer));
   set_scaling(b);
-  trains.updates.rules = updates_of(*b.optimizer);
+  trains.updates.rules = updates_of(*b.optimizer, *b.tensor.whole);
   trains.saving.staging_bytes = c.checkpoint.staging_bytes;
   trains.saving.on = c.checkpoint.is_on();
   auto pipeline = choose_pipeline(c, *b.table, trains);

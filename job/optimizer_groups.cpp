@@ -137,11 +137,14 @@ core::result<optimizer_groups> make_optimizer_groups(const config::job_config& c
   return out;
 }
 
-std::vector<plan::parameter_update> updates_of(const optimizer_groups& groups) {
+std::vector<plan::parameter_update> updates_of(const optimizer_groups& groups, const core::model_table& whole) {
   std::vector<plan::parameter_update> out;
-  for (uint32_t g : groups.group_of) {
-    const auto& options = groups.groups[g].options;
+  for (size_t q = 0; q < groups.group_of.size(); ++q) {
+    const auto& options = groups.groups[groups.group_of[q]].options;
     out.push_back({static_cast<uint32_t>(kernels::moment_names(options).size()), planned_need(options)});
+    if (out.back().need != plan::update_need::whole_matrix) continue;
+    out.back().rows = static_cast<uint64_t>(whole.parameters[q].shape.front());
+    out.back().columns = whole.parameters[q].numel() / out.back().rows;
   }
   return out;
 }

@@ -36,8 +36,8 @@ core::result<optimizer_groups> make_optimizer_groups(const config::job_config& c
 /// head, which Adam updates. Source: Jordan et al. 2024; zero.md 4.1 adds the names, here GPT-2's too.
 bool is_muon_matrix(const core::parameter_info& parameter);
 
-/// The plan's view of updates: moments and needs. [parameter]
-std::vector<plan::parameter_update> updates_of(const optimizer_groups& groups);
+/// The plan's view of updates of the model `whole`: moments, needs and whole matrices. [parameter]
+std::vector<plan::parameter_update> updates_of(const optimizer_groups& groups, const core::model_table& whole);
 
 /// The name of moment `k` of a parameter in a checkpoint: `exp_avg` and the like.
 std::string moment_name(const optimizer_groups& groups, uint32_t parameter, uint32_t k);

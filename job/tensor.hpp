@@ -27,12 +27,8 @@ struct host_tables {
   const core::tp_plan* cut = nullptr;        ///< likewise
 };
 
-/// Refused (bad_input): what does not go together with more than one tensor rank yet, with its key.
-core::result<void> check_beside_tensor(const config::job_config& config);
-
 /// The split that the configuration asks for: attention and MLP of every block. Refused (bad_input), with the key: more
-/// ranks than heads, inner elements or, with sharded norms, `columns` of a sample, and what does not go together with
-/// more than one rank yet.
+/// ranks than heads, inner elements or, with sharded norms, `columns` of a sample.
 core::result<models::tensor_split> choose_split(const config::job_config& config, const models::model_spec& spec,
                                                 uint64_t columns);
 

@@ -92,7 +92,7 @@ struct job_layout {  ///< of one kind of step
   std::vector<uint32_t> bucket_of;        ///< [parameter]; none where frozen
   /// [bucket]: micro-batches in the order in which its gradients are whole; empty: everywhere as they are numbered.
   std::vector<std::vector<uint32_t>> bucket_order;
-  std::vector<uint32_t> matrix_owner;   ///< [parameter]: the shard that orthogonalises it; none: no rank does
+  std::vector<uint32_t> matrix_owner;   ///< [parameter]: who orthogonalises it (matrices.hpp); none: no rank does
   std::vector<uint64_t> full_offset;    ///< [parameter]: in the full layout of the ranks that hold it, elements
   std::vector<uint64_t> full_elements;  ///< [pipeline coordinate]
   std::vector<uint64_t> block_offset;   ///< [parameter]: first block in the vote; a copy's is its original's

@@ -26,6 +26,7 @@ enum class update_need : uint8_t {
 struct parameter_update {
   uint32_t moments = 2;  ///< kept for each element
   update_need need = update_need::elements;
+  uint64_t rows = 0, columns = 0;  ///< of the whole matrix where ranks of a tensor group have shares; 0: the table's
   bool operator==(const parameter_update&) const = default;
 };
 inline constexpr uint32_t max_moments = 2;

@@ -5,10 +5,12 @@
 
 #include "core/math.hpp"
 #include "core/text.hpp"
+#include "core/tp_slices.hpp"
 #include "device/stream.hpp"
 #include "kernels/orthogonalise.hpp"
 #include "kernels/undo.hpp"
 #include "plan/layout/layout.hpp"
+#include "plan/layout/matrices.hpp"
 #include "plan/layout/ties.hpp"
 
 namespace troupe::actors {
@@ -89,16 +91,17 @@ double shard_executor::trust_ratio(const kernels::lamb_options& options, uint32_
 }
 
 template <class State>
-State* shard_executor::direction(const plan::instruction& x, uint32_t set, uint32_t q, uint64_t first) const {
+State* shard_executor::direction(const plan::instruction& x, uint32_t set, uint32_t q, uint32_t tensor) const {
   const auto& p = context_->plan();
   return reinterpret_cast<State*>(memory_->at(plan::pool::directions) + p.buffers[x.buffer].offset) +
-         plan::offset_in(p.layout->matrix_sets[set], q) + first;
+         plan::matrix_place(*p.layout, p.layout->matrix_sets[set], q, tensor);
 }
 
 template <class State>
 void shard_executor::prepare(const plan::instruction& x) {
   const auto& p = context_->plan();
   const auto& group = p.sub_groups[x.subject];
+  const uint32_t tensor = p.layout->tensor_at(p.rank);
   const auto& updates = device_.updates<State>();
   for (const auto& piece : group.pieces) {
     const auto options = options_of(piece.parameter);
@@ -112,23 +115,55 @@ void shard_executor::prepare(const plan::instruction& x) {
     }
     if (const auto* muon = std::get_if<kernels::muon_options>(&options))
       updates.prepare_muon(*muon, step, at<State>(piece),
-                           direction<State>(x, group.matrices, piece.parameter, piece.range.first));
+                           direction<State>(x, group.matrices, piece.parameter, tensor) + piece.range.first);
   }
+}
+
+namespace {
+
+/// Calls f(coordinate, run) for the elements of a parameter that each share has, without padding.
+template <class F>
+void for_each_share(const job::chosen_tensor& cut, uint32_t q, F f) {
+  for (uint32_t t = 0; t < cut.cut.degree; ++t) {
+    const core::tp_slices share(cut.whole->parameters[q].shape, cut.cut.parameters[q], t);
+    for (const auto& run : share.runs(0, share.elements()))
+      if (!run.is_padding()) f(t, run);
+  }
+}
+
+}  // namespace
+
+template <class State>
+std::span<State> shard_executor::joined(const plan::instruction& x, uint32_t q, std::span<State> scratch) {
+  if (scratch.empty()) return {direction<State>(x, x.subject, q, 0), context_->plan().table().parameters[q].numel()};
+  for_each_share(tensor_, q, [&](uint32_t t, const core::tp_run& run) {
+    std::copy_n(direction<State>(x, x.subject, q, t) + run.local, run.count, scratch.data() + run.whole);
+  });
+  return scratch;
+}
+
+template <class State>
+void shard_executor::deal(const plan::instruction& x, uint32_t q, std::span<const State> matrix) {
+  for_each_share(tensor_, q, [&](uint32_t t, const core::tp_run& run) {
+    std::copy_n(matrix.data() + run.whole, run.count, direction<State>(x, x.subject, q, t) + run.local);
+  });
 }
 
 template <class State>
 void shard_executor::orthogonalise(const plan::instruction& x) {
   const auto& p = context_->plan();
   for (const auto& member : p.layout->matrix_sets[x.subject].parameters) {
-    if (p.layout->matrix_owner[member.parameter] != p.layout->shard_at(p.rank)) continue;
-    const auto options = std::get<kernels::muon_options>(options_of(member.parameter));
-    const auto& parameter = p.table().parameters[member.parameter];
-    const auto rows = static_cast<uint64_t>(parameter.shape.front()), columns = parameter.numel() / rows;
-    const uint64_t elements = kernels::orthogonalise_scratch(rows, columns);
-    scratch_.resize(std::max(scratch_.size(), elements * sizeof(State)));
-    device_.updates<State>().orthogonalise(
-        std::span(direction<State>(x, x.subject, member.parameter, 0), parameter.numel()), rows, columns,
-        options.ns_steps, std::span(reinterpret_cast<State*>(scratch_.data()), elements));
+    const uint32_t q = member.parameter;
+    if (!plan::makes_orthogonal(*p.layout, p.rank, q)) continue;
+    const auto options = std::get<kernels::muon_options>(options_of(q));
+    const auto [rows, columns] = plan::whole_shape(*p.layout, q);
+    const bool shared = plan::shares_of(*p.layout, q) > 1;
+    const uint64_t elements = kernels::orthogonalise_scratch(rows, columns), apart = shared ? rows * columns : 0;
+    scratch_.resize(std::max(scratch_.size(), (elements + apart) * sizeof(State)));
+    const std::span scratch(reinterpret_cast<State*>(scratch_.data()), elements + apart);
+    const std::span<State> matrix = joined(x, q, scratch.first(apart));
+    device_.updates<State>().orthogonalise(matrix, rows, columns, options.ns_steps, scratch.subspan(apart));
+    if (shared) deal<State>(x, q, matrix);
   }
 }
 
@@ -141,6 +176,7 @@ const std::byte* shard_executor::new_weights(const plan::owned_piece& piece, std
 template <class State>
 void shard_executor::update(const plan::instruction& x) {
   const auto& group = context_->plan().sub_groups[x.subject];
+  const uint32_t tensor = context_->plan().layout->tensor_at(context_->plan().rank);
   const auto& updates = device_.updates<State>();
   std::byte* window = x.staged == plan::none ? nullptr : memory_->window(context_->plan(), x.staged);
   for (const auto& piece : group.pieces) {
@@ -150,7 +186,7 @@ void shard_executor::update(const plan::instruction& x) {
       updates.apply_lamb(*lamb, step, at<State>(piece), trust_ratio(*lamb, piece.parameter));
     else if (const auto* muon = std::get_if<kernels::muon_options>(&options))
       updates.apply_muon(*muon, step, at<State>(piece),
-                         direction<State>(x, group.matrices, piece.parameter, piece.range.first));
+                         direction<State>(x, group.matrices, piece.parameter, tensor) + piece.range.first);
     else if (plan::defers(context_->plan(), piece.parameter))
       late_.update(context_->plan(), piece, options, step, at<State>(piece));
     else

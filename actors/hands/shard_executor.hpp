@@ -8,14 +8,18 @@
 #include "actors/hands/late_updater.hpp"
 #include "actors/memory/rank_memory.hpp"
 #include "job/optimizer_groups.hpp"
+#include "job/tensor.hpp"
 
 namespace troupe::actors {
 
 class shard_executor final : public executor {
  public:
-  shard_executor(std::shared_ptr<rank_memory> memory, std::shared_ptr<const job::optimizer_groups> groups)
+  /// `tensor`: how parameters are cut, where ranks of a tensor group have shares of them.
+  shard_executor(std::shared_ptr<rank_memory> memory, std::shared_ptr<const job::optimizer_groups> groups,
+                 job::chosen_tensor tensor = {})
       : memory_(std::move(memory)),
         groups_(std::move(groups)),
+        tensor_(std::move(tensor)),
         device_(kernels::operations_of(memory_->device())),
         late_(memory_->device()) {}
 
@@ -36,6 +40,12 @@ class shard_executor final : public executor {
   void prepare(const plan::instruction& x);
   template <class State>
   void orthogonalise(const plan::instruction& x);
+  /// All elements of a matrix in their order: in place, or joined in scratch from the shares of a tensor group.
+  template <class State>
+  [[nodiscard]] std::span<State> joined(const plan::instruction& x, uint32_t parameter, std::span<State> scratch);
+  /// The shares become those of a matrix that `joined` has given.
+  template <class State>
+  void deal(const plan::instruction& x, uint32_t parameter, std::span<const State> matrix);
   template <class State>
   void update(const plan::instruction& x);
   /// An update before the vote, as if it clipped nothing: it keeps a copy of the data that it overwrites.
@@ -49,16 +59,17 @@ class shard_executor final : public executor {
   [[nodiscard]] kernels::optimizer_step step_of(uint32_t parameter) const;
   [[nodiscard]] double trust_ratio(const kernels::lamb_options& options, uint32_t parameter) const;
   [[nodiscard]] const std::byte* new_weights(const plan::owned_piece& piece, std::byte* window) const;
-  /// Element `first` of a matrix in the slot of an instruction.
+  /// The share of tensor coordinate `tensor` of a matrix in the slot of an instruction.
   template <class State>
-  [[nodiscard]] State* direction(const plan::instruction& x, uint32_t set, uint32_t parameter, uint64_t first) const;
+  [[nodiscard]] State* direction(const plan::instruction& x, uint32_t set, uint32_t parameter, uint32_t tensor) const;
   template <class State>
   [[nodiscard]] kernels::optimizer_piece<State> at(const plan::owned_piece& piece, std::byte* window = nullptr) const;
 
   std::shared_ptr<rank_memory> memory_;
   std::shared_ptr<const job::optimizer_groups> groups_;
+  job::chosen_tensor tensor_;
   const kernels::operations& device_;
-  std::vector<std::byte> scratch_;  // of orthogonalise; as large as the largest matrix needs
+  std::vector<std::byte> scratch_;  // of orthogonalise; as large as the largest matrix needs, and a joined one is
   late_updater late_;
   uint64_t loads_ = 0;
   std::shared_ptr<step_context> context_;

@@ -133,8 +133,9 @@ core::result<void> session::parts::start_actors() {
     x.lanes[static_cast<size_t>(plan::lane::fabric)] = [joined, mine = memory.ranks[r], everybody = memory.ranks] {
       return std::make_unique<fabric_executor>(joined, mine, everybody);
     };
-    x.lanes[static_cast<size_t>(plan::lane::shard)] = [mine = memory.ranks[r], groups = plan.optimizer] {
-      return std::make_unique<shard_executor>(mine, groups);
+    x.lanes[static_cast<size_t>(plan::lane::shard)] = [mine = memory.ranks[r], groups = plan.optimizer,
+                                                       tensor = plan.tensor] {
+      return std::make_unique<shard_executor>(mine, groups, tensor);
     };
     file_port_setup io{queue_options(c), memory.swaps.watch,
                        [links = std::weak_ptr(x.links)] {
@@ -157,7 +158,7 @@ core::result<void> session::parts::start_actors() {
 
 namespace {
 
-// Beside what job/tensor.hpp refuses of the configuration alone.
+// What does not go together with a host's own modules.
 core::result<void> check_sequence(const session_options& options) {
   const auto& parallel = options.config->parallel;
   const uint32_t degree = std::max(parallel.sequence, parallel.context);

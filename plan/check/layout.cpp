@@ -6,6 +6,7 @@
 #include "plan/check/rules.hpp"
 #include "plan/layout/buckets.hpp"
 #include "plan/layout/communicators.hpp"
+#include "plan/layout/matrices.hpp"
 
 namespace troupe::plan::rules {
 namespace {
@@ -195,9 +196,11 @@ core::result<void> sets(const job_layout& l) {
   const bool publishes = l.options.stage == 1 || l.options.stage == 2;
   for (uint32_t q = 0; q < in_buckets.size(); ++q) {
     const bool whole = l.need_of(q) == update_need::whole_matrix;
-    if (in_matrices[q] != (whole ? 1 : 0) ||
-        (whole ? l.matrix_owner[q] >= l.options.shards() : l.matrix_owner[q] != none))
+    if (in_matrices[q] != (whole ? 1 : 0) || (whole ? l.matrix_owner[q] >= matrix_ranks(l) : l.matrix_owner[q] != none))
       return broken(l, l.table->parameters[q].name + " is not in exactly one matrix set with an owner if any");
+    if (const auto [rows, columns] = whole_shape(l, q);
+        whole && (rows * columns > shares_of(l, q) * l.table->parameters[q].numel() || rows * columns == 0))
+      return broken(l, l.table->parameters[q].name + " is a larger matrix than its shares make up");
     const uint32_t wanted = publishes && l.trains(q) ? 1 : 0;
     if (published[q] != wanted)
       return broken(l, l.table->parameters[q].name + " is in " + std::to_string(published[q]) +

@@ -1,5 +1,6 @@
 // Facts about whole parameters that updates need: norms of all ranks' slices, matrices made orthogonal by one rank.
 #include "plan/check/rules.hpp"
+#include "plan/layout/matrices.hpp"
 
 namespace troupe::plan::rules {
 namespace {
@@ -39,14 +40,15 @@ core::result<void> matrices_are_whole(const world& w, uint32_t rank, uint32_t g)
   const roll& r = w.rolls[rank];
   const uint32_t k = p.sub_groups[g].matrices, slot = p.instructions[r.prepare[g]].buffer;
   const auto& set = p.layout->matrix_sets[k];
-  const bool collects = !p.options().updates_all();
+  const bool collects = collects_matrices(*p.layout);
   if (auto ok = there(p, r.collect[k], collects, "collects " + set.name); !ok) return ok;
   if (auto ok = there(p, r.orthogonalise[k], true, "makes " + set.name + " orthogonal"); !ok) return ok;
   if (auto ok = there(p, r.spread[k], true, "spreads " + set.name); !ok) return ok;
   if (slot == none) return broken(p, r.prepare[g], "has no memory for its matrices");
   const buffer& memory = p.buffers[slot];
   if (memory.pool != pool::directions || memory.subject != k || memory.first != r.prepare[g] ||
-      memory.last != r.update[g] || memory.bytes != set.elements * core::size_of(p.options().master()))
+      memory.last != r.update[g] ||
+      memory.bytes != matrix_slot_elements(*p.layout, set) * core::size_of(p.options().master()))
     return broken(p, set.name + " has a buffer that is not its own: pool, set, size or life differ");
   uint32_t last = r.prepare[g];
   for (uint32_t next : {r.collect[k], r.orthogonalise[k], r.spread[k], r.update[g]}) {

@@ -7,6 +7,7 @@
 #include "plan/check/rules.hpp"
 #include "plan/layout/communicators.hpp"
 #include "plan/layout/layout.hpp"
+#include "plan/layout/matrices.hpp"
 #include "plan/layout/pieces.hpp"
 
 namespace troupe::plan::rules {
@@ -27,9 +28,10 @@ enum class purpose : uint8_t { gather, near, reduce, collect, publish };
 /// Those who take part in it, in the order of its communicator: one replica's, of a reduction all.
 const std::vector<uint32_t>& members_of(const job_layout& l, purpose why, const parameter_set& set) {
   const uint32_t group = shard_communicator(l, set.pipeline, 0);
-  const uint32_t c = why == purpose::reduce ? reduce_communicator(l, set)
-                     : why == purpose::near ? near_communicator(l, l.communicators[group].members.front())
-                                            : group;
+  const uint32_t c = why == purpose::reduce    ? reduce_communicator(l, set)
+                     : why == purpose::near    ? near_communicator(l, l.communicators[group].members.front())
+                     : why == purpose::collect ? matrix_communicator(l, set.pipeline, 0)
+                                               : group;
   return l.communicators[c].members;
 }
 
@@ -59,7 +61,7 @@ uint64_t other_side(const job_layout& l, const collective_pieces& all, purpose w
     case purpose::publish:
       return l.full_offset[q] + first;
     case purpose::collect:
-      return offset_in(set, q) + first;
+      return matrix_place(l, set, q, l.tensor_at(rank)) + first;
   }
   return 0;
 }
@@ -70,14 +72,24 @@ struct coverage {
   uint64_t elements = 0;
 };
 
+/// What the set's side of the collective has, where it lies: of matrices every share.
+std::vector<placement> places_of(const job_layout& l, purpose why, const parameter_set& set) {
+  std::vector<placement> out;
+  for (const auto& x : set.parameters) {
+    if (why != purpose::collect)
+      out.push_back({x.parameter, why == purpose::publish ? l.full_offset[x.parameter] : x.offset});
+    for (uint32_t t = 0; why == purpose::collect && t < shares_of(l, x.parameter); ++t)
+      out.push_back({x.parameter, matrix_place(l, set, x.parameter, t)});
+  }
+  std::ranges::sort(out, {}, &placement::offset);
+  return out;
+}
+
 // Each replica has every element once: a sum that some replica's owner did not receive would leave its states behind.
 // Sums that all receive are shared out among the replicas.
 core::result<void> moves(const job_layout& l, const collective_pieces& pieces, purpose why, const parameter_set& set,
                          const std::vector<moved_piece>& all) {
-  std::vector<placement> members = set.parameters;
-  if (why == purpose::publish)
-    for (auto& x : members) x.offset = l.full_offset[x.parameter];
-  std::sort(members.begin(), members.end(), [](const placement& a, const placement& b) { return a.offset < b.offset; });
+  const std::vector<placement> members = places_of(l, why, set);
   const auto& ranks = members_of(l, why, set);
   const bool by_replica = why == purpose::reduce && !l.options.reduce_to_all();
   const uint32_t tensor = why == purpose::reduce && set.over_tensor ? l.tensor_ranks() : 1;
@@ -97,9 +109,13 @@ core::result<void> moves(const job_layout& l, const collective_pieces& pieces, p
     mine.all.push_back({here, here + x.count});
     mine.elements += x.count;
   }
-  const uint64_t bound = why == purpose::publish ? l.full_elements[set.pipeline] : set.elements;
+  const bool matrices = why == purpose::collect;
+  const uint64_t wanted = matrices ? matrix_elements(l, set) : set.numel;
+  const uint64_t bound = matrices                  ? matrix_slot_elements(l, set)
+                         : why == purpose::publish ? l.full_elements[set.pipeline]
+                                                   : set.elements;
   for (auto& one : covered)
-    if (one.elements != set.numel || !apart(one.all, bound))
+    if (one.elements != wanted || !apart(one.all, bound))
       return broken(l, set.name + ": its pieces do not cover each parameter exactly once" +
                            (covered.size() > 1 ? " for each replica" : ""));
   return {};
@@ -118,14 +134,15 @@ core::result<void> replicas_share_sums(const job_layout& l, const parameter_set&
   return {};
 }
 
-// Each matrix goes whole from the rank that made it orthogonal.
+// Each matrix goes whole from the rank that made it orthogonal: every share to its place.
 core::result<void> spreads(const job_layout& l, const parameter_set& set, const std::vector<moved_piece>& all) {
-  bool sound = all.size() == set.parameters.size();
-  for (size_t i = 0; i < all.size() && sound; ++i) {
-    const placement& x = set.parameters[i];
-    sound = all[i] == moved_piece{l.matrix_owner[x.parameter], x.offset, x.offset, numel(l, x.parameter)};
-  }
-  if (!sound) return broken(l, set.name + ": an orthogonal matrix does not come whole from its owner");
+  std::vector<moved_piece> wanted;
+  for (const auto& x : set.parameters)
+    for (uint32_t t = 0; t < shares_of(l, x.parameter); ++t) {
+      const uint64_t at = x.offset + t * set.elements;
+      wanted.push_back({l.matrix_owner[x.parameter], at, at, numel(l, x.parameter)});
+    }
+  if (all != wanted) return broken(l, set.name + ": an orthogonal matrix does not come whole from its owner");
   return {};
 }
 

@@ -5,6 +5,7 @@
 
 #include "plan/late_updates.hpp"
 #include "plan/layout/layout.hpp"
+#include "plan/layout/matrices.hpp"
 #include "plan/layout/own.hpp"
 #include "plan/layout/update_memory.hpp"
 
@@ -91,7 +92,7 @@ numbers rank_shapes::of(const rank_plan& own) const {
   add_snapshots(out, own);
   out.push_back(l_.pipeline_at(own.rank));  // what it computes, and whom it meets
   for (uint32_t q = 0; q < l_.matrix_owner.size(); ++q)
-    if (l_.matrix_owner[q] == l_.shard_at(own.rank) && l_.holds(own.rank, q))
+    if (makes_orthogonal(l_, own.rank, q))
       out.push_back(q);  // no two ranks of a replica make the same matrix orthogonal
   return out;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "plan/layout/matrices.hpp"
 #include "plan/layout/ties.hpp"
 
 namespace troupe::plan {
@@ -192,8 +193,12 @@ uint32_t near_communicator(const job_layout& l, uint32_t rank) {
          l.data_at(rank) / l.options.gathering.near;
 }
 
+uint32_t over_tensor_communicator(const job_layout& l, uint32_t pipeline) {
+  return over_tensor_of(l.options).first + pipeline;
+}
+
 uint32_t reduce_communicator(const job_layout& l, const parameter_set& bucket, uint32_t tensor) {
-  return bucket.over_tensor ? over_tensor_of(l.options).first + bucket.pipeline
+  return bucket.over_tensor ? over_tensor_communicator(l, bucket.pipeline)
                             : data_communicator(l, bucket.pipeline, tensor);
 }
 
@@ -235,6 +240,8 @@ uint32_t communicator_of(const job_layout& l, uint32_t rank, const operation& x)
     return static_cast<uint32_t>(l.communicators.size()) - static_cast<uint32_t>(pairs.end() - pair) * columns +
            rank % columns;
   }
+  if (x.kind == kind::collect || x.kind == kind::spread)
+    return matrix_communicator(l, l.pipeline_at(rank), l.replica_at(rank));
   if (!is_transfer(x.kind)) return shard_communicator(l, l.pipeline_at(rank), l.replica_at(rank), tensor);
   uint32_t boundary = 0;  // of those that lie between ranks
   for (uint32_t k = 1; k < later_stage(l, x); ++k) boundary += crosses_ranks(l.options, k) ? 1 : 0;

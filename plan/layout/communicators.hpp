@@ -24,6 +24,8 @@ uint32_t data_communicator(const job_layout& l, uint32_t pipeline, uint32_t tens
 uint32_t shard_communicator(const job_layout& l, uint32_t pipeline, uint32_t replica, uint32_t tensor = 0);
 /// Where the gradients of a bucket are added: over data ranks, or over those of all tensor coordinates.
 uint32_t reduce_communicator(const job_layout& l, const parameter_set& bucket, uint32_t tensor = 0);
+/// Where all ranks of a pipeline coordinate meet, of all tensor coordinates; only where there are several of these.
+uint32_t over_tensor_communicator(const job_layout& l, uint32_t pipeline);
 /// Where those meet that share a second copy of parameters with `rank`; a member's number is its place in the copy.
 uint32_t near_communicator(const job_layout& l, uint32_t rank);
 /// The communicator whose members have the same collectives, one by one: of replicas, of those who share a second copy,

@@ -5,6 +5,7 @@
 #include "core/math.hpp"
 #include "plan/layout/communicators.hpp"
 #include "plan/layout/layout.hpp"
+#include "plan/layout/matrices.hpp"
 #include "plan/layout/own.hpp"
 #include "plan/layout/ties.hpp"
 
@@ -147,13 +148,26 @@ std::vector<moved_piece> collective_pieces::measure() const {
 }
 
 std::vector<moved_piece> collective_pieces::collect(uint32_t set) const {
-  return slices_of(l_, l_.matrix_sets[set], in_set, in_set);
+  const parameter_set& all = l_.matrix_sets[set];
+  const auto& members = shards_of(l_, all.pipeline);
+  std::vector<moved_piece> out;
+  for (const auto& x : all.parameters)
+    for (uint32_t t = 0; t < shares_of(l_, x.parameter); ++t)
+      for (uint32_t k = 0; k < members.size(); ++k) {
+        const slice s = l_.slice_of(x.parameter, members[k]);
+        const uint64_t at = matrix_place(l_, all, x.parameter, t) + s.first;
+        if (s.count > 0) out.push_back({k * l_.tensor_ranks() + t, at, at, s.count});
+      }
+  return out;
 }
 
 std::vector<moved_piece> collective_pieces::spread(uint32_t set) const {
   std::vector<moved_piece> out;
   for (const auto& x : l_.matrix_sets[set].parameters)
-    out.push_back({l_.matrix_owner[x.parameter], x.offset, x.offset, l_.table->parameters[x.parameter].numel()});
+    for (uint32_t t = 0; t < shares_of(l_, x.parameter); ++t) {
+      const uint64_t at = matrix_place(l_, l_.matrix_sets[set], x.parameter, t);
+      out.push_back({l_.matrix_owner[x.parameter], at, at, l_.table->parameters[x.parameter].numel()});
+    }
   return out;
 }
 

@@ -33,9 +33,9 @@ class collective_pieces {
   [[nodiscard]] std::vector<moved_piece> publish(uint32_t set) const;
   /// Within the doubles of `job_layout::measured_elements`.
   [[nodiscard]] std::vector<moved_piece> measure() const;
-  /// Every owner's slices, within the matrix set.
+  /// Every owner's slices of its share, within the slot of the matrix set.
   [[nodiscard]] std::vector<moved_piece> collect(uint32_t set) const;
-  /// Whole matrices from the ranks that made them orthogonal, within the matrix set.
+  /// All shares from the ranks that made the matrices orthogonal, within that slot.
   [[nodiscard]] std::vector<moved_piece> spread(uint32_t set) const;
   /// In the ranks of `column`: from the start of a use's reduced gradient, as far as its rank holds it, into its place
   /// in the other's slot.

@@ -11,6 +11,7 @@
 #include "plan/layout/buckets.hpp"
 #include "plan/layout/communicators.hpp"
 #include "plan/layout/layout.hpp"
+#include "plan/layout/matrices.hpp"
 #include "plan/layout/own.hpp"
 #include "plan/layout/set_packer.hpp"
 #include "plan/layout/ties.hpp"
@@ -47,10 +48,10 @@ void make_gather_sets(job_layout& l) {
   }
 }
 
-// Each matrix goes to that shard which has the fewest elements to make orthogonal so far.
+// Each matrix goes to that rank which has the fewest elements to make orthogonal so far.
 void make_matrix_sets(job_layout& l) {
-  set_packer packer(l, l.matrix_sets, "matrices", l.options.updates.allgather_bucket);
-  std::vector<std::vector<uint64_t>> load(l.full_elements.size(), std::vector<uint64_t>(l.options.shards(), 0));
+  set_packer packer(l, l.matrix_sets, "matrices", l.options.updates.allgather_bucket / l.tensor_ranks());
+  std::vector<std::vector<uint64_t>> load(l.full_elements.size(), std::vector<uint64_t>(matrix_ranks(l), 0));
   l.matrix_owner.assign(l.table->parameters.size(), none);
   for (uint32_t q = 0; q < l.table->parameters.size(); ++q) {
     if (l.need_of(q) != update_need::whole_matrix) continue;
@@ -58,7 +59,7 @@ void make_matrix_sets(job_layout& l) {
     auto& mine = load[l.pipeline_of[q]];
     const auto least = std::min_element(mine.begin(), mine.end());
     l.matrix_owner[q] = static_cast<uint32_t>(least - mine.begin());
-    *least += l.table->parameters[q].numel();
+    *least += shares_of(l, q) * l.table->parameters[q].numel();
   }
   packer.close();
 }

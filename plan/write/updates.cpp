@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plan/layout/matrices.hpp"
 #include "plan/layout/update_memory.hpp"
 
 namespace troupe::plan {
@@ -70,11 +71,12 @@ class update_writer {
     prepare(first_set_ + k);
     handle& made = prepared_[first_set_ + k];
     const uint64_t element_bytes = core::size_of(p_.options().master());
-    const uint32_t slot = d_.open(made, pool::directions, set(k).elements * element_bytes, sets_[k]);
+    const uint32_t slot =
+        d_.open(made, pool::directions, matrix_slot_elements(*p_.layout, set(k)) * element_bytes, sets_[k]);
     d_.at(made).buffer = slot;
-    if (p_.options().updates_all()) return;
+    if (!collects_matrices(*p_.layout)) return;
     const handle x = append(kind::collect, sets_[k]);
-    d_.at(x).bytes = set(k).numel * element_bytes;
+    d_.at(x).bytes = matrix_elements(*p_.layout, set(k)) * element_bytes;
     d_.at(x).buffer = slot;
     d_.depend(x, made);
     made = x;
@@ -84,20 +86,19 @@ class update_writer {
     const uint32_t slot = d_.at(whole).buffer;
     const handle x = append(kind::orthogonalise, sets_[k]);
     for (const auto& member : set(k).parameters)
-      if (p_.layout->matrix_owner[member.parameter] == p_.layout->shard_at(p_.rank))
+      if (makes_orthogonal(*p_.layout, p_.rank, member.parameter))
         d_.at(x).flops += orthogonalise_flops(member.parameter);
     d_.at(x).buffer = slot;
     d_.depend(x, whole);
     const handle back = orthogonal_[k] = append(kind::spread, sets_[k]);
-    d_.at(back).bytes = set(k).numel * core::size_of(p_.options().master());
+    d_.at(back).bytes = matrix_elements(*p_.layout, set(k)) * core::size_of(p_.options().master());
     d_.at(back).buffer = slot;
     d_.depend(back, x);
   }
   // Newton-Schulz: per iteration three products with the smaller side squared.
   [[nodiscard]] double orthogonalise_flops(uint32_t q) const {
-    const auto& shape = p_.table().parameters[q].shape;
-    const double rows = double(shape.front()), columns = double(p_.table().parameters[q].numel()) / rows;
-    const double small = std::min(rows, columns), large = std::max(rows, columns);
+    const auto [rows, columns] = whole_shape(*p_.layout, q);
+    const double small = double(std::min(rows, columns)), large = double(std::max(rows, columns));
     return 5 * (4 * small * small * large + 2 * small * small * small);
   }
   void update(uint32_t g) {

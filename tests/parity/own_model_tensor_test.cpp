@@ -48,6 +48,17 @@ actors::host_model blocks_by_factories(const models::loss_function& loss = host_
   return {make, &block_batch, &block_batch};
 }
 
+/// All ranks compute the MLPs alike.
+actors::host_model blocks_with_whole_mlps() {
+  auto out = blocks();
+  out.make = [] {
+    auto policy = block_policy();
+    std::erase_if(policy.rules, [](const auto& rule) { return rule.pattern.starts_with("mlp"); });
+    return models::inject(host_blocks(), policy);
+  };
+  return out;
+}
+
 std::vector<actors::host_model> all_blocks() {
   return {blocks(0.2), blocks_of_columns(), blocks_by_factories(),
           blocks_by_factories(models::vocabulary_cross_entropy())};
@@ -116,6 +127,31 @@ BOOST_AUTO_TEST_CASE(every_zero_stage_and_pipeline_has_the_same_bits) {
         check_same(got.trained, reference.trained);
         BOOST_TEST(got.evaluation == reference.evaluation);
       }
+  }
+}
+
+// Tied words are one matrix of two units, and a matrix that all ranks have is one of theirs.
+BOOST_AUTO_TEST_CASE(matrices_of_muon_are_whole_and_columns_of_zenflow_a_shares) {
+  const settings common = {"gradient_accumulation_steps=2", "gradient_order=per_step", "tied_gradients=per_use"};
+  const settings muon = {"optimizer.type=Muon"};
+  auto models = all_blocks();
+  models.push_back(blocks_with_whole_mlps());
+  for (const auto& model : models) {
+    const settings wide = common + muon + settings{"data_types.param_dtype=fp64"};
+    const outcome whole = train_own(model, wide);
+    for (const int degree : {2, 3}) BOOST_TEST_CONTEXT("tensor " << degree)
+    check_uncut(train_own(model, wide + ranks(degree) + stage(degree)), whole, 1e-11);
+    const std::string late = "zero_optimization.zenflow.";
+    const settings zenflow = {"zero_optimization.offload_optimizer.device=cpu", late + "topk_ratio=0.2",
+                              late + "update_interval=2", late + "select_strategy=step", late + "select_interval=2"};
+    for (const auto& optimizer : {muon, zenflow}) {
+      const settings cut = common + optimizer + ranks(2) + settings{"parallel.data=2"};
+      const outcome reference = train_own(model, cut + stage(1));
+      for (const auto& other : {stage(3), stage(2) + settings{"parallel.pipeline=2", "pipeline.schedule=zb_h1"}})
+        BOOST_TEST_CONTEXT(text_of(cut + other)) {
+          check_same(train_own(model, cut + other).trained, reference.trained);
+        }
+    }
   }
 }
 

@@ -41,8 +41,8 @@ struct drawn {
   bool by_element = true;  // the optimizer
 };
 
-void draw_sharing(dice& d, bool whole_matrices, drawn& out) {
-  out.axis = whole_matrices ? d.one_of({"sequence", "context"}) : d.one_of({"tensor", "sequence", "context"});
+void draw_sharing(dice& d, drawn& out) {
+  out.axis = d.one_of({"tensor", "sequence", "context"});
   out.sharing = d.number_of({2, 2, 3, 4});
   out.data = std::min(out.data, out.sharing > 2 ? 1U : 2U);
 }
@@ -52,7 +52,7 @@ void draw_job(dice& d, drawn& out) {
   out.data = d.number_of({1, 2, 2, 3, 4});
   const std::string optimizer = d.one_of({"AdamW", "AdamW", "AdamW", "Lion", "SGD", "Lamb", "Muon"});
   out.by_element = optimizer != "Lamb" && optimizer != "Muon";
-  if (d.one_in(2)) draw_sharing(d, optimizer == "Muon", out);
+  if (d.one_in(2)) draw_sharing(d, out);
   out.common = {"parallel.data=" + std::to_string(out.data),
                 "gradient_accumulation_steps=" + d.one_of({"1", "2", "3", "4", "6"}),
                 "gradient_order=" + d.one_of({"per_step", "per_micro_batch"}),

@@ -4,6 +4,7 @@
 
 #include "models/table/model_spec.hpp"
 #include "plan/check/check.hpp"
+#include "plan/layout/matrices.hpp"
 #include "tests/plan/cuts.hpp"
 #include "tests/plan/saboteur.hpp"
 
@@ -106,6 +107,79 @@ BOOST_AUTO_TEST_CASE(a_repeated_exchange_is_in_every_recompute_once) {
     }
     BOOST_TEST(!check(shared(broken)).has_value());
   }
+}
+
+/// Muon's share of a model's parameters: those of two dimensions.
+void want_matrices(const core::model_table& whole, plan_options& o) {
+  for (size_t q = 0; q < whole.parameters.size(); ++q)
+    if (const auto& shape = whole.parameters[q].shape; shape.size() == 2)
+      o.updates.rules[q] = {1, update_need::whole_matrix, uint64_t(shape[0]), uint64_t(shape[1])};
+}
+
+BOOST_AUTO_TEST_CASE(whole_matrices_are_proved_at_every_stage_degree_and_cut) {
+  for (const char* json : {gpt2, llama})
+    for (const uint32_t tensor : {1U, 2U, 3U})
+      for (uint32_t stage = 0; stage < 4; ++stage)
+        for (const uint32_t replicas : {1U, 2U})
+          BOOST_TEST_CONTEXT(json << ", tensor " << tensor << ", stage " << stage) {
+            const auto table = cut_table(json, tensor, true);
+            auto o = options_for(*table, tensor, 4, stage, 2);
+            o.mesh = {
+                {core::axis::replicate, replicas}, {core::axis::shard, 4 / replicas}, {core::axis::tensor, tensor}};
+            want_matrices(*cut_table(json, 1), o);
+            proved(table, o);
+            const auto plans = plans_of(table, o);
+            const auto& l = *plans.front()->layout;
+            for (uint32_t q = 0; q < table->parameters.size(); ++q) {
+              uint32_t makers = 0;
+              for (const auto& p : plans) makers += makes_orthogonal(l, p->rank, q) ? 1 : 0;
+              const bool matrix = table->parameters[q].shape.size() == 2;
+              BOOST_TEST(makers == (!matrix ? 0 : tensor > 1 || stage == 0 ? 1 : replicas));
+            }
+          }
+}
+
+BOOST_AUTO_TEST_CASE(a_matrix_that_is_made_orthogonal_costs_the_same_however_it_is_cut) {
+  const auto flops = [](uint32_t tensor) {
+    const auto table = cut_table(llama, tensor, true);
+    auto o = options_for(*table, tensor, 1, 3, 1);
+    want_matrices(*cut_table(llama, 1), o);
+    double out = 0;
+    for (const auto& p : plans_of(table, o))
+      for (const auto& x : p->instructions) out += x.kind == kind::orthogonalise ? x.flops : 0;
+    return out;
+  };
+  BOOST_TEST(flops(1) > 0);
+  for (const uint32_t tensor : {2U, 4U}) BOOST_TEST(flops(tensor) == flops(1), boost::test_tools::tolerance(1e-12));
+}
+
+BOOST_AUTO_TEST_CASE(shares_that_are_not_collected_or_lie_elsewhere_are_found) {
+  const auto table = cut_table(gpt2, 2, true);
+  auto o = options_for(*table, 2, 2, 3, 1);
+  want_matrices(*cut_table(gpt2, 1), o);
+  const auto whole = plans_of(table, o);
+  const auto broken_by = [&](auto change) {
+    plans all;
+    for (const auto& p : whole) all.push_back(*p);
+    auto layout = std::make_shared<job_layout>(*whole.front()->layout);
+    for (auto& p : all) change(p, *layout);
+    for (auto& p : all) p.layout = layout;
+    return !check(shared(all)).has_value();
+  };
+  const auto first = [](rank_plan& p, kind k) -> instruction& {
+    return *std::ranges::find(p.instructions, k, &instruction::kind);
+  };
+  BOOST_TEST(!broken_by([](rank_plan&, job_layout&) {}));
+  BOOST_TEST(broken_by([&](rank_plan& p, job_layout&) { first(p, kind::orthogonalise).after.clear(); }));
+  BOOST_TEST(broken_by([&](rank_plan& p, job_layout&) { first(p, kind::spread).after.clear(); }));
+  BOOST_TEST(broken_by([&](rank_plan& p, job_layout&) { p.buffers[first(p, kind::collect).buffer].bytes /= 2; }));
+  BOOST_TEST(broken_by([&](rank_plan& p, job_layout&) { first(p, kind::collect).communicator = 0; }));
+  BOOST_TEST(broken_by([](rank_plan&, job_layout& l) {
+    for (uint32_t& owner : l.matrix_owner) owner = owner == none ? none : 4;
+  }));
+  BOOST_TEST(broken_by([](rank_plan&, job_layout& l) {
+    for (auto& x : l.options.updates.rules) x.rows *= 2;
+  }));
 }
 
 BOOST_AUTO_TEST_CASE(what_recomputed_units_exchanged_stays_on_the_device_wherever_their_inputs_wait) {

@@ -1,0 +1,48 @@
+#include "plan/layout/matrices.hpp"
+
+#include <algorithm>
+
+#include "plan/layout/communicators.hpp"
+#include "plan/layout/layout.hpp"
+
+namespace troupe::plan {
+
+uint32_t matrix_ranks(const job_layout& l) { return l.options.shards() * l.tensor_ranks(); }
+
+bool makes_orthogonal(const job_layout& l, uint32_t rank, uint32_t parameter) {
+  if (!l.holds(rank, parameter) || (l.tensor_ranks() > 1 && l.replica_at(rank) > 0)) return false;
+  return l.matrix_owner[parameter] == l.shard_at(rank) * l.tensor_ranks() + l.tensor_at(rank);
+}
+
+bool collects_matrices(const job_layout& l) { return !l.options.updates_all() || l.tensor_ranks() > 1; }
+
+uint32_t matrix_communicator(const job_layout& l, uint32_t pipeline, uint32_t replica) {
+  return l.tensor_ranks() > 1 ? over_tensor_communicator(l, pipeline) : shard_communicator(l, pipeline, replica);
+}
+
+uint32_t shares_of(const job_layout& l, uint32_t parameter) { return l.is_cut(parameter) ? l.tensor_ranks() : 1; }
+
+uint64_t matrix_place(const job_layout& l, const parameter_set& set, uint32_t parameter, uint32_t tensor) {
+  return offset_in(set, parameter) + (l.is_cut(parameter) ? tensor * set.elements : 0);
+}
+
+uint64_t matrix_slot_elements(const job_layout& l, const parameter_set& set) {
+  const bool shared = std::ranges::any_of(set.parameters, [&](const placement& x) { return l.is_cut(x.parameter); });
+  return set.elements * (shared ? l.tensor_ranks() : 1);
+}
+
+uint64_t matrix_elements(const job_layout& l, const parameter_set& set) {
+  uint64_t out = 0;
+  for (const auto& x : set.parameters) out += shares_of(l, x.parameter) * l.table->parameters[x.parameter].numel();
+  return out;
+}
+
+matrix_shape whole_shape(const job_layout& l, uint32_t parameter) {
+  const parameter_update update = l.options.update_of(parameter);
+  if (update.rows > 0) return {update.rows, update.columns};
+  const auto& local = l.table->parameters[parameter];
+  const auto rows = static_cast<uint64_t>(local.shape.front());
+  return {rows, local.numel() / rows};
+}
+
+}  // namespace troupe::plan

@@ -19,7 +19,8 @@ core::result<void> model_is_sound(const job_layout& l) {
   for (uint32_t q = 0; q < parameters; ++q)
     if (l.is_copy(q) &&
         (l.table->original(q) >= q || l.is_copy(l.table->original(q)) ||
-         numel(l, q) != numel(l, l.table->original(q)) || l.trains(q) != l.trains(l.table->original(q))))
+         numel(l, q) != numel(l, l.table->original(q)) || l.trains(q) != l.trains(l.table->original(q)) ||
+         l.is_cut(q) != l.is_cut(l.table->original(q))))
       return broken(l, l.table->parameters[q].name + " is a copy of nothing that is like it");
   for (const auto& u : l.table->units) {
     const auto known = [&](uint32_t q) { return q < parameters; };

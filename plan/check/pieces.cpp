@@ -216,6 +216,7 @@ core::result<void> pieces(const job_layout& l) {
   for (uint32_t b = 0; b < l.buckets.size(); ++b)
     if (auto ok = reduction(l, all, b, all.reduce(b)); !ok) return ok;
   if (auto ok = tied_pieces(l, all); !ok) return ok;
+  if (auto ok = exchanges(l, all); !ok) return ok;
   if (auto ok = each(purpose::collect, l.matrix_sets, &collective_pieces::collect); !ok) return ok;
   for (uint32_t k = 0; k < l.matrix_sets.size(); ++k)
     if (auto ok = spreads(l, l.matrix_sets[k], all.spread(k)); !ok) return ok;

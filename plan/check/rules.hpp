@@ -34,6 +34,10 @@ core::result<void> pieces(const job_layout& l);  ///< pieces.cpp: the elements t
 core::result<void> reduction(const job_layout& l, const collective_pieces& places, uint32_t bucket,
                              const std::vector<moved_piece>& moved);
 core::result<void> vote(const job_layout& l, const std::vector<moved_piece>& moved);
+/// exchanges.cpp: what one exchange moves in the slots of its ranks; all those of the model.
+core::result<void> exchange(const job_layout& l, const core::segment_exchange& what,
+                            const std::vector<moved_piece>& moved);
+core::result<void> exchanges(const job_layout& l, const collective_pieces& all);
 core::result<void> tied_layout(const job_layout& l);  ///< ties.cpp: uses of tied parameters, and what goes between them
 /// ties.cpp: each exchange moves what its givers hold, to a place of its own.
 core::result<void> tied_pieces(const job_layout& l, const collective_pieces& all);

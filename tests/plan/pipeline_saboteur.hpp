@@ -230,10 +230,6 @@ class pipeline_saboteur : public plan_breaker {
   std::optional<place> any_transfer() {
     return any([](const instruction& i) { return is_transfer(i.kind); });
   }
-  place found(uint32_t rank, uint32_t communicator, uint32_t sequence) {
-    return *any_of(rank,
-                   [&](const instruction& i) { return i.communicator == communicator && i.sequence == sequence; });
-  }
   /// The other end of a transfer.
   place partner(const place& x) {
     const auto& members = layout_of(all_).communicators[at(x).communicator].members;
@@ -242,18 +238,6 @@ class pipeline_saboteur : public plan_breaker {
   uint32_t at_vote(uint32_t rank) {
     const auto x = any_of(rank, [](const instruction& i) { return i.kind == kind::vote; });
     return x ? x->id : none;
-  }
-
-  /// As if it had always met there: its place in its lane stays.
-  void move_to(const place& x, uint32_t communicator) {
-    auto& p = all_[x.rank];
-    auto& moved = at(x);
-    --p.num_collectives[moved.communicator];
-    ++p.num_collectives[communicator];
-    moved.communicator = communicator;
-    std::vector<uint32_t> next(p.num_collectives.size(), 0);
-    for (const uint32_t id : p.lanes[static_cast<size_t>(lane::fabric)])
-      p.instructions[id].sequence = next[p.instructions[id].communicator]++;
   }
 };
 

@@ -1,5 +1,5 @@
-// What those who break plans of several ranks have in common: instructions anywhere, one taken away, a layout of their
-// own, and what makes a change harmless.
+// What those who break plans of several ranks have in common: instructions anywhere, one taken away, repeated or moved
+// to other ranks, a layout of their own, and what makes a change harmless.
 #pragma once
 
 #include <optional>
@@ -56,6 +56,31 @@ class plan_breaker {
       return std::ranges::all_of(gone, [&](uint32_t on) { return s.implied(now, x.id, on); });
     };
     return !gone.empty();
+  }
+  /// Once more, at the end of its lane.
+  void append_again(const place& x) {
+    auto& p = all_[x.rank];
+    instruction again = at(x);
+    again.id = static_cast<uint32_t>(p.instructions.size());
+    if (again.lane == lane::fabric) again.sequence = p.num_collectives[again.communicator]++;
+    p.lanes[static_cast<size_t>(again.lane)].push_back(again.id);
+    p.instructions.push_back(std::move(again));
+  }
+  /// The instruction of `rank` that meets there.
+  place found(uint32_t rank, uint32_t communicator, uint32_t sequence) {
+    return *any_of(rank,
+                   [&](const instruction& i) { return i.communicator == communicator && i.sequence == sequence; });
+  }
+  /// As if it had always met there: its place in its lane stays.
+  void move_to(const place& x, uint32_t communicator) {
+    auto& p = all_[x.rank];
+    auto& moved = at(x);
+    --p.num_collectives[moved.communicator];
+    ++p.num_collectives[communicator];
+    moved.communicator = communicator;
+    std::vector<uint32_t> next(p.num_collectives.size(), 0);
+    for (const uint32_t id : p.lanes[static_cast<size_t>(lane::fabric)])
+      p.instructions[id].sequence = next[p.instructions[id].communicator]++;
   }
   /// A layout that all plans share, to be changed.
   job_layout& own_layout() {

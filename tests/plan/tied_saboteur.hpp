@@ -49,15 +49,6 @@ class tied_saboteur : public plan_breaker {
     for (const auto& one : below(2) == 0 ? std::vector{*x} : everywhere(*x)) append_again(one);
     return true;
   }
-  /// Once more, at the end of its lane.
-  void append_again(const place& x) {
-    auto& p = all_[x.rank];
-    instruction again = at(x);
-    again.id = static_cast<uint32_t>(p.instructions.size());
-    if (again.lane == lane::fabric) again.sequence = p.num_collectives[again.communicator]++;
-    p.lanes[static_cast<size_t>(again.lane)].push_back(again.id);
-    p.instructions.push_back(std::move(again));
-  }
   bool leave_out(kind k) {
     const auto x = any([k](const instruction& i) { return i.kind == k; });
     if (!x) return false;

@@ -1,0 +1,70 @@
+// Exchanges between the ranks of a group: what each gives and gets of a slot is its own, whole and once. The order of
+// instructions around them is compute.cpp's.
+#include <algorithm>
+
+#include "plan/check/extents.hpp"
+#include "plan/check/rules.hpp"
+
+namespace troupe::plan::rules {
+namespace {
+
+/// What rank `owner` of the group gives to all others, or adds up; in bytes, or in elements where these are added.
+moved_piece part_of(const job_layout& l, const core::segment_exchange& what, uint32_t owner) {
+  const uint64_t unit = core::adds(what.op) ? core::size_of(l.options.types.parameter) : 1;
+  const uint64_t each = what.bytes / unit, place = owner * each, given = l.given_at(what) / unit;
+  switch (what.op) {
+    case core::exchange_op::swap:  // a part for each rank, in their order; it lands in the order of those who gave it
+      return {owner, given, place, each};
+    case core::exchange_op::scatter:
+      return {owner, given + place, 0, each};
+    default:
+      return {owner, place, place, each};
+  }
+}
+
+}  // namespace
+
+core::result<void> exchange(const job_layout& l, const core::segment_exchange& what,
+                            const std::vector<moved_piece>& moved) {
+  const uint32_t ranks = l.exchanging_ranks(what);
+  const auto wrong = [&](const std::string& how) {
+    return broken(l, "an exchange by " + std::string(core::name_of(what.op)) + " over " + std::to_string(ranks) +
+                         " ranks " + how);
+  };
+  if (core::adds(what.op) && what.bytes % core::size_of(l.options.types.parameter) != 0)
+    return wrong("adds a part of an element");
+  if (what.op == core::exchange_op::sum) {  // in place; who adds a run is free
+    std::vector<extent> added;
+    uint64_t elements = 0;
+    for (const auto& x : moved) {
+      if (x.owner >= ranks || x.from != x.to) return wrong("adds what lies elsewhere");
+      added.push_back({x.from, x.from + x.count});
+      elements += x.count;
+    }
+    const uint64_t wanted = what.bytes / core::size_of(l.options.types.parameter);
+    return elements == wanted && apart(added, wanted) ? core::result<void>{}
+                                                      : wrong("does not add each element exactly once");
+  }
+  if (moved.size() != ranks) return wrong("moves " + std::to_string(moved.size()) + " parts");
+  for (uint32_t t = 0; t < ranks; ++t)
+    if (moved[t] != part_of(l, what, t)) return wrong("takes another part for that of rank " + std::to_string(t));
+  return {};
+}
+
+core::result<void> exchanges(const job_layout& l, const collective_pieces& all) {
+  for (uint32_t u = 0; u < l.table->units.size(); ++u)
+    for (uint32_t s = 0; s < l.table->units[u].segments.size(); ++s)
+      for (const use way : {use::forward, use::backward}) {
+        const core::segment_exchange& what = l.exchange_of(u, s, way);
+        if (l.exchanging_ranks(what) == 1) continue;
+        instruction x;
+        x.kind = kind::exchange;
+        x.subject = u;
+        x.segment = s;
+        x.use = way;
+        if (auto ok = exchange(l, what, all.exchange(x)); !ok) return core::fail(ok.error().in(l.table->units[u].name));
+      }
+  return {};
+}
+
+}  // namespace troupe::plan::rules

@@ -1,0 +1,129 @@
+// Any cut of a model that ranks of a group compute together is proved, and each way of breaking its exchanges is found.
+#include <map>
+#include <string>
+
+#include "plan/check/check.hpp"
+#include "plan/check/rules.hpp"
+#include "tests/plan/exchange_saboteur.hpp"
+#include "tests/plan/exchange_samples.hpp"
+
+using namespace troupe;
+using namespace troupe::plan;
+
+BOOST_AUTO_TEST_SUITE(shared_cuts)
+
+namespace {
+
+const std::map<std::string, bool (exchange_saboteur::*)()> breakages = {
+    {"drop", &exchange_saboteur::drop},
+    {"repeat", &exchange_saboteur::repeat},
+    {"leave out around a recompute", &exchange_saboteur::leave_out_around_a_recompute},
+    {"confuse a recompute", &exchange_saboteur::confuse_a_recompute},
+    {"meet another group", &exchange_saboteur::meet_another_group},
+    {"swap parts of a sequence", &exchange_saboteur::swap_parts_of_a_sequence},
+    {"swap parts of a tensor group", &exchange_saboteur::swap_parts_of_a_tensor_group},
+    {"forget the place in the vocabulary", &exchange_saboteur::forget_the_place_in_the_vocabulary},
+    {"reduce over data alone", &exchange_saboteur::reduce_over_data_alone},
+    {"reduce over tensor too", &exchange_saboteur::reduce_over_tensor_too},
+};
+
+/// One break of the pieces that an exchange moves; false if there is no such place.
+bool break_pieces(std::vector<moved_piece>& moved, std::mt19937_64& random) {
+  if (moved.empty()) return false;
+  moved_piece& x = moved[random() % moved.size()];
+  moved_piece& y = moved[random() % moved.size()];
+  switch (random() % 5) {
+    case 0:  // parts change places
+      std::swap(x.to, y.to);
+      return x.to != y.to;
+    case 1:
+      std::swap(x.owner, y.owner);
+      std::swap(x.from, y.from);
+      return x.owner != y.owner && moved.size() > 1;
+    case 2:  // without its offset
+      return std::exchange(x.to, 0) != 0;
+    case 3:
+      x.from += x.count;
+      return true;
+    default:
+      x.count -= 1;
+      return true;
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(any_cut_of_a_model_that_groups_share_is_proved) {
+  std::map<core::exchange_op, uint32_t> seen;
+  for (uint64_t seed = 0; seed < 300; ++seed) BOOST_TEST_CONTEXT("seed " << seed) {
+      std::mt19937_64 random(seed);
+      const auto [table, options] = random_shared_cut(random);
+      const auto plans = plans_of(table, options);
+      const auto proved = check(plans);
+      BOOST_TEST(proved.has_value(), options.mesh.text() << ": " << (proved ? "" : proved.error().text));
+      for (const auto& x : plans.front()->instructions)
+        if (x.kind == kind::exchange) ++seen[plans.front()->layout->exchange_of(x.subject, x.segment, x.use).op];
+    }
+  for (const auto op : {core::exchange_op::sum, core::exchange_op::gather, core::exchange_op::swap,
+                        core::exchange_op::collect, core::exchange_op::scatter}) {
+    BOOST_TEST_MESSAGE(core::name_of(op) << ": " << seen[op]);
+    BOOST_TEST(seen[op] >= 30U, core::name_of(op));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_break_of_an_exchange_is_caught_and_harmless_changes_pass) {
+  std::map<std::string, uint32_t> caught, harmless;
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto [table, options] = random_shared_cut(random, seed % 8 == 0 ? mode::evaluate : mode::train);
+    const auto whole = plans_of(table, options);
+    for (const auto& [name, change] : breakages) BOOST_TEST_CONTEXT("seed " << seed << ", " << name) {
+        plans broken;
+        for (const auto& p : whole) broken.push_back(*p);
+        exchange_saboteur breaks(broken, random);
+        if (!(breaks.*change)()) continue;
+        const auto now = shared(broken);
+        const bool excused = breaks.excused(now);
+        const auto proved = troupe::plan::check(now);
+        BOOST_TEST(proved.has_value() == excused, options.mesh.text()
+                                                      << ": " << (proved ? "passed" : proved.error().text));
+        ++(excused ? harmless : caught)[name];
+      }
+  }
+  for (const auto& [name, change] : breakages) {
+    BOOST_TEST_MESSAGE(name << ": " << caught[name] << " caught, " << harmless[name] << " harmless");
+    BOOST_TEST(caught[name] >= 50U, name << ": " << caught[name]);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(parts_that_change_places_or_come_twice_are_found) {
+  std::map<core::exchange_op, uint32_t> caught;
+  for (uint64_t seed = 0; seed < 600; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto [table, options] = random_shared_cut(random);
+    const auto layout = layout_of(table, options);
+    const collective_pieces all(*layout);
+    for (uint32_t u = 0; u < table->units.size(); ++u)
+      for (uint32_t s = 0; s < table->units[u].segments.size(); ++s) {
+        instruction x;
+        x.kind = kind::exchange;
+        x.subject = u;
+        x.segment = s;
+        x.use = random() % 2 == 0 ? use::forward : use::backward;
+        const auto& what = layout->exchange_of(u, s, x.use);
+        if (layout->exchanging_ranks(what) == 1) continue;
+        auto moved = all.exchange(x);
+        BOOST_TEST(rules::exchange(*layout, what, moved).has_value());
+        if (!break_pieces(moved, random)) continue;
+        BOOST_TEST(!rules::exchange(*layout, what, moved).has_value(), core::name_of(what.op) << ", seed " << seed);
+        ++caught[what.op];
+      }
+  }
+  for (const auto op : {core::exchange_op::sum, core::exchange_op::gather, core::exchange_op::swap,
+                        core::exchange_op::collect, core::exchange_op::scatter}) {
+    BOOST_TEST_MESSAGE(core::name_of(op) << ": " << caught[op] << " caught");
+    BOOST_TEST(caught[op] >= 50U, core::name_of(op) << ": " << caught[op]);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

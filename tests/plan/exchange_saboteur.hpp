@@ -1,0 +1,229 @@
+// Breaks the exchanges between the ranks of a group in valid plans: on one rank, on all that meet, or on all ranks
+// alike, so that nobody disagrees with another. What a plan says nothing of, the values, is the mutants'.
+#pragma once
+
+#include "plan/layout/communicators.hpp"
+#include "tests/plan/plan_breaker.hpp"
+
+namespace troupe::plan {
+
+class exchange_saboteur : public plan_breaker {
+ public:
+  exchange_saboteur(plans& all, std::mt19937_64& random) : plan_breaker(all, random) {}
+
+  bool drop() {
+    const auto x = any(exchanges);
+    if (!x) return false;
+    return drop_all(some_of(*x));
+  }
+  /// Once more behind all others, or in another's place, which is then missing.
+  bool repeat() {
+    const auto x = any(exchanges);
+    if (!x) return false;
+    const auto y = any_of(x->rank, [&](const instruction& i) {
+      return exchanges(i) && i.id != x->id && i.subject == at(*x).subject && i.segment == at(*x).segment &&
+             i.use == at(*x).use;
+    });
+    const bool instead = y && below(2) == 0;
+    const uint32_t micro = instead ? at(*y).micro : 0;
+    for (const auto& one : some_of(*x)) {
+      if (!instead) {
+        append_again(one);
+        continue;
+      }
+      const instruction again = at(one);
+      const auto other = any_of(one.rank, [&](const instruction& i) { return same_but_micro(i, again, micro); });
+      static_cast<operation&>(at(*other)) = again;
+    }
+    return true;
+  }
+  /// What the segments of a recomputed unit exchanged in forward, or what comes back to its last one.
+  bool leave_out_around_a_recompute() {
+    const auto x = any_around_a_recompute();
+    return x && drop_all(some_of(*x));
+  }
+  /// It is not waited for, or is taken for the unit's input.
+  bool confuse_a_recompute() {
+    const auto x = any_around_a_recompute();
+    if (!x) return false;
+    if (below(2) == 0) {
+      const auto reader = any_of(x->rank, [&](const instruction& i) {
+        return i.lane == lane::compute && i.input == at(*x).staged && way_of(i.use) == at(*x).use;
+      });
+      return reader && wait_for_none(*reader, [&](const instruction& i) { return i.id == x->id; });
+    }
+    const auto again = recompute_beside(x->rank, at(*x));
+    return std::exchange(at(*again).input, at(*x).staged) != at(*x).staged;
+  }
+  /// Elsewhere than its group, or the layout puts other ranks into the group.
+  bool meet_another_group() {
+    const auto x = any(exchanges);
+    if (!x) return false;
+    if (below(3) == 0) return change_members(at(*x).communicator);
+    const auto& all = layout_of(all_).communicators;
+    std::vector<uint32_t> open;
+    for (uint32_t c = 0; c < all.size(); ++c)
+      if (c != at(*x).communicator && std::ranges::binary_search(all[c].members, x->rank)) open.push_back(c);
+    const uint32_t to = open[below(open.size())];
+    for (const auto& one : some_of(*x))
+      if (std::ranges::binary_search(all[to].members, one.rank)) move_to(one, to);
+    return true;
+  }
+  bool swap_parts_of_a_sequence() {
+    return swap_parts([this](const instruction& i) { return !core::is_of_tensor_group(op_of(i)); });
+  }
+  bool swap_parts_of_a_tensor_group() {
+    return swap_parts([this](const instruction& i) { return core::is_of_tensor_group(op_of(i)); });
+  }
+  /// Each rank's numbers of a row lie where the first one's are: room for one part, or one part moved of all.
+  bool forget_the_place_in_the_vocabulary() {
+    const job_layout& l = layout_of(all_);
+    const auto x = any([&](const instruction& i) { return exchanges(i) && op_of(i) == core::exchange_op::gather; });
+    if (!x) return false;
+    const core::segment_exchange what = l.exchange_of(at(*x).subject, at(*x).segment, at(*x).use);
+    const auto which = below(3);
+    for (const auto& one : some_of(*x)) {
+      if (which != 0) at(one).bytes = what.bytes;
+      if (which != 1) all_[one.rank].buffers[at(one).staged].bytes -= what.bytes * (l.exchanging_ranks(what) - 1);
+    }
+    return true;
+  }
+  /// What tensor ranks form together.
+  bool reduce_over_data_alone() { return reduce_over_other_ranks(true); }
+  /// What each of them forms.
+  bool reduce_over_tensor_too() { return reduce_over_other_ranks(false); }
+
+ private:
+  static bool exchanges(const instruction& i) { return i.kind == kind::exchange; }
+  static bool same_but_micro(const instruction& a, const instruction& b, uint32_t micro) {
+    return a.kind == b.kind && a.subject == b.subject && a.segment == b.segment && a.use == b.use && a.micro == micro;
+  }
+  [[nodiscard]] core::exchange_op op_of(const instruction& i) const {
+    return layout_of(all_).exchange_of(i.subject, i.segment, i.use).op;
+  }
+  /// The recompute of the unit whose segments exchange it in forward, or wait for it in backward.
+  std::optional<place> recompute_beside(uint32_t rank, const instruction& x) {
+    const uint32_t unit = x.use == use::forward ? x.subject : x.subject - 1;
+    return any_of(rank, [&](const instruction& i) {
+      return i.kind == kind::recompute && i.subject == unit && i.micro == x.micro;
+    });
+  }
+  std::optional<place> any_around_a_recompute() {
+    std::vector<place> all;
+    for (const auto& p : all_)
+      for (const auto& i : p.instructions)
+        if (exchanges(i) && recompute_beside(p.rank, i)) all.push_back({p.rank, i.id});
+    return all.empty() ? std::nullopt : std::optional(all[below(all.size())]);
+  }
+  [[nodiscard]] uint32_t tensor_at(const place& x) const { return layout_of(all_).tensor_at(x.rank); }
+
+  /// The instruction alone, on all that meet there, or on all ranks that have the like.
+  std::vector<place> some_of(const place& x) {
+    const instruction one = at(x);
+    const auto how = below(3);
+    if (how == 0) return {x};
+    std::vector<place> out;
+    for (const auto& p : all_)
+      for (const auto& i : p.instructions)
+        if (same_but_micro(i, one, one.micro) && (how == 2 || i.communicator == one.communicator))
+          out.push_back({p.rank, i.id});
+    return out;
+  }
+  bool drop_all(const std::vector<place>& all) {
+    for (const auto& x : all) remove(x);
+    return true;
+  }
+  /// A model that this layout has for itself, to be changed.
+  static core::model_table& own_table(job_layout& l) {
+    const auto own = std::make_shared<core::model_table>(*l.table);
+    l.table = own;
+    return *own;
+  }
+  /// One leaves, or trades its place with one of another group.
+  bool change_members(uint32_t communicator) {
+    job_layout& l = own_layout();
+    auto& members = l.communicators[communicator].members;
+    const uint32_t gone = members[below(members.size())];
+    std::erase(members, gone);
+    for (uint32_t c = 0; c < l.communicators.size() && below(2) == 0; ++c) {
+      auto& others = l.communicators[c].members;
+      if (c == communicator || alike(l, c) != alike(l, communicator)) continue;
+      members.push_back(std::exchange(others[below(others.size())], gone));
+      std::ranges::sort(others);
+      std::ranges::sort(members);
+      break;
+    }
+    return true;
+  }
+  /// Two exchanges of a communicator do each other's work, in each other's slot.
+  bool trade_with_another(const place& x) {
+    const auto y = any_of(x.rank, [&](const instruction& i) {
+      return exchanges(i) && i.id != x.id && i.communicator == at(x).communicator;
+    });
+    if (!y) return false;
+    const uint32_t communicator = at(x).communicator, first = at(x).sequence, second = at(*y).sequence;
+    const bool everyone = below(2) == 0;
+    for (const uint32_t r : layout_of(all_).communicators[communicator].members)
+      if (everyone || r == x.rank)
+        std::swap(static_cast<operation&>(at(found(r, communicator, first))),
+                  static_cast<operation&>(at(found(r, communicator, second))));
+    return true;
+  }
+  /// The way back for the way there, another exchange's part, another operation, or ranks in another order.
+  template <class F>
+  bool swap_parts(F wanted) {
+    const auto x = any([&](const instruction& i) { return exchanges(i) && wanted(i); });
+    if (!x) return false;
+    switch (below(4)) {
+      case 0:
+        for (const auto& one : some_of(*x)) at(one).use = at(one).use == use::forward ? use::backward : use::forward;
+        return true;
+      case 1:
+        return trade_with_another(*x);
+      case 2: {
+        auto& members = own_layout().communicators[at(*x).communicator].members;
+        const size_t k = below(members.size() - 1);
+        std::swap(members[k], members[k + 1]);
+        return true;
+      }
+      default:
+        break;
+    }
+    core::segment_info& s = own_table(own_layout()).units[at(*x).subject].segments[at(*x).segment];
+    core::segment_exchange& what = at(*x).use == use::forward ? s.output : s.input_gradient;
+    what.op = static_cast<core::exchange_op>((static_cast<uint32_t>(what.op) + 1 + below(5)) % 6);
+    return true;
+  }
+  /// A bucket whose gradients `was` says how to add is added the other way; the layout says so too, or the model
+  /// itself.
+  bool reduce_over_other_ranks(bool was) {
+    if (layout_of(all_).tensor_ranks() == 1) return false;
+    const auto x = any([&](const instruction& i) {
+      return i.kind == kind::reduce && layout_of(all_).buckets[i.subject].over_tensor == was;
+    });
+    if (!x) return false;
+    const uint32_t bucket = at(*x).subject;
+    if (below(4) == 0) {  // one reduction of one rank, or of all
+      parameter_set other = layout_of(all_).buckets[bucket];
+      other.over_tensor = !was;
+      for (const auto& one : some_of(*x)) move_to(one, reduce_communicator(layout_of(all_), other, tensor_at(one)));
+      return true;
+    }
+    job_layout& l = own_layout();
+    l.buckets[bucket].over_tensor = !was;
+    if (const auto how = below(3); how > 0) {
+      core::model_table& table = own_table(l);
+      for (const auto& q : l.buckets[bucket].parameters)
+        table.parameters[q.parameter].share = !was       ? core::tensor_share::summed
+                                              : how == 1 ? core::tensor_share::alike
+                                                         : core::tensor_share::cut;
+    }
+    for (auto& p : all_)
+      for (const auto& i : p.instructions)
+        if (i.kind == kind::reduce && i.subject == bucket)
+          move_to({p.rank, i.id}, reduce_communicator(l, l.buckets[bucket], l.tensor_at(p.rank)));
+    return true;
+  }
+};
+
+}  // namespace troupe::plan

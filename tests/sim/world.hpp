@@ -8,7 +8,7 @@
 
 #include "actors/sim/sim.hpp"
 #include "job/blueprint.hpp"
-#include "tests/plan/cuts.hpp"
+#include "tests/plan/exchange_samples.hpp"
 
 namespace troupe::actors {
 
@@ -18,8 +18,10 @@ struct scenario {
   sim_options options;
 };
 
-/// A random model whose training can be planned; of every third seed it is cut into the stages of a pipeline.
+/// A random model whose training can be planned; of every fifth seed ranks of a tensor, sequence or context group share
+/// it, and of every third it is cut into the stages of a pipeline.
 inline std::pair<plan::shared_table, plan::plan_options> job_of(uint64_t seed, std::mt19937_64& random) {
+  if (seed % 5 == 4) return plan::random_shared_cut(random, plan::mode::train);
   if (seed % 3 == 2) return plan::random_cut(random, plan::mode::train);
   auto table = plan::random_table(random);
   auto options = plan::random_options(*table, random);

@@ -37,7 +37,7 @@ faults = [
     ("sums begin with the first number, not with what a stage writes first", "actors/hands/fabric_executor.cpp",
      "x.micro != p.layout->first_micro(x.subject);", "x.micro > 0;", "parity", "any_order"),
     ("samples go by rank, not by data position", "actors/rank.cpp",
-     "s.context->plan().layout->data_at(s.setup.rank)", "s.setup.rank", "parity", "pipeline"),
+     "s.context->plan().layout->samples_at(s.setup.rank)", "s.setup.rank", "parity", "pipeline"),
     ("weight parts write no gradients", "actors/hands/compute_executor.cpp",
      "    run->backward_weight(*this);", "    if (!training()) run->backward_weight(*this);", "parity", "pipeline"),
     ("a micro-batch overwrites the gradients of the one before", "actors/hands/bound_parameters.cpp",
@@ -45,17 +45,17 @@ faults = [
     ("a reduction does not wait for the last weight part", "plan/write/gradients.cpp",
      "  d_.depend(x, writer);\n", "", "plan", "stages"),
     ("replicas all vote", "plan/layout/pieces.cpp",
-     "l.replica_at(r) == 0 ? l.slice_of(q, r)", "true ? l.slice_of(q, r)", "plan", "check"),
+     "l.replica_at(r) == 0 && (l.tensor_at(r)", "true && (l.tensor_at(r)", "plan", "check"),
     ("a clipped step updates what it has not undone", "actors/hands/shard_executor.cpp",
      "  if (!context_->acts(x.guard)) return {};", "  if (!context_->decide().skipped) return {};", "parity", "speculation"),
     ("a clipped step keeps the updates before its vote", "actors/step_context.cpp",
      "v.clipped = !v.skipped &&", "v.clipped = v.skipped &&", "parity", "speculation"),
     ("every tensor rank adds the last bias", "models/layers/projection.cpp",
      "bias && adds_bias ? bias->bound()", "bias ? bias->bound()", "parity", "tensor"),
-    ("masks name heads by their place on a rank", "models/layers/attention.cpp",
-     "static_cast<uint64_t>(shape.first_head)}", "uint64_t{0}}", "parity", "tensor"),
+    ("masks name heads by their place on a rank", "models/layers/fused_attention.cpp",
+     "static_cast<uint64_t>(work_.shape.first_head)}", "uint64_t{0}}", "parity", "tensor"),
     ("a recompute takes the summand instead of the sum", "actors/hands/compute_executor.cpp",
-     "summed.size() > 0) hidden", "summed.size() > 9) hidden", "parity", "tensor"),
+     "exchanged.defined())", "exchanged.defined() && exchanged.dim() > 9)", "parity", "tensor"),
     ("a rank saves its share as the first one's", "actors/hands/save_job.cpp",
      "digest, p.layout->tensor_at(rank)});", "digest, 0});", "parity", "elastic"),
     ("a load takes the elements of the first rank's share", "actors/session/checkpoint_load.cpp",
@@ -67,6 +67,44 @@ faults = [
     ("a host's columns begin with the vocabulary on every rank", "models/host/module_runner.cpp",
      "all.begin(), all.begin() + coordinate_, uint64_t{0}", "all.begin(), all.begin(), uint64_t{0}", "parity",
      "own_model_tensor"),
+    ("a share of the vocabulary looks its tokens up as the first one's", "models/layers/embedding.cpp",
+     "const at::Tensor places = ids.sub(own.first);", "const at::Tensor places = ids.sub(0);", "parity", "tensor"),
+    ("a share of the vocabulary takes every target for one of the first share", "models/layers/loss.cpp",
+     "if (own.first > 0) targets = targets.sub(own.first);", "if (own.first < 0) targets = targets.sub(own.first);",
+     "parity", "tensor"),
+    ("every tensor rank adds the residual path", "models/layers/dropout.cpp",
+     "return scope.leads() ? y.add_(x) : std::move(y);", "return scope.leads() || x.defined() ? y.add_(x) : std::move(y);", "parity",
+     "tensor"),
+    ("gradients are divided by the tensor ranks, too", "actors/step_context.cpp",
+     "return 1.0 / (double(p.options().data())", "return 1.0 / (double(p.options().data() * p.layout->tensor_ranks())",
+     "parity", "tensor"),
+    ("the loss is divided by the sequence ranks, too", "actors/step_context.cpp",
+     "double(p.options().data()) * micros;", "double(p.options().data() * p.options().sequence_ranks()) * micros;",
+     "parity", "sequence"),
+    ("a rank's loss counts as if all had as many columns", "models/families/family_model.cpp",
+     "if (given == scope.batch().columns) return mean;", "if (given > 0) return mean;", "parity", "sequence"),
+    ("positions of own columns begin at the first one", "models/layers/embedding.cpp",
+     "y.add_(columns_of(positions->bound(), 0, scope.columns()));",
+     "y.add_(positions->bound().narrow(0, 0, scope.columns().count()));", "parity", "sequence"),
+    ("queries and keys are turned by their place among own columns", "models/layers/rotary.cpp",
+     "if (!scope.shares_columns()) return", "if (own.count() > 0) return", "parity", "sequence"),
+    ("masks begin with the first column on every rank", "models/layers/dropout.cpp",
+     "static_cast<uint64_t>(run.first) * width);", "static_cast<uint64_t>(run.first * 0) * width);", "parity", "sequence"),
+    ("a rank attends with the key-value head of its neighbour", "models/layers/sequence_parts.cpp",
+     "add(from + (first + j) / repeats, to + j, 1);", "add(from + (first + j) % kv_heads, to + j, 1);", "parity",
+     "sequence"),
+    ("parts of a sequence are put together in reverse", "models/layers/sequence_parts.cpp",
+     "for (const core::column_run& run : parts.columns_of(r).runs) {",
+     "for (const core::column_run& run : parts.columns_of(parts.ranks() - 1 - r).runs) {", "parity", "sequence"),
+    ("a part is exchanged to the place of another rank's", "plan/layout/pieces.cpp",
+     "const uint64_t part = t * what.bytes;", "const uint64_t part = (ranks - 1 - t) * what.bytes;", "plan", "shared_cuts"),
+    ("an exchange does not wait for what fills its slot", "plan/write/exchanges.cpp",
+     "  d_.depend(e, x);\n", "", "plan", "shared_cuts"),
+    ("gradients of a norm that tensor ranks share are added over data ranks alone", "plan/layout/communicators.cpp",
+     "return bucket.over_tensor ? over_tensor_of", "return bucket.over_tensor && tensor > 0 ? over_tensor_of", "plan",
+     "shared_cuts"),
+    ("a norm that tensor ranks share is counted by each of them", "plan/layout/pieces.cpp",
+     "(l.tensor_at(r) == 0 || l.is_cut(q));", "(l.tensor_at(r) < l.tensor_ranks());", "plan", "shared_cuts"),
 ]
 
 
@@ -99,6 +137,9 @@ def passes(program, test):
 def main():
     wanted = [f for f in faults if all(word in f[0] for word in sys.argv[1:])]
     prepare()
+    for _, file, right, _, _, _ in faults:  # all of them: a line that has changed is found in any run
+        if (found := (tree / file).read_text().count(right)) != 1:
+            sys.exit(f"mutants: {file}: wanted once, got {found} times: {right}")
     for program, test in sorted({(f[4], f[5]) for f in wanted}):
         if not made(program) or not passes(program, test):
             sys.exit(f"mutants: tests_{program} {test} does not pass without a fault")
@@ -106,8 +147,6 @@ def main():
     for name, file, right, wrong, program, test in wanted:
         path = tree / file
         text = path.read_text()
-        if text.count(right) != 1:
-            sys.exit(f"mutants: {file}: wanted once, got {text.count(right)} times: {right}")
         path.write_text(text.replace(right, wrong))
         if not made(program):
             path.write_text(text)

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <random>
 #include <utility>
@@ -12,6 +13,12 @@
 #include "tests/plan/tied_samples.hpp"
 
 namespace troupe::plan {
+
+/// TROUPE_SEEDS, or as many as usual.
+inline uint64_t seeds(uint64_t usual) {
+  const char* more = std::getenv("TROUPE_SEEDS");
+  return more == nullptr ? usual : std::strtoull(more, nullptr, 10);
+}
 
 /// Stages of as many units each, or nearly.
 inline pipeline_options cut_evenly(const core::model_table& table, pipeline_table schedule) {

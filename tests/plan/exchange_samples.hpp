@@ -26,8 +26,9 @@ inline shared_work random_work(std::mt19937_64& random) {
   return out;
 }
 
-/// Of a hidden state or what else is exchanged: whole elements of every type, rarely at a 64-byte boundary.
-inline uint64_t random_exchanged_bytes(std::mt19937_64& random) { return 8 * (1 + random() % 1000); }
+/// Of a hidden state or what else is exchanged: whole elements of every type, rarely at a 64-byte boundary. Below 64
+/// bytes slots of different operations are of one size, and so plans of different models are the same.
+inline uint64_t random_exchanged_bytes(std::mt19937_64& random) { return 8 * (8 + random() % 1000); }
 
 /// Between the segments of some blocks heads are swapped, around one without parameters, or keys are collected.
 inline void cut_sequences(core::model_table& table, const shared_work& work, std::mt19937_64& random) {

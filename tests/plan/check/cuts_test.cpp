@@ -1,7 +1,6 @@
 // Any cut of a model into stages is proved, and each way of breaking what crosses between them is found.
 #include <sys/resource.h>
 
-#include <cstdlib>
 #include <ctime>
 #include <map>
 #include <string>
@@ -31,12 +30,6 @@ const std::map<std::string, bool (pipeline_saboteur::*)()> breakages = {
     {"free a receive too early", &pipeline_saboteur::free_a_receive_too_early},
     {"name another slot", &pipeline_saboteur::name_another_slot},
 };
-
-/// TROUPE_SEEDS, or as many as usual.
-uint64_t seeds(uint64_t usual) {
-  const char* more = std::getenv("TROUPE_SEEDS");
-  return more == nullptr ? usual : std::strtoull(more, nullptr, 10);
-}
 
 /// Within 20 s and 2 GiB.
 void is_written_and_proved_in_time(const shared_table& table, const plan_options& o) {

@@ -55,7 +55,7 @@ bool break_pieces(std::vector<moved_piece>& moved, std::mt19937_64& random) {
 
 BOOST_AUTO_TEST_CASE(any_cut_of_a_model_that_groups_share_is_proved) {
   std::map<core::exchange_op, uint32_t> seen;
-  for (uint64_t seed = 0; seed < 300; ++seed) BOOST_TEST_CONTEXT("seed " << seed) {
+  for (uint64_t seed = 0; seed < seeds(300); ++seed) BOOST_TEST_CONTEXT("seed " << seed) {
       std::mt19937_64 random(seed);
       const auto [table, options] = random_shared_cut(random);
       const auto plans = plans_of(table, options);
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(any_cut_of_a_model_that_groups_share_is_proved) {
 
 BOOST_AUTO_TEST_CASE(every_break_of_an_exchange_is_caught_and_harmless_changes_pass) {
   std::map<std::string, uint32_t> caught, harmless;
-  for (uint64_t seed = 0; seed < 400; ++seed) {
+  for (uint64_t seed = 0; seed < seeds(400); ++seed) {
     std::mt19937_64 random(seed);
     const auto [table, options] = random_shared_cut(random, seed % 8 == 0 ? mode::evaluate : mode::train);
     const auto whole = plans_of(table, options);
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(every_break_of_an_exchange_is_caught_and_harmless_changes_p
 
 BOOST_AUTO_TEST_CASE(parts_that_change_places_or_come_twice_are_found) {
   std::map<core::exchange_op, uint32_t> caught;
-  for (uint64_t seed = 0; seed < 600; ++seed) {
+  for (uint64_t seed = 0; seed < seeds(600); ++seed) {
     std::mt19937_64 random(seed);
     const auto [table, options] = random_shared_cut(random);
     const auto layout = layout_of(table, options);

@@ -101,10 +101,14 @@ core::result<void> cuts(const job_layout& l) {
 }
 
 core::result<void> places(const job_layout& l) {
-  for (uint32_t at = 0; at < l.full_elements.size(); ++at)
-    if (!lies_well(l.full_offset, l.full_elements[at],
-                   [&](uint32_t q) { return l.pipeline_of[q] == at ? numel(l, q) : 0; }))
+  for (uint32_t at = 0; at < l.full_elements.size(); ++at) {
+    const auto held = [&](uint32_t q) { return l.pipeline_of[q] == at ? numel(l, q) : 0; };
+    if (!lies_well(l.full_offset, l.full_elements[at], held))
       return broken(l, "parameters overlap in the full layout or start off their 64-byte boundary");
+    uint64_t wanted = 0;
+    for (uint32_t q = 0; q < l.full_offset.size(); ++q) wanted += core::round_up(held(q), start_grain);
+    if (l.full_elements[at] != wanted) return broken(l, "the full layout has room for more than it holds");
+  }
   uint64_t blocks = 0;
   for (uint32_t q = 0; q < l.block_offset.size(); ++q) {
     if (l.block_offset[q] != (l.is_copy(q) ? l.block_offset[l.table->original(q)] : blocks))

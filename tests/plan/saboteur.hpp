@@ -248,8 +248,7 @@ class saboteur {
         l.full_offset[q] += 16;
         break;
       case 1:
-        l.full_offset[q] = l.full_offset[(q + 1) % l.full_offset.size()];
-        return l.full_offset.size() > 1;
+        return std::exchange(l.full_offset[q], l.full_offset[(q + 1) % l.full_offset.size()]) != l.full_offset[q];
       case 2:
         l.full_elements[0] -= 32;
         break;

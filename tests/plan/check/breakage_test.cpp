@@ -7,7 +7,7 @@
 #include <map>
 
 #include "plan/check/check.hpp"
-#include "tests/plan/cuts.hpp"
+#include "tests/plan/exchange_samples.hpp"
 #include "tests/plan/saboteur.hpp"
 
 using namespace troupe::plan;
@@ -72,16 +72,19 @@ trial attempt(const shared_plans& whole, const breakage_kind& kind, std::mt19937
   for (const auto& p : whole) broken.push_back(*p);
   std::vector<saboteur> saboteurs;
   saboteurs.reserve(broken.size());  // excuses point at them
+  auto layout = broken.front().layout;
   for (size_t r = 0; r < broken.size(); ++r) {
     if (!alike && r != chosen) continue;
     saboteurs.emplace_back(broken[r], random);
-    if ((saboteurs.back().*kind.change)())
+    if ((saboteurs.back().*kind.change)()) {
       out.changed = true;
-    else
+      layout = broken[r].layout;
+    } else {
       saboteurs.pop_back();
+    }
   }
   if (alike)
-    for (auto& p : broken) p.layout = broken.front().layout;  // changed alike: they agree on it
+    for (auto& p : broken) p.layout = layout;  // changed alike: they agree on it
   random.discard(64);
   if (!out.changed) return out;
   const auto now = shared(broken);
@@ -152,11 +155,12 @@ BOOST_AUTO_TEST_CASE(every_break_of_a_step_that_updates_before_its_vote_is_caugh
   for (const auto& [name, kind] : of_speculation) BOOST_TEST(caught[name] >= 50U, name << ": " << caught[name]);
 }
 
-// What else can break between stages: cuts_test.cpp.
-BOOST_AUTO_TEST_CASE(every_break_of_one_rank_of_a_pipeline_is_caught) {
-  for (uint64_t seed = 2000; seed < 2100; ++seed) {
+// What else can break between stages: cuts_test.cpp; between ranks of a group: shared_cuts_test.cpp.
+BOOST_AUTO_TEST_CASE(every_break_of_one_rank_of_a_pipeline_or_a_group_is_caught) {
+  for (uint64_t seed = 2000; seed < 2200; ++seed) {
     std::mt19937_64 random(seed);
-    const auto [table, options] = random_cut(random, seed % 8 == 0 ? mode::evaluate : mode::train);
+    const auto of = seed % 8 == 0 ? mode::evaluate : mode::train;
+    const auto [table, options] = (seed < 2100 ? random_cut : random_shared_cut)(random, of);
     const auto whole = plans_of(table, options);
     for (const auto& [name, kind] : all_breakages) BOOST_TEST_CONTEXT("seed " << seed << ", " << name) {
         if (kind.on_one_rank && options.data() < 2) continue;  // nobody does it differently

@@ -124,17 +124,23 @@ void split_loss_off(const exchanged_bytes& bytes, core::unit_info& head) {
   head.segments.push_back(std::move(loss));
 }
 
-/// Around a segment that is cut, where its neighbours have own columns: parts instead of sums.
-void exchange_columns(uint64_t own, size_t s, core::unit_info& unit) {
+/// Where neighbours of segments that are cut have own columns: parts instead of sums, and gradients of all that is
+/// whole are sums.
+void exchange_columns(uint64_t own, core::unit_info& unit, core::model_table& local) {
   auto& segments = unit.segments;
   const core::segment_exchange collect{core::exchange_op::collect, own}, scatter{core::exchange_op::scatter, own};
-  if (segments[s].input_gradient.op == core::exchange_op::sum) {
-    segments[s].input_gradient = scatter;
-    segments[s - 1].output = collect;
-  }
-  if (segments[s].output.op == core::exchange_op::sum) {
-    segments[s].output = scatter;
-    segments[s + 1].input_gradient = collect;
+  for (size_t s = 0; s < segments.size(); ++s) {
+    if (segments[s].input_gradient.op == core::exchange_op::sum) {
+      segments[s].input_gradient = scatter;
+      segments[s - 1].output = collect;
+    }
+    if (segments[s].output.op == core::exchange_op::sum) {
+      segments[s].output = scatter;
+      segments[s + 1].input_gradient = collect;
+    }
+    for (const uint32_t q : segments[s].parameters)
+      if (auto& share = local.parameters[q].share; share == core::tensor_share::alike)
+        share = core::tensor_share::summed;
   }
 }
 
@@ -156,12 +162,7 @@ void add_exchanges(const core::tp_plan& cut, const exchanged_bytes& bytes, core:
       for (const uint32_t q : s.parameters)
         local.parameters[q].share = is_cut(q) ? core::tensor_share::cut : core::tensor_share::summed;
     }
-    auto& segments = local.units[u].segments;
-    for (size_t s = 0; s < segments.size() && bytes.own > 0; ++s) exchange_columns(bytes.own, s, local.units[u]);
-    for (const auto& s : segments)
-      for (const uint32_t q : s.parameters)
-        if (any && local.parameters[q].share == core::tensor_share::alike)
-          local.parameters[q].share = core::tensor_share::summed;
+    if (bytes.own > 0) exchange_columns(bytes.own, local.units[u], local);
     if (any && u + 1 == local.units.size()) split_loss_off(bytes, local.units[u]);
   }
 }

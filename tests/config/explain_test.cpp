@@ -175,7 +175,6 @@ BOOST_AUTO_TEST_CASE(keys_that_wait_are_listed_by_capability) {
     return keys;
   };
   BOOST_TEST(of("expert parallelism").contains("parallel.expert: all but 1"));
-  BOOST_TEST(of("tensor parallelism").contains("pipeline.pipe_partitioned: all"));
   BOOST_TEST(of("pipeline parallelism").empty());
   BOOST_TEST(of("this learning rate schedule")
                  .contains("scheduler.type: ConstantLR, ExponentialLR, StepLR, MultiStepLR, LambdaLR, "

@@ -53,6 +53,8 @@ inline bool is_free(const key_info& row) {
                                                    "scheduler.params.cycle_min_mom",
                                                    "scheduler.params.cycle_max_mom",
                                                    "parallel.ranks",
+                                                   "parallel.sharded_norms",
+                                                   "activation_checkpointing.partition_activations",
                                                    "tensor_parallel.autotp_size",
                                                    "tensor_parallel.tensor_parallel.tp_size",
                                                    "sequence_parallel_size",

@@ -205,8 +205,6 @@ BOOST_AUTO_TEST_CASE(keys_that_would_move_memory_are_refused_by_name) {
   const std::string passes = "a set of passes over step plans";
   for (const std::string name : {"offload_activation", "offload_opt_states", "offload_parameters"})
     refused("compile: {" + name + ": true}", "compile." + name, passes);
-  refused("activation_checkpointing: {partition_activations: true}", "activation_checkpointing.partition_activations",
-          "sharding of activations");
   for (const char* off : {"zero_hpz_partition_size: 0", "zero_hpz_partition_size: 1", "mics_shard_size: 0"})
     BOOST_TEST(zero(std::string("stage: 3, ") + off) == "");
 }

@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(exchanges_beside_weight_parts_leave_the_bits_of_sums_and_sw
   const small_job job(tiny_gpt2_with_dropout);
   for (const settings& group : {settings{"parallel.tensor=3"}, settings{"parallel.tensor=2", "parallel.sequence=2"},
                                 settings{"parallel.tensor=2", "parallel.context=2"}}) {
-    const auto common = group + micros(2) + settings{"tied_gradients=per_use"};
+    const auto common = group + micros(2) + settings{"tied_gradients=per_use", "gradient_order=per_step"};
     const auto reference = train(job, common, steps);
     for (const auto& cut : {overlapped, overlapped + stage(3) + settings{"activation_checkpointing.enabled=true"},
                             overlapped + pipeline(2, "1f1b")})

@@ -22,7 +22,7 @@ class exchange_saboteur : public plan_breaker {
     if (!x) return false;
     const auto y = any_of(x->rank, [&](const instruction& i) {
       return exchanges(i) && i.id != x->id && i.subject == at(*x).subject && i.segment == at(*x).segment &&
-             i.use == at(*x).use;
+             i.use == at(*x).use && i.again == at(*x).again;
     });
     const bool instead = y && below(2) == 0;
     const uint32_t micro = instead ? at(*y).micro : 0;
@@ -36,6 +36,10 @@ class exchange_saboteur : public plan_breaker {
       static_cast<operation&>(at(*other)) = again;
     }
     return true;
+  }
+  bool leave_out_of_a_recompute() {
+    const auto x = any([](const instruction& i) { return i.again; });
+    return x && drop_all(some_of(*x));
   }
   /// What the segments of a recomputed unit exchanged in forward, or what comes back to its last one.
   bool leave_out_around_a_recompute() {
@@ -70,10 +74,10 @@ class exchange_saboteur : public plan_breaker {
     return true;
   }
   bool swap_parts_of_a_sequence() {
-    return swap_parts([this](const instruction& i) { return !core::is_of_tensor_group(op_of(i)); });
+    return swap_parts([this](const instruction& i) { return !of_tensor_group(i); });
   }
   bool swap_parts_of_a_tensor_group() {
-    return swap_parts([this](const instruction& i) { return core::is_of_tensor_group(op_of(i)); });
+    return swap_parts([this](const instruction& i) { return of_tensor_group(i); });
   }
   /// Each rank's numbers of a row lie where the first one's are: room for one part, or one part moved of all.
   bool forget_the_place_in_the_vocabulary() {
@@ -96,7 +100,11 @@ class exchange_saboteur : public plan_breaker {
  private:
   static bool exchanges(const instruction& i) { return i.kind == kind::exchange; }
   static bool same_but_micro(const instruction& a, const instruction& b, uint32_t micro) {
-    return a.kind == b.kind && a.subject == b.subject && a.segment == b.segment && a.use == b.use && a.micro == micro;
+    return a.kind == b.kind && a.subject == b.subject && a.segment == b.segment && a.use == b.use &&
+           a.again == b.again && a.micro == micro;
+  }
+  [[nodiscard]] bool of_tensor_group(const instruction& i) const {
+    return layout_of(all_).exchange_of(i.subject, i.segment, i.use).is_of_tensor_group();
   }
   [[nodiscard]] core::exchange_op op_of(const instruction& i) const {
     return layout_of(all_).exchange_of(i.subject, i.segment, i.use).op;

@@ -38,11 +38,11 @@ inline void cut_sequences(core::model_table& table, const shared_work& work, std
     const uint64_t there = random_exchanged_bytes(random), back = random_exchanged_bytes(random);
     if (work.sequence > 1) {
       all.insert(all.begin() + 1, {"attention", {}, 1e6, 4096});
-      all[0].output = all[1].input_gradient = {core::exchange_op::swap, there};
-      all[1].output = all[2].input_gradient = {core::exchange_op::swap, back};
+      all[0].output = all[1].input_gradient = {core::exchange_op::swap, there, core::exchange_group::sequence};
+      all[1].output = all[2].input_gradient = {core::exchange_op::swap, back, core::exchange_group::sequence};
     } else {
-      all[0].output = {core::exchange_op::collect, there};
-      all[1].input_gradient = {core::exchange_op::scatter, there};
+      all[0].output = {core::exchange_op::collect, there, core::exchange_group::sequence};
+      all[1].input_gradient = {core::exchange_op::scatter, there, core::exchange_group::sequence};
     }
   }
 }
@@ -118,6 +118,8 @@ inline std::pair<shared_table, plan_options> random_shared_cut(std::mt19937_64& 
     follow_originals(*table, o.updates.rules);
     if (by_use) o = per_use(std::move(o));
     if (of) o.mode = *of;
+    o.overlap_exchanges = random() % 3 == 0;
+    o.repeat_exchanges = o.recompute && random() % 2 == 0;
     if (random() % 3 != 0) cut_at_random(o, *table, random);
     const core::mesh own = o.mesh;
     const bool few = own.ranks() * work.ranks() > 12;

@@ -24,14 +24,20 @@ STEPS = cases.WARM_STEPS + 6
 ROUNDS = 5
 LIMIT_S = 100
 DTYPES = ("fp32", "bf16")
-AXES = {"data": None, "tensor": 1.12, "sequence": 1.12, "context": 1.15}  # the bound: a step of ours by one of data ranks
+# What the topology says, and the bound: a step of ours by one of data ranks.
+CUTS = {"data": ({"parallel": {"data": 2}}, None),
+        "tensor": ({"parallel": {"tensor": 2}}, 1.12),
+        "tensor, overlapped": ({"parallel": {"tensor": 2}, "tensor_parallel": {"tp_overlap_comm": True}}, 1.12),
+        "tensor, sharded norms": ({"parallel": {"tensor": 2, "sharded_norms": True}}, 1.12),
+        "sequence": ({"parallel": {"sequence": 2}}, 1.12),
+        "context": ({"parallel": {"context": 2}}, 1.15)}
 OF_DTENSOR = 0.50  # the bound: tensor ranks of ours by DTensor's
 
 
-def run_ours(troupe, axis, dtype):
+def run_ours(troupe, cut, dtype):
     folder = pathlib.Path(tempfile.mkdtemp(prefix="cuts_", dir=runs.ROOT / "build"))
     topology = {"model": cases.GPT2_SMALL, "seed": 1, "steps": STEPS, "output": str(folder / "out"), "data": {"text": str(runs.TEXT)},
-                "parallel": {axis: 2}, "train_micro_batch_size_per_gpu": ROWS // 2 if axis == "data" else ROWS,
+                **CUTS[cut][0], "train_micro_batch_size_per_gpu": ROWS // 2 if cut == "data" else ROWS,
                 "gradient_clipping": 1.0, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}},
                 "bf16": {"enabled": dtype == "bf16"}, "telemetry": {"trace": False}}
     job = folder / "job.yaml"
@@ -61,7 +67,7 @@ def measure(a):
     kernels.make_peers_ready()
     for _ in range(a.rounds or ROUNDS):
         for dtype in DTYPES:
-            for name in (*AXES, "DTensor"):
+            for name in (*CUTS, "DTensor"):
                 try:
                     r = run_dtensor(dtype) if name == "DTensor" else run_ours(a.troupe, name, dtype)
                     said = f"step {figures.run_median(r):.3f} s"
@@ -79,9 +85,9 @@ def comparisons(results):
     out = []
     for dtype, kept in results["cases"].items():
         steps = {name: figures.of_rounds(each, figures.run_median) for name, each in kept.items()}
-        for axis, bound in AXES.items():
-            f = figures.ratio(steps.get(axis, []), steps.get("data", []), bound) if bound else None
-            out += [(dtype, f"{axis} 2 by data 2", f)] if f else []
+        for cut, (_, bound) in CUTS.items():
+            f = figures.ratio(steps.get(cut, []), steps.get("data", []), bound) if bound else None
+            out += [(dtype, f"{cut} 2 by data 2", f)] if f else []
         f = figures.ratio(steps.get("tensor", []), steps.get("DTensor", []), OF_DTENSOR)
         out += [(dtype, "tensor 2 by DTensor", f)] if f else []
     return out

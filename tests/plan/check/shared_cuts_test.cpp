@@ -17,6 +17,7 @@ namespace {
 const std::map<std::string, bool (exchange_saboteur::*)()> breakages = {
     {"drop", &exchange_saboteur::drop},
     {"repeat", &exchange_saboteur::repeat},
+    {"leave out of a recompute", &exchange_saboteur::leave_out_of_a_recompute},
     {"leave out around a recompute", &exchange_saboteur::leave_out_around_a_recompute},
     {"confuse a recompute", &exchange_saboteur::confuse_a_recompute},
     {"meet another group", &exchange_saboteur::meet_another_group},

@@ -228,14 +228,23 @@ class micro_batch_order {
 core::result<void> follows_its_schedule(const rank_plan& p) {
   const auto uses = uses_of(p);
   auto due = uses.begin();
+  const auto of_one_unit = [](const instruction& a, const instruction& b) {
+    return a.subject == b.subject && a.micro == b.micro;
+  };
   const auto same = [](const unit_use& u, const instruction& x) {
     return u.unit == x.subject && u.micro == x.micro && u.kind == x.use && u.has(x.segment);
   };
   uint32_t segment = none;  // of the latest
   bool begun = false;       // the one that is due
+  uint32_t again = none;    // a recompute just before
   for (const uint32_t id : p.lanes[static_cast<size_t>(lane::compute)]) {
     const instruction& x = p.instructions[id];
-    if (!computes(x) || x.kind == kind::recompute) continue;
+    if (!computes(x)) continue;
+    const bool goes_on = x.kind == kind::backward || x.kind == kind::recompute;
+    if (again != none && (!goes_on || !of_one_unit(p.instructions[again], x)))
+      return broken(p, again, "holds what it has computed while " + name(p, id) + " runs");
+    again = x.kind == kind::recompute ? id : none;
+    if (again != none) continue;
     if (begun && (due == uses.end() || !same(*due, x))) ++due, begun = false;
     while (!begun && due != uses.end() && p.table().units[due->unit].segments.empty()) ++due;
     if (due == uses.end() || !same(*due, x))

@@ -199,8 +199,12 @@ class exchange_saboteur : public plan_breaker {
     }
     core::segment_info& s = own_table(own_layout()).units[at(*x).subject].segments[at(*x).segment];
     core::segment_exchange& what = at(*x).use == use::forward ? s.output : s.input_gradient;
-    what.op = static_cast<core::exchange_op>((static_cast<uint32_t>(what.op) + 1 + below(5)) % 6);
-    return true;
+    const auto parts = [](core::exchange_op op) {  // of all ranks, whatever they are
+      return op == core::exchange_op::gather || op == core::exchange_op::collect;
+    };
+    const core::exchange_op old = what.op;
+    what.op = static_cast<core::exchange_op>((static_cast<uint32_t>(old) + 1 + below(5)) % 6);
+    return !parts(old) || !parts(what.op);
   }
   /// A bucket whose gradients `was` says how to add is added the other way; the layout says so too, or the model
   /// itself.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <memory>
 #include <random>
@@ -43,6 +44,10 @@ class saboteur {
     if (x == nullptr) return false;
     uint32_t& on = x->after[below(x->after.size())];
     const uint32_t old = std::exchange(on, static_cast<uint32_t>(below(x->id)));
+    excuses_.push_back([](const shared_plans& now) {  // ranks that wait for each other may wait in a circle now
+      return std::ranges::all_of(std::array{branch::not_skipped, branch::clipped, branch::skipped},
+                                 [&](branch b) { return happens_before::build(now, b).has_value(); });
+    });
     return excused_if_implied(x->id, old);
   }
   bool wait_in_a_circle() {

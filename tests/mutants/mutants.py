@@ -105,6 +105,16 @@ faults = [
      "shared_cuts"),
     ("a norm that tensor ranks share is counted by each of them", "plan/layout/pieces.cpp",
      "(l.tensor_at(r) == 0 || l.is_cut(q));", "(l.tensor_at(r) < l.tensor_ranks());", "plan", "shared_cuts"),
+    ("gradients of a norm of own tokens are not summed", "models/table/tp_split.cpp",
+     "        share = core::tensor_share::summed;", "        share = core::tensor_share::alike;", "plan", "exchanges"),
+    ("a rank drops the tokens of its neighbour behind a sharded norm", "models/layers/segment_scope.cpp",
+     "own_columns(batch.columns, place.coordinate)", "own_columns(batch.columns, (place.coordinate + 1) % place.split.degree)",
+     "parity", "sharded_norms"),
+    ("every rank adds the bias of what is scattered", "models/layers/segment_scope.cpp",
+     "!core::adds(table.units[unit].segments[segment].output.op)",
+     "table.units[unit].segments[segment].output.op != core::exchange_op::sum", "parity", "sharded_norms"),
+    ("a recompute's exchange is that of another micro-batch", "plan/write/exchanges.cpp",
+     "  made.again = std::get<3>(at);", "  made.again = std::get<3>(at) && o.micro > 0;", "plan", "exchanges"),
 ]
 
 

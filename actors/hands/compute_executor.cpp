@@ -103,8 +103,11 @@ class compute_executor final : public executor, private models::gradient_sink {
       hidden_ = {};
       if (const auto& failed = context_->batches[x.micro]->failure) return core::fail(*failed);
     }
-    if (auto taken = take_input(x, hidden_); !taken) return taken;
     flight& f = flights_[x.micro];
+    const bool kept = training() && p().options().recompute && !p().options().repeat_exchanges;
+    const bool copied = !kept && model_->copies_last_input(x.subject, x.segment);
+    if (auto taken = take_input(x, hidden_, copied ? exchanged_slot::read : exchanged_slot::copied); !taken)
+      return taken;
     auto batch = micro_batch(x.micro);
     const bool generates = p().options().mode == plan::mode::generate && is_head(x.subject);
     if (generates && x.segment >= p().table().logits_segment()) {
@@ -123,8 +126,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     } else if (training() && x.segment == 0) {
       f.unit_inputs[x.subject] = p().options().recompute ? hidden_ : models::values();
     }
-    const bool kept = p().options().recompute && !p().options().repeat_exchanges;
-    if (training() && kept && x.segment > 0 && x.input != plan::none)
+    if (kept && x.segment > 0 && x.input != plan::none)
       f.exchanged[x.subject][x.segment] = hidden_.last();
     auto run = model_->forward(x.subject, x.segment, batch, hidden_, parameters_->tensors());
     hidden_ = out_of(slot(x.staged), run->outputs());
@@ -193,8 +195,9 @@ class compute_executor final : public executor, private models::gradient_sink {
 
   // A stage's first instruction of a micro-batch finds in a slot what another stage computed, its last leaves its own
   // result in one; so do segments whose results the ranks of a tensor group exchange, of which the last tensor alone
-  // crosses. Else the tensors are ATen's.
-  core::result<void> take_input(const plan::instruction& x, models::values& into) {
+  // crosses. Else the tensors are ATen's. An exchange's slot is its reader's alone until that has ended.
+  enum class exchanged_slot : uint8_t { copied, read };
+  core::result<void> take_input(const plan::instruction& x, models::values& into, exchanged_slot how) {
     if (x.input == plan::none) return {};
     auto got = transferred(slot(x.input));
     if (!got) return core::fail(got.error());
@@ -203,7 +206,7 @@ class compute_executor final : public executor, private models::gradient_sink {
       return {};
     }
     std::vector<at::Tensor> all(into.begin(), into.end());  // what stayed here
-    all.push_back(out_of(slot(x.input), *got).first());     // an exchange's slot is its reader's alone
+    all.push_back(how == exchanged_slot::read ? got->first() : out_of(slot(x.input), *got).first());
     into = models::values(std::move(all));
     return {};
   }
@@ -251,7 +254,9 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (first == 0)
       again_ = x.staged == plan::none ? std::exchange(f.unit_inputs[x.subject], {})
                                       : f.windows.get(x.subject, memory_->window(p(), x.staged));
-    if (auto taken = take_input(x, again_); !taken) return taken;
+    const bool copied = !at_once && model_->copies_last_input(x.subject, x.segment);
+    if (auto taken = take_input(x, again_, copied ? exchanged_slot::read : exchanged_slot::copied); !taken)
+      return taken;
     for (uint32_t s = first; s < (at_once ? segments : first + 1); ++s) {
       if (auto exchanged = std::exchange(f.exchanged[x.subject][s], {}); exchanged.defined())
         again_ = again_.with_last(std::move(exchanged));
@@ -270,7 +275,9 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (is_head(x.subject) && x.segment + 1 == flights_[x.micro].runs[x.subject].size()) {
       gradient_ = at::scalar_tensor(context_->order.loss_scale, run->output().options());
     }
-    if (auto taken = take_input(x, gradient_); !taken) return taken;
+    // The weight part reads what its input part has got, when the slot is another's.
+    const auto how = x.use == plan::use::input ? exchanged_slot::copied : exchanged_slot::read;
+    if (auto taken = take_input(x, gradient_, how); !taken) return taken;
     if (x.use == plan::use::input) {
       gradient_ = run->backward_input(gradient_);
     } else {

@@ -49,9 +49,15 @@ std::unique_ptr<segment_run> family_model::forward(uint32_t unit, uint32_t segme
     if (unit == 0) return own_columns(scope, x);
     return unit == spec_.layers + 1 ? head(scope, segment, x) : block(scope, segment, x);
   };
-  // What came from a group in parts is put together in a tensor of its own.
-  const bool put_together = unit > 0 && unit <= spec_.layers && input.size() > 1;
-  return run_segment(scope, input, forward, put_together ? last_input::is_copied : last_input::stays);
+  return run_segment(scope, input, forward,
+                     copies_last_input(unit, segment) ? last_input::is_copied : last_input::stays);
+}
+
+// What came from a group in parts is put together in a tensor of its own, or added to another.
+bool family_model::copies_last_input(uint32_t unit, uint32_t segment) const {
+  if (unit == 0 || unit > spec_.layers || segment == 0) return false;
+  const core::exchange_op op = table_.units[unit].segments[segment - 1].output.op;
+  return op == core::exchange_op::swap || op == core::exchange_op::collect || op == core::exchange_op::scatter;
 }
 
 values family_model::block(segment_scope& scope, uint32_t segment, const values& input) const {

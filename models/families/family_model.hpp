@@ -22,6 +22,7 @@ class family_model : public language_model {
   void read_copies() override;
   std::unique_ptr<segment_run> forward(uint32_t unit, uint32_t segment, const micro_batch& batch, const values& input,
                                        const parameter_binding& parameters) override;
+  [[nodiscard]] bool copies_last_input(uint32_t unit, uint32_t segment) const override;
   std::vector<float> next_token_logits(const micro_batch& batch, const at::Tensor& hidden,
                                        const parameter_binding& parameters) override;
 

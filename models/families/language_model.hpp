@@ -33,6 +33,9 @@ class language_model {
   virtual std::unique_ptr<segment_run> forward(uint32_t unit, uint32_t segment, const micro_batch& batch,
                                                const values& input, const parameter_binding& parameters) = 0;
 
+  /// Whether forward has copied what it needs of the last tensor that the segment takes.
+  [[nodiscard]] virtual bool copies_last_input(uint32_t /*unit*/, uint32_t /*segment*/) const { return false; }
+
   /// Logits (V, fp32) after the last position of row 0, from the last hidden state; for generation.
   virtual std::vector<float> next_token_logits(const micro_batch& batch, const at::Tensor& hidden,
                                                const parameter_binding& parameters) = 0;

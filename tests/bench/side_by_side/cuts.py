@@ -25,19 +25,19 @@ ROUNDS = 5
 LIMIT_S = 100
 DTYPES = ("fp32", "bf16")
 # What the topology says, and the bound: a step of ours by one of data ranks.
-CUTS = {"data": ({"parallel": {"data": 2}}, None),
-        "tensor": ({"parallel": {"tensor": 2}}, 1.12),
-        "tensor, overlapped": ({"parallel": {"tensor": 2}, "tensor_parallel": {"tp_overlap_comm": True}}, 1.12),
-        "tensor, sharded norms": ({"parallel": {"tensor": 2, "sharded_norms": True}}, 1.12),
-        "sequence": ({"parallel": {"sequence": 2}}, 1.12),
-        "context": ({"parallel": {"context": 2}}, 1.15)}
+CUTS = {"data 2": ({"parallel": {"data": 2}}, None),
+        "tensor 2": ({"parallel": {"tensor": 2}}, 1.12),
+        "tensor 2, overlapped": ({"parallel": {"tensor": 2}, "tensor_parallel": {"tp_overlap_comm": True}}, 1.12),
+        "tensor 2, sharded norms": ({"parallel": {"tensor": 2, "sharded_norms": True}}, 1.12),
+        "sequence 2": ({"parallel": {"sequence": 2}}, 1.12),
+        "context 2": ({"parallel": {"context": 2}}, 1.15)}
 OF_DTENSOR = 0.50  # the bound: tensor ranks of ours by DTensor's
 
 
 def run_ours(troupe, cut, dtype):
     folder = pathlib.Path(tempfile.mkdtemp(prefix="cuts_", dir=runs.ROOT / "build"))
     topology = {"model": cases.GPT2_SMALL, "seed": 1, "steps": STEPS, "output": str(folder / "out"), "data": {"text": str(runs.TEXT)},
-                **CUTS[cut][0], "train_micro_batch_size_per_gpu": ROWS // 2 if cut == "data" else ROWS,
+                **CUTS[cut][0], "train_micro_batch_size_per_gpu": ROWS // 2 if cut == "data 2" else ROWS,
                 "gradient_clipping": 1.0, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}},
                 "bf16": {"enabled": dtype == "bf16"}, "telemetry": {"trace": False}}
     job = folder / "job.yaml"
@@ -86,9 +86,9 @@ def comparisons(results):
     for dtype, kept in results["cases"].items():
         steps = {name: figures.of_rounds(each, figures.run_median) for name, each in kept.items()}
         for cut, (_, bound) in CUTS.items():
-            f = figures.ratio(steps.get(cut, []), steps.get("data", []), bound) if bound else None
-            out += [(dtype, f"{cut} 2 by data 2", f)] if f else []
-        f = figures.ratio(steps.get("tensor", []), steps.get("DTensor", []), OF_DTENSOR)
+            f = figures.ratio(steps.get(cut, []), steps.get("data 2", []), bound) if bound else None
+            out += [(dtype, f"{cut} by data 2", f)] if f else []
+        f = figures.ratio(steps.get("tensor 2", []), steps.get("DTensor", []), OF_DTENSOR)
         out += [(dtype, "tensor 2 by DTensor", f)] if f else []
     return out
 

@@ -27,6 +27,7 @@ std::string for_all_blocks(const std::string& name) {
 struct cut_row {
   std::string name, shown;  ///< of the first; for all of them
   const core::parameter_cut* cut;
+  job::cut_origin origin;
   uint64_t parameters;
 };
 
@@ -37,9 +38,10 @@ std::vector<cut_row> rows_of(const job::chosen_tensor& t) {
     const auto& info = t.whole->parameters[q];
     if (!cut.cuts() || info.is_copy()) continue;
     const std::string shown = for_all_blocks(info.name);
-    const auto same = std::ranges::find_if(out, [&](const cut_row& r) { return r.shown == shown && *r.cut == cut; });
+    const auto same = std::ranges::find_if(
+        out, [&](const cut_row& r) { return r.shown == shown && *r.cut == cut && r.origin == t.origins[q]; });
     if (same == out.end())
-      out.push_back({info.name, shown, &cut, 1});
+      out.push_back({info.name, shown, &cut, t.origins[q], 1});
     else
       ++same->parameters;
   }
@@ -49,17 +51,17 @@ std::vector<cut_row> rows_of(const job::chosen_tensor& t) {
 }  // namespace
 
 std::string tensor_summary(const job::blueprint& b) {
-  std::vector<std::vector<std::string>> rows{{"cut over tensor ranks", "", "dimension", "widths"}};
+  std::vector<std::vector<std::string>> rows{{"cut over tensor ranks", "", "dimension", "widths", "by"}};
   for (const cut_row& r : rows_of(b.tensor))
     rows.push_back({r.parameters > 1 ? r.shown : r.name, std::string(name_of(r.cut->style)),
-                    std::to_string(r.cut->dimension), core::widths_text(*r.cut)});
+                    std::to_string(r.cut->dimension), core::widths_text(*r.cut), std::string(name_of(r.origin))});
   uint64_t exchanges = 0, bytes = 0;
   for (const auto& x : b.train.like(0).instructions) {
     if (x.kind != plan::kind::exchange) continue;
     ++exchanges;
     bytes += x.bytes;
   }
-  return plan::aligned(rows, {false, false, true, false}) + "all other parameters are whole on each of " +
+  return plan::aligned(rows, {false, false, true, false, false}) + "all other parameters are whole on each of " +
          std::to_string(b.tensor.split.degree) + " tensor ranks; a step of rank 0 has " + std::to_string(exchanges) +
          " exchanges of " + core::human_bytes(bytes) + " in all\n";
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "config/offload_config.hpp"
+#include "config/partition_config.hpp"
 #include "config/pipeline_config.hpp"
 #include "config/run_config.hpp"
 #include "config/training_config.hpp"
@@ -107,6 +108,7 @@ struct job_config {            ///< a validated job, never changed once loaded
   std::vector<parameter_group> parameter_groups;
   scheduler_section scheduler;
   zero_section zero_optimization;
+  tensor_parallel_section tensor_parallel;
   aio_section aio;
   fp16_section fp16;
   bf16_section bf16;

@@ -9,6 +9,18 @@ using enum value_type;
 using job = job_config;
 using degrees = deepspeed_degrees;
 
+/// Kept as written here; parallel_rules reads it, which knows where it stands.
+hand_made partition_field() {
+  return {[](job& c, const node& v) -> std::optional<std::string> {
+            c.tensor_parallel.partition.text = as_yaml(v);
+            return std::nullopt;
+          },
+          [](const job& c) {
+            const std::string& text = c.tensor_parallel.partition.text;
+            return text.empty() ? "none" : text;
+          }};
+}
+
 void add_compile(key_rows& t) {
   section_rows key(t, "compile", "Graph compilation (DeepCompile): here, passes over the step plan.",
                    capability::passes);
@@ -65,9 +77,13 @@ void add_tensor(key_rows& t) {
   key("vocab_parallel_ce_backend", text, "torch", "Its loss.").one_of({"torch", "liger"}).ignored("there is one loss");
   key("injection_policy_tuple", any, "none", "Names of linear layers in a user's model.")
       .ignored("units know their own layers");
-  key("partition_config", object, "none", "Which weights are cut, and how.");
-  key("preset_model", text, "none", "The same for a known family.")
-      .one_of({"llama", "bloom", "chatglm", "mixtral", "deepseek_v2", "qwen2", "phi3"});
+  t.row("tensor_parallel.partition_config", object)
+      .by_hand(partition_field())
+      .means("Which layers are cut, and how, by their names; what nothing names is whole. None: as the family has it.");
+  t.row("tensor_parallel.preset_model", text)
+      .one_of({"llama", "bloom", "chatglm", "mixtral", "deepseek_v2", "qwen2", "phi3"})
+      .into<&job::tensor_parallel, &tensor_parallel_section::preset_model>()
+      .means("The same as DeepSpeed has it for a family of models; behind layer_specs of partition_config.");
   key("keep_module_on_host", boolean, "false", "Load weights on the host first.")
       .ignored("each rank reads just its part");
   key("replace_with_kernel_inject", boolean, "false", "Fused layers in place of a user's.")
@@ -86,7 +102,11 @@ void add_tensor(key_rows& t) {
       .at_most(4096)
       .into<&job::degrees, &degrees::tp_size>()
       .means("parallel.tensor; 1: not said here.");
-  inner("tp_grain_size", integer, "1", "Widths are multiples of this.").at_least(1);
+  t.row("tensor_parallel.tensor_parallel.tp_grain_size", integer)
+      .by_default("1")
+      .at_least(1)
+      .into<&job::tensor_parallel, &tensor_parallel_section::grain>()
+      .means("Elements of an MLP's inner width that stay together on a rank; the last one has what is left.");
   inner("mpu", any, "none", "An object of the user's program.").ignored("parallel says it");
   inner("tp_group", any, "none", "An object of the user's program.").ignored("parallel says it");
 }

@@ -8,6 +8,10 @@
 
 namespace troupe::config {
 
+/// [name] Whether the pattern holds from the name's first character on, as Python's `re.match` asks. Refused
+/// (bad_input): a pattern that is none.
+core::result<std::vector<bool>> matched_at_start(const std::string& pattern, const std::vector<std::string>& names);
+
 /// [name] Whether the pattern is found in it, in any letter case. Refused (bad_input): a pattern that is none.
 core::result<std::vector<bool>> found_in(const std::string& pattern, const std::vector<std::string>& names);
 

@@ -25,6 +25,7 @@ class parallel_checks {
          {"sequence_parallel.size", config_.degrees.sequence_enabled ? config_.degrees.sequence_size : 1}});
     degrees();
     norms();
+    tensor_layers();
     schedule();
     partition();
     recomputation();
@@ -90,6 +91,24 @@ class parallel_checks {
       if (degree > 1)
         return error(key, fmt::format("wanted parallel.{} 1 with it, with which it does not go together yet, got {}",
                                       other, degree));
+  }
+
+  /// Which layers are cut: the mapping as a whole, with the place of whatever is wrong in it.
+  void tensor_layers() {
+    constexpr std::string_view key = "tensor_parallel.partition_config", preset = "tensor_parallel.preset_model";
+    auto& t = config_.tensor_parallel;
+    if (const setting* given = given_.value_of(key); given != nullptr) {
+      std::string text = std::move(t.partition.text);
+      t.partition = read_partition(*given->value, [&](place at, const std::string& name, std::string what) {
+        report_.error(at, fmt::format("{}{}{}", key, name.empty() ? "" : ".", name), std::move(what));
+      });
+      t.partition.text = std::move(text);
+      for (layer_spec& spec : t.partition.specs)
+        spec.where = fmt::format("{}:{}", report_.sources.at(given->at.source).name, spec.where);
+    }
+    if (!t.chooses() || config_.parallel.tensor > 1 || given_.was_refused("parallel.tensor")) return;
+    const std::string_view said = t.partition.given ? key : preset;
+    report_.warn(given_.where(said), std::string(said), "no effect: parallel.tensor is 1");
   }
 
   void schedule() {

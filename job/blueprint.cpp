@@ -41,11 +41,12 @@ core::result<core::model_table> read_table(blueprint& b) {
   b.spec = std::move(model->spec);
   b.sequence = model->sequence;
   const uint64_t element_bytes = core::size_of(c.parameter_dtype());
-  if (auto ok = plannable(c, models::make_model_table(b.spec, 1, b.sequence, element_bytes), b.sequence); !ok)
-    return core::fail(ok.error());
-  auto split = choose_split(c, b.spec, b.sequence);
+  const auto one_row = models::make_model_table(b.spec, 1, b.sequence, element_bytes);
+  if (auto ok = plannable(c, one_row, b.sequence); !ok) return core::fail(ok.error());
+  auto split = choose_split(c, b.spec, one_row, b.sequence);
   if (!split) return core::fail(split.error());
-  b.tensor.split = std::move(*split);
+  b.tensor.split = std::move(split->split);
+  b.tensor.origins = std::move(split->origins);
   const auto sequence = choose_sequence(c, b.spec, b.tensor.split, b.sequence);
   if (!sequence) return core::fail(sequence.error());
   b.tensor.sequence = *sequence;
@@ -237,6 +238,7 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
     b.sequence = 1;
     b.tensor.split.degree = c.parallel.tensor;
     table = *own.whole;
+    b.tensor.origins.resize(table.parameters.size(), cut_origin::host);
     if (auto ok = plannable(c, table, b.sequence); !ok) return core::fail(ok.error());
   } else {
     auto read = read_table(b);

@@ -9,12 +9,21 @@ constexpr const char* degree_key = "parallel.tensor";
 
 }  // namespace
 
-core::result<models::tensor_split> choose_split(const config::job_config& c, const models::model_spec& spec,
-                                                uint64_t columns) {
-  models::tensor_split split{.degree = c.parallel.tensor, .norms = c.parallel.sharded_norms};
-  if (split.degree == 1) return split;
-  if (auto ok = models::check_split(spec, split, columns); !ok) return core::fail(ok.error().in(degree_key));
-  return split;
+core::result<named_split> choose_split(const config::job_config& c, const models::model_spec& spec,
+                                       const core::model_table& whole, uint64_t columns) {
+  named_split out{{.degree = c.parallel.tensor}, {}};
+  if (out.split.degree == 1) return out;
+  if (c.tensor_parallel.chooses()) {
+    const char* family = spec.kind == models::family::gpt2 ? "gpt2" : "llama";
+    auto named = split_of(c.tensor_parallel, whole, family, out.split.degree);
+    if (!named) return named;
+    out = std::move(*named);
+  }
+  out.split.grain = c.tensor_parallel.grain;
+  out.split.norms = c.parallel.sharded_norms;
+  if (auto ok = models::check_split(spec, out.split, columns); !ok) return core::fail(ok.error().in(degree_key));
+  out.origins.resize(whole.parameters.size(), cut_origin::family);
+  return out;
 }
 
 core::result<models::sequence_split> choose_sequence(const config::job_config& c, const models::model_spec& spec,

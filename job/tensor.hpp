@@ -7,6 +7,7 @@
 #include "config/job_config.hpp"
 #include "core/model_table.hpp"
 #include "core/tp_plan.hpp"
+#include "job/partition.hpp"
 #include "models/table/model_spec.hpp"
 
 namespace troupe::job {
@@ -14,7 +15,8 @@ namespace troupe::job {
 struct chosen_tensor {         ///< of a job
   models::tensor_split split;  ///< degree 1: nothing is cut
   models::sequence_split sequence;
-  core::tp_plan cut;  ///< of the parameters of `whole`
+  core::tp_plan cut;                ///< of the parameters of `whole`
+  std::vector<cut_origin> origins;  ///< [parameter] of `whole`, but for its copies: what says how it is cut
   /// The model as people and files know it. Its parameters have the numbers of the ranks' table, and where nothing is
   /// cut it is that table.
   std::shared_ptr<const core::model_table> whole;
@@ -27,10 +29,11 @@ struct host_tables {
   const core::tp_plan* cut = nullptr;        ///< likewise
 };
 
-/// The split that the configuration asks for: attention and MLP of every block. Refused (bad_input), with the key: more
-/// ranks than heads, inner elements or, with sharded norms, `columns` of a sample.
-core::result<models::tensor_split> choose_split(const config::job_config& config, const models::model_spec& spec,
-                                                uint64_t columns);
+/// The split that the configuration asks for: by its partition_config, else its preset, else attention, MLP and
+/// vocabulary as the family has it. Refused (bad_input), with the key: what partition.hpp refuses, more ranks than
+/// heads, inner elements or, with sharded norms, `columns` of a sample.
+core::result<named_split> choose_split(const config::job_config& config, const models::model_spec& spec,
+                                       const core::model_table& whole, uint64_t columns);
 
 /// The sequence group that it asks for, of samples of `columns` tokens. Refused (bad_input), with the key: more ranks
 /// than a tensor rank has heads, or than tokens.

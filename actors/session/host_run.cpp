@@ -4,6 +4,7 @@
 #include <ATen/ops/from_blob.h>
 
 #include "actors/aten_threads.hpp"
+#include "actors/session/host_policy.hpp"
 #include "models/host/dry_run.hpp"
 #include "models/host/module_table.hpp"
 #include "models/host/random_turn.hpp"
@@ -79,9 +80,16 @@ core::result<std::shared_ptr<models::prepared_modules>> prepare(const std::share
   if (!model->make || !model->training)
     return core::fail(error_kind::bad_input,
                       std::string("own model: it has no ") + (model->make ? "training batches" : "factory"));
+  auto factory = model->make;
+  if (config.parallel.tensor > 1) {
+    const auto policy = policy_of(config.tensor_parallel);
+    if (!policy) return core::fail(policy.error());
+    if (*policy != nullptr)
+      factory = [make = model->make, policy = *policy] { return models::inject(make(), *policy); };
+  }
   const auto batch = first_batch(model, config.seed);
   if (!batch) return core::fail(batch.error());
-  auto made = models::prepared_modules::make(model->make, config.parallel.mesh().ranks(), config.parameter_dtype(),
+  auto made = models::prepared_modules::make(factory, config.parallel.mesh().ranks(), config.parameter_dtype(),
                                              config.seed, *batch, {}, config.parallel.tensor);
   // As DeepSpeed looks: at the micro-batch that ends a step, at the stages that have flat gradients.
   const auto& z = config.zero_optimization;

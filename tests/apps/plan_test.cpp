@@ -130,9 +130,31 @@ BOOST_AUTO_TEST_CASE(a_cut_over_tensor_ranks_is_shown_by_parameters_and_exchange
   for (const char* part : {"transformer.h.*.attn.c_attn.weight  column", "transformer.h.*.mlp.c_proj.weight   row",
                            "all other parameters are whole on each of 2 tensor ranks", " exchanges of "})
     BOOST_TEST(has(r.out, part), r.out);
+  BOOST_TEST(has(r.out, "  family\n"), r.out);
   const auto more = f.troupe({"plan", "job.yaml", "--set", "parallel.tensor=64"});
   BOOST_TEST(more.code == 2);
   BOOST_TEST(has(more.err, "parallel.tensor: wanted at most "), more.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_cut_by_partition_config_is_shown_with_what_says_it) {
+  const std::string specs =
+      "tensor_parallel:\n"
+      "  autotp_size: 2\n"
+      "  partition_config:\n"
+      "    layer_specs:\n"
+      "      - {patterns: ['.*c_attn'], shape: [3, -1]}\n"
+      "      - {patterns: ['.*attn.c_proj'], partition_type: row}\n";
+  const command_folder f(smallest + specs);
+  const auto r = f.troupe({"plan", "job.yaml"});
+  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  BOOST_TEST(has(r.out, "transformer.h.*.attn.c_attn.weight  column"), r.out);
+  BOOST_TEST(has(r.out, "  config\n"), r.out);
+  for (const char* whole : {"mlp.c_proj.weight  ", "wte", "  family\n"}) BOOST_TEST(!has(r.out, whole), r.out);
+  f.folder.write("half.yaml", smallest + specs.substr(0, specs.rfind("      -")));
+  const auto half = f.troupe({"plan", "half.yaml"});
+  BOOST_TEST(half.code == 2);
+  BOOST_TEST(has(half.err, "half.yaml:14: tensor_parallel.partition_config: wanted all layers of 'attention'"),
+             half.err);
 }
 
 BOOST_AUTO_TEST_CASE(a_pipeline_that_cannot_be_is_refused_at_its_line) {

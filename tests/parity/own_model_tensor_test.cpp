@@ -155,6 +155,37 @@ BOOST_AUTO_TEST_CASE(matrices_of_muon_are_whole_and_columns_of_zenflow_a_shares)
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_partition_config_says_how_a_hosts_layers_are_cut) {
+  const auto plain = [](bool with_policy) -> actors::host_model {
+    return {[with_policy] { return with_policy ? models::inject(host_blocks(), block_policy()) : host_blocks(); },
+            &block_batch, &block_batch};
+  };
+  const settings specs = {
+      "tensor_parallel.partition_config={layer_specs: [{patterns: ['attention .*\\.qkv'], shape: [[24, 24, 24], -1]}, "
+      "{patterns: ['mlp .*\\.up'], partition_type: column}, "
+      "{patterns: ['.*\\.(proj|down)\\.weight$'], partition_type: row}, "
+      "{patterns: ['words', 'head'], gather_output: true}]}"};
+  const settings two = ranks(2) + settings{"gradient_accumulation_steps=2"};
+  const outcome by_policy = train_own(plain(true), two);
+  check_same(train_own(plain(false), two + specs).trained, by_policy.trained);
+  check_same(train_own(plain(true), two + specs + stage(3) + settings{"gradient_order=per_step"}).trained,
+             train_own(plain(true), two + stage(3) + settings{"gradient_order=per_step"}).trained);
+  const auto refusal = [&](const settings& more) {
+    const auto s = try_open_own(two + more, plain(false));
+    BOOST_TEST_REQUIRE(!s.has_value());
+    return s.error().text;
+  };
+  const auto has = [&](const settings& more, const std::string& part) {
+    const std::string text = refusal(more);
+    BOOST_TEST(text.find(part) != std::string::npos, text);
+  };
+  const std::string key = "tensor_parallel.partition_config=";
+  has({"tensor_parallel.preset_model=llama"}, "tensor_parallel.preset_model: wanted nothing beside a host's own model");
+  has({key + "{layer_specs: [{patterns: ['mlp .*up']}]}"}, "injection: wanted a row layer beside the column");
+  has({key + "{layer_specs: [{patterns: ['mlp .*up'], shape: [3, -1]}]}"}, "shape: wanted the sizes of a column layer");
+  has({key + "{layer_specs: [{patterns: ['nothing']}]}"}, "injection: wanted a layer that '(?:nothing)' matches");
+}
+
 BOOST_AUTO_TEST_CASE(modules_that_declare_no_cut_are_refused_and_one_rank_needs_none) {
   auto plain = blocks();
   plain.make = [] { return host_blocks(); };

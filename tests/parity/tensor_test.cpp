@@ -62,6 +62,27 @@ BOOST_AUTO_TEST_CASE(losses_and_weights_are_those_of_the_uncut_model) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(blocks_that_a_partition_config_leaves_whole_train_as_the_uncut_model) {
+  const std::string first =
+      "tensor_parallel.partition_config={layer_specs: ["
+      "{patterns: ['.*\\.0\\.mlp', '.*\\.1\\.(self_)?attn'], partition_type: skip}, "
+      "{patterns: ['.*(c_attn|c_fc|[qkv]_proj|gate_proj|up_proj)\\.weight$'], partition_type: column}, "
+      "{patterns: ['.*(c_proj|o_proj|down_proj)\\.weight$'], partition_type: row}";
+  const std::string vocabulary = ", {patterns: ['.*(wte|embed_tokens)\\.weight$']}";
+  for (const std::string& model : {tiny_gpt2_with_dropout, grouped_llama})
+    for (const std::string& specs : {first + "]}", first + vocabulary + "]}"}) {
+      const small_job job(model);
+      const settings common = micros(2) + settings{"optimizer.params.eps=1.0e-5"};
+      const settings cut = common + ranks(2) + settings{specs, "tensor_parallel.tp.tp_grain_size=4"};
+      BOOST_TEST_CONTEXT(model << specs) {
+        check_near(train(job, cut, steps), train(job, common, steps), 1e-5);
+        check_gradients(job, cut, common, 1e-5);
+        const settings exact = cut + settings{"parallel.data=2", "gradient_order=per_step", "tied_gradients=per_use"};
+        check_same(train(job, exact + stage(3) + settings{"parallel.pipeline=2"}, steps), train(job, exact, steps));
+      }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(every_zero_stage_and_pipeline_has_the_same_bits) {
   const small_job job(tiny_gpt2_with_dropout);
   const auto common =

@@ -12,7 +12,8 @@ namespace {
 /// Whether each rank of a tensor group has columns of its own.
 bool in_parts(const plan::job_layout& l) {
   const auto head = static_cast<uint32_t>(l.table->units.size()) - 1;
-  return l.tensor_ranks() > 1 && l.exchange_of(head, l.table->logits_segment(), plan::use::forward).op == core::exchange_op::gather;
+  return l.tensor_ranks() > 1 &&
+         l.exchange_of(head, l.table->logits_segment(), plan::use::forward).op == core::exchange_op::gather;
 }
 
 /// Which rows along a dimension each part has: one list for each.

@@ -130,9 +130,10 @@ void add_activation_checkpointing_keys(key_rows& t) {
   const auto flag = [&](const char* name, const char* meaning) -> key_info& {
     return t.row(std::string("activation_checkpointing.") + name, boolean).by_default("false").means(meaning);
   };
-  flag("partition_activations",
-       "Cut what is kept over the tensor-parallel ranks: parallel.sharded_norms, and what units exchange within them is "
-       "exchanged again in a recompute.")
+  flag(
+      "partition_activations",
+      "Cut what is kept over the tensor-parallel ranks: parallel.sharded_norms, and what units exchange within them is "
+      "exchanged again in a recompute.")
       .into<&job::activation_checkpointing, &activation_checkpointing_section::partition_activations>();
   flag("contiguous_memory_optimization", "Copy what is kept into one buffer.")
       .ignored("buffers have planned slots, which never break up");

@@ -54,9 +54,7 @@ struct segment_exchange {
   uint64_t bytes = 0;  ///< of a rank's summand or of one part, one micro-batch
   exchange_group group = exchange_group::tensor;
   bool operator==(const segment_exchange&) const = default;
-  [[nodiscard]] bool is_of_tensor_group() const {
-    return op != exchange_op::none && group == exchange_group::tensor;
-  }
+  [[nodiscard]] bool is_of_tensor_group() const { return op != exchange_op::none && group == exchange_group::tensor; }
 };
 
 /// One tensor of weights. Its index in `model_table::parameters` is its identity everywhere.

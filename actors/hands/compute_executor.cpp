@@ -126,8 +126,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     } else if (training() && x.segment == 0) {
       f.unit_inputs[x.subject] = p().options().recompute ? hidden_ : models::values();
     }
-    if (kept && x.segment > 0 && x.input != plan::none)
-      f.exchanged[x.subject][x.segment] = hidden_.last();
+    if (kept && x.segment > 0 && x.input != plan::none) f.exchanged[x.subject][x.segment] = hidden_.last();
     auto run = model_->forward(x.subject, x.segment, batch, hidden_, parameters_->tensors());
     hidden_ = out_of(slot(x.staged), run->outputs());
     if (!training()) hidden_ = out_of(slot(x.input), hidden_);  // in training it stays until backward

@@ -1,5 +1,5 @@
-// Linear layers behind a norm, or the norm alone. Backward recomputes the norm's output from its input, which the residual connection
-// keeps alive anyway, so that the output need not be kept.
+// Linear layers behind a norm, or the norm alone. Backward recomputes the norm's output from its input, which the
+// residual connection keeps alive anyway, so that the output need not be kept.
 #include <utility>
 
 #include "models/layers/function_node.hpp"

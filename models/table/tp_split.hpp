@@ -21,10 +21,10 @@ struct block_split {
   bool operator==(const block_split&) const = default;
 };
 
-struct tensor_split {                    ///< of a family's model
-  uint32_t degree = 1;                   ///< ranks; 1: nothing is cut
-  uint64_t grain = 1;                    ///< of an MLP's inner width
-  bool vocabulary = true;                ///< rows of the token embedding and of the head
+struct tensor_split {      ///< of a family's model
+  uint32_t degree = 1;     ///< ranks; 1: nothing is cut
+  uint64_t grain = 1;      ///< of an MLP's inner width
+  bool vocabulary = true;  ///< rows of the token embedding and of the head
   /// Norms, dropout and the residual path, which each rank computes for its own columns of the micro-batch ("Reducing
   /// Activation Recomputation in Large Transformer Models", arXiv:2205.05198, section 4.2.2). Wants all else cut.
   bool norms = false;

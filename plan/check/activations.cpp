@@ -36,7 +36,8 @@ core::result<void> input_comes_back(const world& w, uint32_t rank, uint32_t m, u
   const roll& r = w.rolls[rank];
   const size_t units = p.table().units.size(), at = m * units + u;
   const auto window = [&](uint32_t id) { return p.instructions[id].staged; };
-  const uint32_t forward = r.forward[m * r.num_segments + r.segment_base[u]], recompute = r.recompute[m * r.num_segments + r.segment_base[u]];
+  const uint32_t forward = r.forward[m * r.num_segments + r.segment_base[u]],
+                 recompute = r.recompute[m * r.num_segments + r.segment_base[u]];
   const uint32_t out = r.activation_out[at], in = r.activation_in[at];
   if ((out != none) != (in != none))
     return broken(p, out != none ? out : in, "has no counterpart: every write needs a read, every read a write");

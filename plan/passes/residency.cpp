@@ -71,8 +71,7 @@ class residency_planner {
   [[nodiscard]] bool goes_on(uint32_t at) const {
     const unit_use& u = uses_[at];
     for (uint32_t k = at + 1; u.end != none && k < std::min(n_, at + 3); ++k)
-      if (uses_[k].unit == u.unit && uses_[k].micro == u.micro && reads(k) &&
-          way_of(uses_[k].kind) == way_of(u.kind))
+      if (uses_[k].unit == u.unit && uses_[k].micro == u.micro && reads(k) && way_of(uses_[k].kind) == way_of(u.kind))
         return true;
     return false;
   }

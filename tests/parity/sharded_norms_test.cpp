@@ -14,9 +14,7 @@ const std::string zero = "zero_optimization.";
 
 settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
 settings micros(int n) { return {"gradient_accumulation_steps=" + std::to_string(n)}; }
-settings sharded(int degree) {
-  return {"parallel.tensor=" + std::to_string(degree), "parallel.sharded_norms=true"};
-}
+settings sharded(int degree) { return {"parallel.tensor=" + std::to_string(degree), "parallel.sharded_norms=true"}; }
 const settings overlapped = {"tensor_parallel.tp_overlap_comm=true"};
 const settings partitioned = {"activation_checkpointing.enabled=true",
                               "activation_checkpointing.partition_activations=true"};
@@ -52,8 +50,8 @@ BOOST_AUTO_TEST_CASE(losses_norms_and_gradients_are_those_of_the_uncut_model) {
 BOOST_AUTO_TEST_CASE(every_zero_stage_schedule_and_recompute_has_the_same_bits) {
   for (const std::string type : {"fp32", "bf16"}) {
     const small_job job(type == "fp32" ? tiny_gpt2_with_dropout : tiny_llama);
-    auto common = sharded(2) + micros(4) +
-                  settings{"gradient_order=per_step", "tied_gradients=per_use", "parallel.data=2"};
+    auto common =
+        sharded(2) + micros(4) + settings{"gradient_order=per_step", "tied_gradients=per_use", "parallel.data=2"};
     if (type == "bf16") common.push_back("bf16.enabled=true");
     const auto reference = train(job, common + stage(0), steps);
     for (const auto& cut :
@@ -104,16 +102,16 @@ BOOST_AUTO_TEST_CASE(stages_send_each_ranks_own_tokens_and_a_recompute_keeps_no_
     return bytes - 2 * plan::transfer_header_bytes;
   };
   BOOST_TEST(2 * sent({"parallel.sharded_norms=true"}) == sent({}));
-  const auto kept = [&](const settings& set) {
-    return job.open(common + set)->training_plan(0).memory.activations;
-  };
+  const auto kept = [&](const settings& set) { return job.open(common + set)->training_plan(0).memory.activations; };
   BOOST_TEST(kept(partitioned) < kept({}));
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_go_together_is_refused_by_name) {
   const small_job job(tiny_gpt2);
   const auto refused = [&](const settings& set, const std::string& says) {
-    const auto names_it = [&](const std::exception& e) { return std::string(e.what()).find(says) != std::string::npos; };
+    const auto names_it = [&](const std::exception& e) {
+      return std::string(e.what()).find(says) != std::string::npos;
+    };
     BOOST_CHECK_EXCEPTION((void)job.config(set), std::runtime_error, names_it);
   };
   refused({"parallel.sharded_norms=true"}, "parallel.tensor above 1");

@@ -18,7 +18,7 @@ enum class cut_origin : uint8_t { family, config, preset, host };
 /// "family", "config", "preset", "host"
 std::string_view name_of(cut_origin origin);
 
-struct named_split {
+struct named_split {  ///< a split, and what says it
   models::tensor_split split;
   std::vector<cut_origin> origins;  ///< [parameter]
 };

@@ -159,7 +159,7 @@ class Pipelines(unittest.TestCase):
 class Cuts(unittest.TestCase):
     def test_each_axis_stands_beside_data_ranks_and_a_failure_is_named(self):
         run = lambda step_s: {"steps_s": [step_s] * cuts.STEPS}
-        r = results([], []) | {"cases": {"fp32": {"data": [run(1.0)] * 2, "tensor": [run(1.1)] * 2, "context": [run(1.3)],
+        r = results([], []) | {"cases": {"fp32": {"data 2": [run(1.0)] * 2, "tensor 2": [run(1.1)] * 2, "context 2": [run(1.3)],
                                                   "DTensor": [{"error": "Traceback\nValueError: no kernel"}]}}}
         text = cuts.page(r)
         self.assertIn("| fp32 | tensor 2 by data 2 | 1.10 (1.10 to 1.10) | 1.12 |", text)

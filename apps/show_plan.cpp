@@ -49,7 +49,9 @@ core::result<shown_plans> plans_to_show(const job::step_plans& all, uint32_t ran
   for (const auto& c : all.classes()) {
     const bool mine = std::ranges::binary_search(c.ranks, rank);
     if (mine) out.mine = static_cast<uint32_t>(out.plans.size());
-    out.plans.push_back(all.of(mine ? rank : c.representative()));
+    auto made = all.of(mine ? rank : c.representative());
+    if (!made) return core::fail(made.error());
+    out.plans.push_back(std::move(*made));
     out.stands_for.push_back(static_cast<uint32_t>(c.ranks.size()));
   }
   return out;
@@ -78,6 +80,7 @@ void show_summary(const job::blueprint& b, const shown_plans& shown, const plan:
   std::printf("%s", plan::memory_summary(timeline).c_str());
   if (b.pipeline.is_cut()) std::printf("%s%s", stages_summary(b).c_str(), moves_summary(b).c_str());
   if (b.tensor.split.degree > 1) std::printf("%s", tensor_summary(b).c_str());
+  if (b.compiled) std::printf("passes: %s", job::passes_as_text(*b.compiled).c_str());
   const auto& t = timeline.ranks[shown.mine];
   std::printf("%zu instructions and %zu collectives a step on each rank; proved\n", mine.instructions.size(),
               mine.lanes[static_cast<size_t>(plan::lane::fabric)].size());
@@ -90,11 +93,12 @@ void show_summary(const job::blueprint& b, const shown_plans& shown, const plan:
 }
 
 /// How a rank's plan came about.
-int show_accounts(const plan::rank_plan& p, const plan_arguments& a) {
+int show_accounts(const job::blueprint& b, const plan::rank_plan& p, const plan_arguments& a) {
   const auto made = plan::explain(p.layout, p.rank);
   if (!made) return failed(made.error());
   std::printf("%s",
               (a.form == output_form::json ? plan::accounts_as_json : plan::accounts_as_table)(made->accounts).c_str());
+  if (b.compiled && a.form != output_form::json) std::printf("passes: %s", job::passes_as_text(*b.compiled).c_str());
   return 0;
 }
 
@@ -141,7 +145,7 @@ int show_plan(const plan_arguments& a, const job::product_meter& products) {
       std::fprintf(stderr, "troupe: error: %s\n", ok.error().text.c_str());
       return 1;
     }
-  if (a.explain) return show_accounts(mine, a);
+  if (a.explain) return show_accounts(*b, mine, a);
   if (a.estimate) {
     std::printf("%s", estimate_summary(*b, costs).c_str());
   } else if (a.format == "table") {

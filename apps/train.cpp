@@ -11,6 +11,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <sstream>
+#include <string>
 
 #include "actors/session/memory_need.hpp"
 #include "actors/session/session.hpp"
@@ -26,6 +28,7 @@
 #include "config/values.hpp"
 #include "core/text.hpp"
 #include "data/documents.hpp"
+#include "job/compile.hpp"
 #include "plan/schedule/kept_search.hpp"
 #include "plan/stage_place.hpp"
 
@@ -289,6 +292,12 @@ class training {
     out.on_opening = [this](const actors::opening_progress& p) {
       opening_.show(p);
       return !stop_.requested();
+    };
+    out.on_passes = [style = style_](const actors::passes_report& r) {
+      log_line(style, std::string("passes by ") + (r.measured ? "measured" : "modelled") + " times, after " +
+                          std::to_string(r.steps) + " steps:");
+      std::istringstream lines(job::passes_as_text(r.compiled));
+      for (std::string line; std::getline(lines, line);) log_line(style, line);
     };
     out.on_saved = [this](const actors::save_report& r) { saved_.heard(r); };
     return out;

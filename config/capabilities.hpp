@@ -10,7 +10,6 @@ inline constexpr std::string_view quantised_communication = "quantised communica
 inline constexpr std::string_view tensor = "tensor parallelism";
 inline constexpr std::string_view experts = "expert parallelism";
 inline constexpr std::string_view compression = "compression";
-inline constexpr std::string_view passes = "a set of passes over step plans";
 inline constexpr std::string_view optimizers = "this optimizer";
 inline constexpr std::string_view schedules = "this learning rate schedule";
 inline constexpr std::string_view curriculum = "curriculum sampling";

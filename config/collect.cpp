@@ -139,6 +139,8 @@ class collector {
     }
     if (e.value->kind == node_kind::null && report_.sources.at(e.at.source).kind == source::override_text)
       out_.nulls.insert(path);
+    if (row.key == "compile" && is_auto(*e.value))
+      put("compile.deepcompile", make_scalar(node_kind::plain, "true", e.value->at), e.value->at, e.at);
     if (e.value->kind == node_kind::null || is_auto(*e.value)) return;
     if (const auto on = boolean_in(*e.value); on && row.key == "zero_optimization") {
       legacy_zero(e, *on);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "config/compile_config.hpp"
 #include "config/offload_config.hpp"
 #include "config/partition_config.hpp"
 #include "config/pipeline_config.hpp"
@@ -109,6 +110,7 @@ struct job_config {            ///< a validated job, never changed once loaded
   scheduler_section scheduler;
   zero_section zero_optimization;
   tensor_parallel_section tensor_parallel;
+  compile_section compile;
   aio_section aio;
   fp16_section fp16;
   bf16_section bf16;

@@ -21,11 +21,47 @@ hand_made partition_field() {
           }};
 }
 
+constexpr auto entries = [](job_config & c) -> auto& { return c.compile.schedule; };
+
 void add_compile(key_rows& t) {
-  section_rows key(t, "compile", "Graph compilation (DeepCompile): here, passes over the step plan.",
-                   capability::passes);
-  key("deepcompile", boolean, "false", "Run the passes.");
-  key("passes", texts, "none", "Which; none: what the stage asks for.").one_of({"z1", "z3", "autosp", "autotp"});
+  using compile = compile_section;
+  section_rows key(t, "compile",
+                   "Graph compilation (DeepCompile): here, passes over the step plan; `auto` turns it on.");
+  t.row("compile.deepcompile", boolean)
+      .by_default("false")
+      .into<&job::compile, &compile::enabled>()
+      .means("Change the step plan by passes; false: the plan is as the other keys have it.");
+  t.row("compile.passes", texts)
+      .into<&job::compile, &compile::passes>()
+      .tells<&job::compile, &compile::passes_given>()
+      .means(
+          "Which, of those in passes.md; none: all, each as far as it helps. DeepSpeed's z1, z3, autosp and autotp "
+          "are in every plan.");
+  t.row("compile.schedule[]", section)
+      .list_of(
+          entries, +[](const job& c) { return c.compile.schedule.size(); })
+      .means("Other passes from a step on, in place of passes; each entry begins with the plan of the other keys.");
+  t.row("compile.schedule[].step", integer)
+      .needed()
+      .at_least(0)
+      .into_item<&compile_entry::step>(entries)
+      .means("So many steps are done before.");
+  t.row("compile.schedule[].passes", texts)
+      .needed()
+      .into_item<&compile_entry::passes>(entries)
+      .means("As compile.passes.");
+  t.row("compile.memory_budget", bytes)
+      .by_default("0")
+      .into<&job::compile, &compile::memory_budget>()
+      .means(
+          "All that the ranks of a process may need together, activations too; passes are chosen so that the step "
+          "fits. 0: no limit.");
+  t.row("compile.profile_steps", integer)
+      .by_default("5")
+      .at_least(3)
+      .at_most(1000)
+      .into<&job::compile, &compile::profile_steps>()
+      .means("Steps that are measured before passes are chosen anew, by their times.");
   key("autoep_non_moe", boolean, "false", "Compile what stands around expert layers.")
       .ignored("nothing is compiled at run time");
   key("free_activation", boolean, "false", "Free large activations right after their last use.")
@@ -33,15 +69,22 @@ void add_compile(key_rows& t) {
   key("free_activation_threshold", integer, "10485760", "From this size on.")
       .at_least(0)
       .ignored("activations always end with their last use");
-  // These would change memory.
-  const auto moves = [&](const char* name, const char* meaning) {
-    key(name, boolean, "false", meaning).just("false").needs(capability::passes).support.acts = effect::acts;
-  };
-  moves("offload_activation", "Move activations to the host between forward and backward.");
-  key("offload_activation_pin_memory", boolean, "true", "Lock that memory.");
-  moves("offload_opt_states", "Move optimizer states to the host as memory needs.");
-  moves("offload_parameters", "Move parameter shards to the host.");
-  key("double_buffer", boolean, "true", "Two gradient buckets in turn.");
+  t.row("compile.offload_activation", boolean)
+      .by_default("false")
+      .into<&job::compile, &compile::offload_activation>()
+      .means("Inputs of recomputed units wait on the host: cluster.offload_activations cpu.");
+  key("offload_activation_pin_memory", boolean, "true", "Lock that memory.")
+      .ignored("a device's windows are pinned as far as the system permits");
+  t.row("compile.offload_opt_states", boolean)
+      .by_default("false")
+      .into<&job::compile, &compile::offload_opt_states>()
+      .means("Optimizer states are on the host: offload_optimizer.device cpu.");
+  t.row("compile.offload_parameters", boolean)
+      .by_default("false")
+      .into<&job::compile, &compile::offload_parameters>()
+      .means("Parameter shards are on the host: offload_param.device cpu.");
+  key("double_buffer", boolean, "true", "Two gradient buckets in turn.")
+      .ignored("the plan gives every bucket a slot, as many as are needed at a time");
   key("symmetric_memory", boolean, "false", "Gather by copies between peers.")
       .ignored("ranks of one process always copy straight from each other");
   for (const char* name : {"sync_before_reduce", "sync_after_reduce", "sync_before_allgather", "sync_after_allgather"})

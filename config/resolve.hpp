@@ -18,6 +18,9 @@ void training_rules(const settings& given, job_config& config, reporter& report,
 /// The part of it that concerns degrees and pipelines; before all others, which need them.
 void parallel_rules(const settings& given, job_config& config, reporter& report, origins& derived);
 
+/// The part of it that concerns passes over the plan, and what these move to the host.
+void compile_rules(const settings& given, job_config& config, reporter& report, origins& derived);
+
 /// The rules of DeepSpeed between keys that set no field of job_config.
 void deepspeed_rules(const settings& given, reporter& report);
 

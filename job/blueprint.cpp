@@ -137,6 +137,23 @@ core::result<void> write_plans(blueprint& b, const blueprint_watch& watch) {
   return {};
 }
 
+plan::plan_options& options_for(blueprint& b, plan::plan_choice which) { return b.options[static_cast<size_t>(which)]; }
+
+// Those of the first step; later ones are chosen when they are there.
+core::result<void> use_passes(blueprint& b, const job::go_on& go_on) {
+  const auto& c = *b.config;
+  // A step that saves needs more, where the configuration has any.
+  b.plain = options_for(b, c.checkpoint.is_on() ? plan::plan_choice::train_saving : plan::plan_choice::train);
+  const auto entries = c.compile.entries();
+  if (entries.empty() || entries.front().step > 0) return {};
+  auto compiled = compile_step(c, b.table, b.plain, wish_of(c, entries.front()), b.costs, {}, go_on);
+  if (!compiled) return core::fail(compiled.error());
+  for (const auto which : {plan::plan_choice::train, plan::plan_choice::train_saving})
+    take_passes(compiled->chosen.options, options_for(b, which));
+  b.compiled = std::move(*compiled);
+  return {};
+}
+
 }  // namespace
 
 plan::tier_options tiers_from(const config::job_config& c) {
@@ -228,6 +245,26 @@ core::result<step_plans> blueprint::write(plan::plan_choice which, const job::go
   return out;
 }
 
+core::result<changed_steps> change_steps(const blueprint& b, const pass_wish& wish,
+                                         const plan::instruction_price& price) {
+  auto compiled = compile_step(*b.config, b.table, b.plain, wish, b.costs, price);
+  if (!compiled) return core::fail(compiled.error());
+  changed_steps out;
+  out.train = b.options[static_cast<size_t>(plan::plan_choice::train)];
+  out.train_saving = b.options[static_cast<size_t>(plan::plan_choice::train_saving)];
+  out.pools = b.pools;
+  for (auto* options : {&out.train_saving, &out.train}) {
+    take_passes(compiled->chosen.options, *options);
+    auto plans = step_plans::write(b.table, *options);
+    if (!plans) return core::fail(plans.error());
+    note_pools(*plans, out.pools);
+    if (auto ok = plans->prove(); !ok) return core::fail(ok.error());
+    out.plans = std::move(*plans);
+  }
+  out.compiled = std::move(*compiled);
+  return out;
+}
+
 core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config> config, const host_tables& own,
                                        const plan::cost_model* costs, const blueprint_watch& watch) {
   blueprint b;
@@ -264,6 +301,7 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   if (!sized) return core::fail(sized.error());
   for (size_t which = 0; which < plan::num_plan_choices; ++which)
     b.options[which] = options_of(b, static_cast<plan::plan_choice>(which), *sized);
+  if (auto ok = use_passes(b, watch.go_on); !ok) return core::fail(ok.error());
   if (auto ok = write_plans(b, watch); !ok) return core::fail(ok.error());
   for (const auto& p : b.train.plans())
     for (const auto& x : p->instructions)

@@ -5,9 +5,11 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "config/job_config.hpp"
+#include "job/compile.hpp"
 #include "job/optimizer_groups.hpp"
 #include "job/pipeline.hpp"
 #include "job/step_plans.hpp"
@@ -28,6 +30,8 @@ struct blueprint {  ///< everything that is known before anything runs
   uint64_t sequence = 0;                               ///< tokens of a sample
   plan::plan_options options[plan::num_plan_choices];  ///< [plan::plan_choice]
   chosen_pipeline pipeline;                            ///< stages and order, the same in all of them
+  plan::plan_options plain;                            ///< of training, before passes change it
+  std::optional<plan::compiled_step> compiled;         ///< what the passes of the first step did, if there are any
   step_plans train;                                    ///< the plans of a step that trains and does not save
   std::vector<plan::pool_sizes> pools;                 ///< [rank]: the most that any kind of step needs
   plan::cost_model costs;                              ///< used to choose open sizes and to predict times
@@ -40,6 +44,17 @@ struct blueprint {  ///< everything that is known before anything runs
   /// The plans of another kind of step, written anew and proved; not kept here.
   [[nodiscard]] core::result<step_plans> write(plan::plan_choice which, const job::go_on& more = {}) const;
 };
+
+/// Steps that train with other passes than a blueprint's.
+struct changed_steps {
+  plan::plan_options train, train_saving;
+  step_plans plans;                     ///< of `train`; those of `train_saving` are proved, too, and not kept
+  std::vector<plan::pool_sizes> pools;  ///< [rank]: the most that any kind of step needs
+  plan::compiled_step compiled;
+};
+/// Between two steps of a run of `b`. Errors: compile_step's and the checker's.
+core::result<changed_steps> change_steps(const blueprint& b, const pass_wish& wish,
+                                         const plan::instruction_price& price = {});
 
 /// Callbacks while a blueprint is made; an error of one ends it. Both may be empty.
 struct blueprint_watch {

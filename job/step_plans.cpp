@@ -1,12 +1,16 @@
 #include "job/step_plans.hpp"
 
-#include "plan/layout/sets.hpp"
 #include "plan/generate/generate.hpp"
+#include "plan/layout/sets.hpp"
 
 namespace troupe::job {
 
 core::result<step_plans> step_plans::write(std::shared_ptr<const core::model_table> table,
                                            const plan::plan_options& options, const go_on& more) {
+  if (!options.passes.empty() && options.ranks() > proved_ranks_max)
+    return core::fail(core::error_kind::limit,
+                      "passes of a program's own: wanted at most " + std::to_string(proved_ranks_max) +
+                          " ranks, of each of which the plan is proved, got " + std::to_string(options.ranks()));
   auto layout = plan::make_layout(std::move(table), options);
   if (!layout) return core::fail(layout.error());
   step_plans out;
@@ -16,25 +20,37 @@ core::result<step_plans> step_plans::write(std::shared_ptr<const core::model_tab
   for (uint32_t c = 0; c < out.classes_.size(); ++c) {
     if (auto ok = more ? more() : core::result<void>(); !ok) return core::fail(ok.error());
     for (const uint32_t r : out.classes_[c].ranks) out.class_of_[r] = c;
-    out.plans_.push_back(plan::generate(out.layout_, out.classes_[c].representative()));
+    auto made = plan::generate(out.layout_, out.classes_[c].representative());
+    if (!made) return core::fail(made.error());
+    out.plans_.push_back(std::move(*made));
   }
   return out;
 }
 
-std::shared_ptr<const plan::rank_plan> step_plans::of(uint32_t rank) const {
+core::result<void> step_plans::prove() const {
+  if (layout_->options.passes.empty()) return plan::check_classes(classes_, plans_);
+  if (const auto every = all(); !every) return core::fail(every.error());
+  return {};
+}
+
+core::result<std::shared_ptr<const plan::rank_plan>> step_plans::of(uint32_t rank) const {
   const auto& written = plans_[class_of_[rank]];
-  return written->rank == rank ? written : plan::generate(layout_, rank);
+  if (written->rank == rank) return written;
+  return plan::generate(layout_, rank);
 }
 
 core::result<std::vector<std::shared_ptr<const plan::rank_plan>>> step_plans::all(const go_on& more) const {
   std::vector<std::shared_ptr<const plan::rank_plan>> out;
   for (uint32_t r = 0; r < ranks(); ++r) {
     if (auto ok = more ? more() : core::result<void>(); !ok) return core::fail(ok.error());
-    out.push_back(of(r));
+    auto made = of(r);
+    if (!made) return core::fail(made.error());
+    out.push_back(std::move(*made));
   }
   if (ranks() > proved_ranks_max) return out;
-  const auto each = plan::check(out), classes = prove();
-  if (each.has_value() != classes.has_value())
+  const auto each = plan::check(out), classes = plan::check_classes(classes_, plans_);
+  // A program's pass may do something else on each rank: then the plans of all ranks decide.
+  if (layout_->options.passes.empty() && each.has_value() != classes.has_value())
     return core::fail(core::error_kind::bug,
                       "the plans of all ranks and those of their classes are not proved alike: " +
                           (each ? classes.error().text : each.error().text));

@@ -22,11 +22,12 @@ inline constexpr uint32_t proved_ranks_max = 64;
 /// Immutable once written; copies share their plans.
 class step_plans {
  public:
-  /// Writes one plan for each class. Errors: `plan::make_layout`'s, and those of `more`.
+  /// Writes one plan for each class. Errors: `plan::make_layout`'s and `plan::generate`'s, and those of `more`; more
+  /// than `proved_ranks_max` ranks beside passes of a program's own.
   static core::result<step_plans> write(std::shared_ptr<const core::model_table> table,
                                         const plan::plan_options& options, const go_on& more = {});
   /// Proves them for all ranks. Errors: the checker's.
-  [[nodiscard]] core::result<void> prove() const { return plan::check_classes(classes_, plans_); }
+  [[nodiscard]] core::result<void> prove() const;
 
   [[nodiscard]] const plan::job_layout& layout() const { return *layout_; }
   [[nodiscard]] uint32_t ranks() const { return layout_->options.ranks(); }
@@ -35,8 +36,8 @@ class step_plans {
   [[nodiscard]] plan::rank_plans plans() const { return plans_; }
   /// The plan of the class of `rank`: equal to that rank's own except for whose elements it names.
   [[nodiscard]] const plan::rank_plan& like(uint32_t rank) const { return *plans_[class_of_[rank]]; }
-  /// The plan of `rank` itself.
-  [[nodiscard]] std::shared_ptr<const plan::rank_plan> of(uint32_t rank) const;
+  /// The plan of `rank` itself. Errors: `plan::generate`'s.
+  [[nodiscard]] core::result<std::shared_ptr<const plan::rank_plan>> of(uint32_t rank) const;
 
   /// The plans of all ranks, in rank order; up to `proved_ranks_max` ranks each is proved, and the verdict has to agree
   /// with that of its class.

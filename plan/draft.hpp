@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
 #include <vector>
 
 #include "plan/instruction.hpp"
@@ -62,8 +63,14 @@ class draft {
 
   /// The first of the order, and neighbours in it; none where there is none. Marks are among them.
   [[nodiscard]] handle first() const { return first_; }
-  [[nodiscard]] handle next(handle x) const { return nodes_[x].next; }
-  [[nodiscard]] handle before(handle x) const { return nodes_[x].before; }
+  [[nodiscard]] handle next(handle x) const {
+    look();
+    return nodes_[x].next;
+  }
+  [[nodiscard]] handle before(handle x) const {
+    look();
+    return nodes_[x].before;
+  }
   [[nodiscard]] bool is_mark(handle x) const { return nodes_[x].state == state::mark; }
   /// The operation; its `buffer` and `staged` are buffers of this draft. The reference is valid until the next
   /// instruction or mark is added.
@@ -112,6 +119,8 @@ class draft {
 
   /// Since the last call.
   draft_changes take_changes();
+  /// From now on neighbours may be asked for so often; one time more throws std::length_error.
+  void allow_looks(uint64_t most) { looks_left_ = most; }
 
  private:
   enum class state : uint8_t { stands, mark, removed };
@@ -128,6 +137,9 @@ class draft {
   };
   void link_before(handle x, handle where);
   void unlink(handle x);
+  void look() const {
+    if (looks_left_-- == 0) throw std::length_error("it goes round in the order of instructions without an end");
+  }
 
   std::vector<node> nodes_;
   std::vector<edge> edges_;
@@ -136,6 +148,7 @@ class draft {
   std::vector<std::pair<uint32_t, handle>> readers_;
   handle first_ = none, last_ = none;
   draft_changes changes_;
+  mutable uint64_t looks_left_ = UINT64_MAX;
 };
 
 /// `x` reads the gradients of sub-group `group`: buckets that stay live at least until then.

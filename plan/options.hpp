@@ -1,7 +1,9 @@
 // Input of the generator beside the model: degrees, stage, sizes, dtypes. Plain numbers.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "core/dtype.hpp"
@@ -12,6 +14,8 @@
 #include "plan/tiers.hpp"
 
 namespace troupe::plan {
+
+struct pass;  // plan/passes/pass.hpp
 
 enum class mode : uint8_t { train, evaluate, generate, save };  ///< of a plan; `save` does nothing else
 
@@ -62,6 +66,8 @@ struct gather_options {
   uint64_t model_persistence_threshold = 9223372036854775807ULL;
   uint64_t max_live = 1'000'000'000;  ///< limits prefetch only
   uint64_t max_reuse_distance = 1'000'000'000;
+  /// Ascending: their parameters persist whatever the thresholds say, and count in neither.
+  std::vector<uint32_t> resident_units = {};
   /// Neighbours that keep a second copy of the parameters among them in a step: its first gather is from all shards,
   /// the later ones are from these (hpZ). Divides the shards; 0, 1, all: none.
   uint32_t near = 0;
@@ -102,11 +108,12 @@ struct plan_options {  ///< input of the generator
   uint32_t stage = 0;
   uint32_t accumulation = 1;  ///< micro-batches of one optimizer step
   uneven_blocks uneven = uneven_blocks::to_least;
-  bool overlap = true;               ///< overlap_comm
-  bool overlap_exchanges = false;    ///< tp_overlap_comm: weight parts of backward run beside gradients' exchanges
-  bool recompute = false;            ///< activation checkpointing of every unit
-  bool repeat_exchanges = false;     ///< recomputes exchange again what is kept otherwise (partition_activations)
-  uint64_t memory_budget_bytes = 0;  ///< of one rank, for memory_table::states; 0: none
+  bool overlap = true;                    ///< overlap_comm
+  bool overlap_exchanges = false;         ///< tp_overlap_comm: weight parts of backward run beside gradients' exchanges
+  bool recompute = false;                 ///< activation checkpointing of every unit but those of `kept_units`
+  std::vector<uint32_t> kept_units = {};  ///< ascending: they keep their activations although others recompute
+  bool repeat_exchanges = false;          ///< recomputes exchange again what is kept otherwise (partition_activations)
+  uint64_t memory_budget_bytes = 0;       ///< of one rank, for memory_table::states; 0: none
   element_types types = {};
   gradient_options gradients = {};
   gather_options gathering = {};
@@ -114,10 +121,16 @@ struct plan_options {  ///< input of the generator
   save_options saving = {};
   tier_options tiers = {};
   pipeline_options pipeline = {};
+  /// That a program adds to ours (plan/passes/pass.hpp).
+  std::vector<std::shared_ptr<const pass>> passes = {};
 
   bool operator==(const plan_options&) const = default;
 
   [[nodiscard]] uint32_t ranks() const { return mesh.ranks(); }
+  /// Whether backward makes the activations of `unit` again; the model's first one is never computed again.
+  [[nodiscard]] bool recomputes(uint32_t unit) const {
+    return recompute && !std::binary_search(kept_units.begin(), kept_units.end(), unit);
+  }
   /// Ranks of which each takes other tokens: a gradient is the mean of what they contribute.
   [[nodiscard]] uint32_t data() const { return mesh.data(); }
   /// Ranks that the states of a parameter are cut over. At stage 0 all ranks hold them whole and share the sums.

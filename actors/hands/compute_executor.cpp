@@ -104,7 +104,7 @@ class compute_executor final : public executor, private models::gradient_sink {
       if (const auto& failed = context_->batches[x.micro]->failure) return core::fail(*failed);
     }
     flight& f = flights_[x.micro];
-    const bool kept = training() && p().options().recompute && !p().options().repeat_exchanges;
+    const bool kept = training() && p().options().recomputes(x.subject) && !p().options().repeat_exchanges;
     const bool copied = !kept && model_->copies_last_input(x.subject, x.segment);
     if (auto taken = take_input(x, hidden_, copied ? exchanged_slot::read : exchanged_slot::copied); !taken)
       return taken;
@@ -120,11 +120,11 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (context_->order.keeps_logits) batch.logits = &logits;
     batch.output = context_->order.output;
     batch.computes_loss = context_->order.computes_loss;
-    const bool keep = training() && (!p().options().recompute || x.subject == 0);
+    const bool keep = training() && (!p().options().recomputes(x.subject) || x.subject == 0);
     if (x.staged != plan::none) {
       if (auto put = put_input(x); !put) return core::fail(put.error());
     } else if (training() && x.segment == 0) {
-      f.unit_inputs[x.subject] = p().options().recompute ? hidden_ : models::values();
+      f.unit_inputs[x.subject] = p().options().recomputes(x.subject) ? hidden_ : models::values();
     }
     if (kept && x.segment > 0 && x.input != plan::none) f.exchanged[x.subject][x.segment] = hidden_.last();
     auto run = model_->forward(x.subject, x.segment, batch, hidden_, parameters_->tensors());

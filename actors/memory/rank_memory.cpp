@@ -1,5 +1,9 @@
 #include "actors/memory/rank_memory.hpp"
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 #include "actors/memory/pools.hpp"
 #include "device/properties.hpp"
 #include "device/stream.hpp"
@@ -37,6 +41,29 @@ core::result<std::shared_ptr<rank_memory>> rank_memory::allocate(std::shared_ptr
   }
   m->find_cached();
   return m;
+}
+
+core::result<void> rank_memory::train_by(std::shared_ptr<const plan::rank_plan> trains, const plan::pool_sizes& sizes) {
+  constexpr owner within_a_step[] = {owner::gathered, owner::buckets, owner::directions, owner::transfers};
+  std::vector<std::pair<owner, device::memory>> grown;
+  for (uint32_t k = 0; k < plan::num_owners; ++k) {
+    const auto which = static_cast<owner>(k);
+    const uint64_t bytes = pool_bytes(*trains, sizes, which);
+    if (which == owner::staging || bytes <= pools_[k].bytes()) continue;
+    const std::string rank = "rank " + std::to_string(trains->rank);
+    if (std::ranges::find(within_a_step, which) == std::end(within_a_step))
+      return core::fail(core::error_kind::limit,
+                        rank + ": passes between two steps: wanted windows and states of at most " +
+                            std::to_string(pools_[k].bytes()) + " bytes, as the run began with, got " +
+                            std::to_string(bytes));
+    auto got = device::memory::allocate(place_.device, pool_tier(trains->options(), which, place_.windows), bytes);
+    if (!got) return core::fail(got.error().in(rank));
+    grown.emplace_back(which, std::move(*got));
+  }
+  for (auto& [which, memory] : grown) pools_[static_cast<size_t>(which)] = std::move(memory);
+  plan_ = std::move(trains);
+  sizes_ = sizes;
+  return {};
 }
 
 core::result<void> rank_memory::take_staging() {

@@ -29,6 +29,10 @@ class rank_memory {
                                                              const plan::pool_sizes& sizes,
                                                              const memory_place& place = {});
 
+  /// From now on it trains by another plan with the same places of states. Between steps: what slots held is gone where
+  /// they become more. Errors: no memory (then all is as before), or slots that files use would have to grow.
+  core::result<void> train_by(std::shared_ptr<const plan::rank_plan> trains, const plan::pool_sizes& sizes);
+
   [[nodiscard]] device::device_id device() const { return place_.device; }
   /// The first byte of a pool; null where it is empty, as staging is before `take_staging`. Parameters lie there in
   /// their own layout: full at stages 0 to 2, this rank's slices at stage 3. Slots and undo copies lie where the plan

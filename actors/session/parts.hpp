@@ -22,6 +22,7 @@
 #include "actors/session/recording.hpp"
 #include "actors/session/session.hpp"
 #include "job/blueprint.hpp"
+#include "telemetry/instruction_times.hpp"
 
 namespace troupe::models {
 class prepared_modules;
@@ -115,6 +116,17 @@ struct run_wish {
   bool computes_loss = true;                   ///< step_order::computes_loss
 };
 
+/// Which passes change the step plan, from which step on.
+struct pass_schedule {
+  struct entry {
+    uint64_t step = 0;
+    job::pass_wish wish;
+  };
+  std::vector<entry> entries;          ///< steps ascend
+  size_t next = 0;                     ///< of them: those before have been used, or a later one has
+  telemetry::instruction_times times;  ///< of the steps since the plan last changed
+};
+
 struct session::parts {
   job::blueprint plan;
   std::vector<std::shared_ptr<rank_programs>> programs;  ///< [rank]; an entry of a rank is null until it is wanted
@@ -127,6 +139,7 @@ struct session::parts {
   training_progress progress;
   order_counts counts;
   unfinished_saves saving;
+  pass_schedule passes;
   run_over over;
 
   /// The states by elements of whole parameters.
@@ -148,6 +161,14 @@ struct session::parts {
   core::result<run_outcome> run(plan::plan_choice which, uint64_t step, const run_wish& wish = {});
   /// The same, and the host is told at once.
   core::result<run_outcome> run_and_tell(plan::plan_choice which, uint64_t step, const run_wish& wish = {});
+
+  // compile.cpp
+  /// The configuration's schedule, from the step that the run begins with.
+  void schedule_passes();
+  /// Before a step: changes the plans of training if the schedule says so.
+  core::result<void> change_passes();
+  /// What may be wanted for another schedule of passes, while the steps before it run.
+  void measure(std::span<const telemetry::rank_spans> step);
 
   // offload.cpp: may states be used or changed now
   /// Refuses while the run is over or states are elsewhere.

@@ -123,6 +123,11 @@ core::result<step_report> session::step() {
   auto& p = *parts_;
   if (auto ok = p.sound(); !ok) return core::fail(ok.error());
   if (auto ok = p.open_records(); !ok) return core::fail(ok.error());
+  if (auto ok = p.change_passes(); !ok) {
+    p.over.why = ok.error();
+    p.over.states_whole = true;
+    return core::fail(ok.error());
+  }
   step_report report;
   report.lr = job::settings_of(*p.plan.optimizer, p.progress.scheduled).front().lr;
   report.loss_scale = p.progress.scale.cur_scale;
@@ -144,6 +149,7 @@ core::result<step_report> session::step() {
   auto spans = std::make_shared<const std::vector<telemetry::rank_spans>>(spans_of(*did->contexts));
   report.lanes = telemetry::summarise(*spans, core::usable_cores());
   report.lanes.control.between_s = report.seconds - report.lanes.whole_s;
+  p.measure(*spans);
   p.record(report, std::move(spans));
   if (!report.skipped) {
     ++p.progress.applied;

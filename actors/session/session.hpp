@@ -19,6 +19,8 @@
 #include "config/job_config.hpp"
 #include "core/error.hpp"
 #include "core/model_table.hpp"
+#include "plan/choose/compile.hpp"
+#include "plan/passes/pass.hpp"
 #include "plan/rank_plan.hpp"
 #include "telemetry/stage_figures.hpp"
 #include "telemetry/trace.hpp"
@@ -59,6 +61,21 @@ struct rank_memory_report {
   uint64_t offloaded_bytes = 0;  ///< of `resident`, those that `offload_states` counts as host memory
 };
 
+/// Passes over the step plan, from a step on (docs/passes.md).
+struct scheduled_passes {
+  uint64_t step = 0;                                     ///< so many are done before
+  std::vector<std::string> passes{};                     ///< of ours, by name
+  std::vector<std::shared_ptr<const plan::pass>> own{};  ///< of the program; alive as long as the session
+  bool is_automatic = false;                             ///< all of ours, each as far as it helps
+};
+
+/// A change of the step plan between two steps.
+struct passes_report {
+  uint64_t steps = 0;     ///< done before it
+  bool measured = false;  ///< times were of this run, not of the cost model
+  plan::compiled_step compiled;
+};
+
 /// What the session tells its host. Each is called by the thread that is in a call of the session, before that call
 /// returns; any may be empty. They may call `stop`, nothing else of the session. An exception of theirs leaves through
 /// that call, whose work is done and counted; the session can still be used.
@@ -74,6 +91,8 @@ struct session_hooks {
   std::function<bool(const data::reading_progress&)> on_reading{};
   /// While `open` works, several times a second, at every phase; false ends the opening with error_kind::stopped.
   opening_hook on_opening{};
+  /// Before a step whose plan passes have changed.
+  std::function<void(const passes_report&)> on_passes{};
   /// After a save has ended, well or not: during the next call, at the latest that which waits for it.
   std::function<void(const save_report&)> on_saved{};
 };
@@ -171,6 +190,12 @@ class session {  ///< a training run
   /// One optimizer step. After an error the session is over: every later call returns the same error. Where a file of
   /// the run's text could not be read any more the states are as the step before left them, and `save` still works.
   core::result<step_report> step();
+
+  /// Other passes over the plan of training from now on, in place of the configuration's; steps ascend, and of those
+  /// that are done the last one counts. Each change is proved before its step. Errors (the schedule stays as it was):
+  /// unknown or contradictory passes, plans that the checker refuses with the passes as they would be now, a budget
+  /// that nothing fits. If that shows later, that step fails and the states can be saved.
+  core::result<void> compile(std::vector<scheduled_passes> schedule);
 
   /// Mean loss over the validation part, in nats per token; at most `batches` global micro-batches (0: all whole ones).
   core::result<double> evaluate(uint64_t batches = 0);

@@ -96,7 +96,7 @@ class micro_batch_order {
     for (auto u = static_cast<uint32_t>(l_.stage_of_unit.size()); u-- > 0;) {
       if (l_.stage_of_unit[u] != stage || p_.table().units[u].segments.empty()) continue;
       // The model's first unit has the tokens as input: nothing in it is worth recomputing.
-      if (p_.options().recompute && u != 0) {
+      if (p_.options().recomputes(u) && u != 0) {
         if (auto ok = recompute(u, u == first); !ok) return ok;
       }
       for (auto s = static_cast<uint32_t>(p_.table().units[u].segments.size()); s-- > 0;) {

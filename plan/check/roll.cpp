@@ -78,7 +78,7 @@ uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
     case kind::exchange: {
       const bool wanted = p.layout->exchange_of(x.subject, x.segment, x.use).op != core::exchange_op::none;
       if (!wanted || (x.use != use::forward && (!trains || x.again))) return nullptr;
-      if (x.again && !(trains && p.options().recompute && p.options().repeat_exchanges)) return nullptr;
+      if (x.again && !(trains && p.options().recomputes(x.subject) && p.options().repeat_exchanges)) return nullptr;
       return &r.exchange[r.exchange_of(x.use, x.again, x.micro, r.segment_base[x.subject] + x.segment)];
     }
     case kind::vote:
@@ -92,7 +92,7 @@ uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
     case kind::weigh:
       return trains ? &r.weigh[x.micro * r.num_segments + r.segment_base[x.subject] + x.segment] : nullptr;
     case kind::recompute:
-      if (!trains || !p.options().recompute || (x.segment != none) != p.options().repeat_exchanges) return nullptr;
+      if (!trains || !p.options().recomputes(x.subject) || (x.segment != none) != p.options().repeat_exchanges) return nullptr;
       return &r.recompute[x.micro * r.num_segments + r.segment_base[x.subject] + (x.segment == none ? 0 : x.segment)];
     case kind::reduce:
       return &r.reduce[x.subject * p.options().accumulation + x.micro];

@@ -20,12 +20,9 @@ constexpr double worth_it = 0.002;
 /// Without a limit, windows take at most this part of what lies in files.
 constexpr uint64_t unlimited_windows = 2;
 constexpr uint32_t resident_cuts = 64;
-
-/// One thing that may be chosen; its settings from the one that needs least memory on.
-struct knob {
-  std::vector<std::function<void(plan_options&)>> settings;
-  size_t look = 2;  ///< how many settings further are tried at a time
-};
+/// Of one knob at a time, after the search has come to its end.
+constexpr size_t polish_settings_max = 16;
+constexpr uint32_t polish_rounds_max = 3;
 
 /// least, 2 x least ... up to and with `most`.
 std::vector<uint64_t> doublings(uint64_t least, uint64_t most) {
@@ -49,11 +46,12 @@ class search {
   }
 
   core::result<fitted> run() {
-    if (!request_.options.tiers.swaps()) {  // the requested sizes are taken if they fit
+    if (!request_.options.tiers.swaps() && request_.knobs.empty()) {  // the requested sizes are taken if they fit
       auto as_it_is = judged(request_.options, request_.options.ranks());
       if (!as_it_is || as_it_is->fits) return as_it_is;
     }
     make_knobs();
+    knobs_.insert(knobs_.end(), request_.knobs.begin(), request_.knobs.end());
     auto best = climb();
     if (!best) return best;
     if (best->fits && limited()) {
@@ -187,14 +185,18 @@ class search {
     size_t largest = 0;
     for (const uint32_t r : asked(*layout, ranks)) {
       if (auto ok = request_.go_on ? request_.go_on() : core::result<void>(); !ok) return core::fail(ok.error());
-      plans.push_back(generate(*layout, r));
+      auto made = generate(*layout, r);
+      if (!made) return core::fail(made.error());
+      plans.push_back(std::move(*made));
       if (plans.back()->memory.total() > plans[largest]->memory.total()) largest = plans.size() - 1;
     }
     const auto& p = *plans[largest];
     out.rank = p.rank;
     out.memory = p.memory;
     out.traffic = traffic_of(p);
-    out.step_s = predict(plans, request_.costs).step_s;
+    out.step_s =
+        (request_.price ? play(plans, request_.price, request_.costs.latency_s) : predict(plans, request_.costs))
+            .step_s;
     hold_against(request_.limits, out);
     return out;
   }
@@ -246,6 +248,29 @@ class search {
       if (next->empty()) break;
       at = std::move(*next);
       best = judged(at);
+    }
+    if (best && best->fits && !request_.knobs.empty()) return polished(std::move(at), std::move(*best));
+    return best;
+  }
+
+  /// Steps of one size may have led past a better setting of one knob, where others have theirs by now.
+  core::result<fitted> polished(levels at, fitted best) {
+    bool better = true;
+    for (uint32_t round = 0; better && round < polish_rounds_max; ++round) {
+      better = false;
+      for (size_t k = 0; k < knobs_.size(); ++k) {
+        const size_t settings = knobs_[k].settings.size(), stride = core::div_up(settings, polish_settings_max);
+        for (size_t s = (settings - 1) % stride; s < settings; s += stride) {
+          levels tried = at;
+          tried[k] = s;
+          auto x = judged(tried);
+          if (!x) return x;
+          if (!x->fits || x->step_s >= (1 - worth_it) * best.step_s) continue;
+          at = std::move(tried);
+          best = std::move(*x);
+          better = true;
+        }
+      }
     }
     return best;
   }

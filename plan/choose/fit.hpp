@@ -33,12 +33,20 @@ struct memory_limits {
   uint64_t total = 0;   ///< of memory_table::total(): activations too
 };
 
+/// One more thing that may be chosen: its settings from the one that needs least memory on.
+struct knob {
+  std::vector<std::function<void(plan_options&)>> settings;
+  size_t look = 2;  ///< how many settings further are tried at a time
+};
+
 struct fit_request {
   std::shared_ptr<const core::model_table> table;
   plan_options options;  ///< of the step that trains; its own budget is not looked at
   open_choices open;
   memory_limits limits;
   cost_model costs;
+  std::vector<knob> knobs{};  ///< beside `open`; with any, the search begins although the options fit as they are
+  instruction_price price{};  ///< instead of what `costs` says; `costs` has the latency
   std::function<core::result<void>()> go_on{};  ///< asked before each plan that is tried; an error ends the search
 };
 
@@ -61,11 +69,12 @@ struct fitted {
   uint64_t missing = 0;  ///< bytes, where it does not fit
 };
 
-/// If nothing is swapped and the options fit as they are, they stay. Otherwise the search starts at the smallest sizes
-/// and makes, one after the other, the change that saves most of the predicted step per byte (a larger piece, one more
-/// window or states that stay in memory), until no change saves a five-hundredth of the step. Memory that is left then
-/// keeps more states, first the kind whose resident byte saves most time on the disk. If even the smallest sizes do not
-/// fit, they are the answer, with `fits` false. Errors are the generator's. Deterministic: all ranks choose alike.
+/// If nothing is swapped, there are no knobs and the options fit as they are, they stay. Otherwise the search starts at
+/// the smallest sizes and makes, one after the other, the change that saves most of the predicted step per byte (a
+/// larger piece, one more window or states that stay in memory), until no change saves a five-hundredth of the step.
+/// Memory that is left then keeps more states, first the kind whose resident byte saves most time on the disk. If even
+/// the smallest sizes do not fit, they are the answer, with `fits` false. Errors are the generator's. Deterministic:
+/// all ranks choose alike.
 core::result<fitted> choose(const fit_request& request);
 
 /// The unit with the most parameters: they must be whole when it is used.

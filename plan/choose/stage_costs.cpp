@@ -13,7 +13,9 @@ class modeller {
   modeller(const core::model_table& table, const plan_options& o, const cost_model& costs)
       : table_(table), o_(o), costs_(costs) {}
 
-  [[nodiscard]] modelled_unit model(const core::unit_info& unit) const {
+  [[nodiscard]] modelled_unit model(uint32_t which) const {
+    const core::unit_info& unit = table_.units[which];
+    const bool again = o_.recomputes(which);
     modelled_unit out;
     uint64_t saved = 0;
     for (const auto& s : unit.segments) {
@@ -21,11 +23,11 @@ class modeller {
       saved += s.saved_bytes;
       out.micro.forward_s += forward_s;
       out.micro.backward_input_s +=
-          seconds(2 * s.forward_flops - s.weight_flops, s.saved_bytes) + (o_.recompute ? forward_s : 0);
+          seconds(2 * s.forward_flops - s.weight_flops, s.saved_bytes) + (again ? forward_s : 0);
       out.micro.backward_weight_s += seconds(s.weight_flops, gradient_bytes(s));
       out.micro.weight_part_bytes += s.weight_bytes;
     }
-    out.micro.activation_bytes = o_.recompute ? recomputed_from_bytes(unit, o_) : saved;
+    out.micro.activation_bytes = again ? recomputed_from_bytes(unit, o_) : saved;
     for (const uint32_t q : unit.parameters) add_states(q, out);
     return out;
   }
@@ -68,7 +70,7 @@ std::vector<modelled_unit> model_units(const core::model_table& table, const pla
                                        const cost_model& costs) {
   const modeller of(table, options, costs);
   std::vector<modelled_unit> out;
-  for (const auto& unit : table.units) out.push_back(of.model(unit));
+  for (uint32_t u = 0; u < table.units.size(); ++u) out.push_back(of.model(u));
   return out;
 }
 

@@ -1,6 +1,7 @@
 #include "plan/generate/generate.hpp"
 
-#include <cassert>
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "plan/generate/explain.hpp"
@@ -10,31 +11,24 @@
 #include "plan/write/write.hpp"
 
 namespace troupe::plan {
-namespace {
 
-explained_plan run_phases(std::shared_ptr<const job_layout> layout, uint32_t rank, const pass_order& passes) {
+core::result<explained_plan> explain(std::shared_ptr<const job_layout> layout, uint32_t rank) {
+  const auto order = in_order(passes_of(layout->options));
+  if (!order) return core::fail(order.error());
   auto p = std::make_shared<rank_plan>(own_part(std::move(layout), rank));
   draft d = write(*p, uses_of(*p));
-  account written{"write", d.take_changes(), "the schedule in its plain form"};
-  auto accounts = run_passes(d, *p, passes);
-  accounts.insert(accounts.begin(), std::move(written));
+  std::vector<account> accounts{{"write", d.take_changes(), "the schedule in its plain form"}};
+  auto changed = run_passes(d, *p, *order);
+  if (!changed) return core::fail(changed.error());
+  std::ranges::move(*changed, std::back_inserter(accounts));
   place(std::move(d), *p);
-  return {std::move(p), std::move(accounts)};
+  return explained_plan{std::move(p), std::move(accounts)};
 }
 
-}  // namespace
-
-core::result<explained_plan> explain(std::shared_ptr<const job_layout> layout, uint32_t rank,
-                                     std::span<const pass> passes) {
-  const auto order = in_order(passes);
-  if (!order) return core::fail(order.error());
-  return run_phases(std::move(layout), rank, *order);
-}
-
-std::shared_ptr<const rank_plan> generate(std::shared_ptr<const job_layout> layout, uint32_t rank) {
-  const auto order = in_order(all_passes());
-  assert(order.has_value());
-  return run_phases(std::move(layout), rank, *order).plan;
+core::result<std::shared_ptr<const rank_plan>> generate(std::shared_ptr<const job_layout> layout, uint32_t rank) {
+  auto made = explain(std::move(layout), rank);
+  if (!made) return core::fail(made.error());
+  return std::move(made->plan);
 }
 
 }  // namespace troupe::plan

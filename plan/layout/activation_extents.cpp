@@ -7,7 +7,7 @@ namespace troupe::plan {
 uint64_t activation_window_bytes(const job_layout& l, uint32_t unit) {
   const auto& t = l.options.tiers;
   const auto& info = l.table->units[unit];
-  if (!l.options.recompute || t.activations == tier::device || info.segments.empty()) return 0;
+  if (!l.options.recomputes(unit) || t.activations == tier::device || info.segments.empty()) return 0;
   return l.begins_stage(unit) || unit > t.activation_units ? 0 : core::round_up(info.input_bytes, swap_page_bytes);
 }
 

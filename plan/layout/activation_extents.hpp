@@ -8,7 +8,7 @@
 namespace troupe::plan {
 
 /// Bytes of the window that holds the input of `unit`: whole pages, the last one padded. 0 where that input stays in
-/// device memory: nothing is recomputed, the unit is the first of its stage, whose input is the tokens or lies in the
+/// device memory: the unit is not recomputed, it is the first of its stage, whose input is the tokens or lies in the
 /// slot of a transfer, or it is beyond `tier_options::activation_units`.
 uint64_t activation_window_bytes(const job_layout& l, uint32_t unit);
 

@@ -12,7 +12,7 @@
 namespace troupe::plan {
 namespace {
 
-constexpr pass passes[] = {
+const pass passes[] = {
     {"residency",
      {.needs = {fact::written_plainly},
       .provides = {fact::gathers_placed},

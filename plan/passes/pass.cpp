@@ -1,6 +1,7 @@
 #include "plan/passes/pass.hpp"
 
 #include <algorithm>
+#include <exception>
 
 namespace troupe::plan {
 namespace {
@@ -11,14 +12,25 @@ bool behind(const pass& x, const pass& y) {
   return x.promise.needs.overlaps(y.promise.provides) || taken_away.overlaps(y.promise.needs);
 }
 
-core::result<void> all_provided(std::span<const pass> passes) {
+core::result<void> all_provided(const pass_order& passes) {
   facts provided = written_facts;
-  for (const pass& x : passes) provided = provided | x.promise.provides;
-  for (const pass& x : passes)
+  for (const pass* x : passes) provided = provided | x->promise.provides;
+  for (const pass* x : passes)
     for (uint32_t k = 0; k < num_facts; ++k)
-      if (const auto f = static_cast<fact>(k); x.promise.needs.without(provided).overlaps({f}))
-        return core::fail(core::error_kind::bug, std::string("pass ").append(x.name).append(" needs that ") +
-                                                     std::string(name_of(f)) + ", which no pass provides");
+      if (const auto f = static_cast<fact>(k); x->promise.needs.without(provided).overlaps({f}))
+        return core::fail(core::error_kind::bad_input,
+                          "pass " + x->name + " needs that " + std::string(name_of(f)) + ", which no pass provides");
+  return {};
+}
+
+core::result<void> go_together(const pass_order& passes) {
+  for (const pass* x : passes)
+    for (const pass* y : passes) {
+      if (x != y && x->name == y->name)
+        return core::fail(core::error_kind::bad_input, "two passes are named " + x->name);
+      if (std::ranges::find(x->promise.conflicts, y->name) != x->promise.conflicts.end())
+        return core::fail(core::error_kind::bad_input, "passes " + x->name + " and " + y->name + " conflict");
+    }
   return {};
 }
 
@@ -40,10 +52,10 @@ std::string_view name_of(fact x) {
   return "?";
 }
 
-core::result<pass_order> in_order(std::span<const pass> passes) {
+core::result<pass_order> in_order(const pass_order& passes) {
+  if (auto ok = go_together(passes); !ok) return core::fail(ok.error());
   if (auto ok = all_provided(passes); !ok) return core::fail(ok.error());
-  pass_order out, waiting;
-  for (const pass& x : passes) waiting.push_back(&x);
+  pass_order out, waiting = passes;
   while (!waiting.empty()) {
     const auto ready = std::ranges::find_if(waiting, [&](const pass* x) {
       return std::ranges::none_of(waiting, [&](const pass* y) { return y != x && behind(*x, *y); });
@@ -51,7 +63,7 @@ core::result<pass_order> in_order(std::span<const pass> passes) {
     if (ready == waiting.end()) {
       std::string names;
       for (const pass* x : waiting) names.append(names.empty() ? "" : ", ").append(x->name);
-      return core::fail(core::error_kind::bug, "passes wait for each other: " + names);
+      return core::fail(core::error_kind::bad_input, "passes wait for each other: " + names);
     }
     out.push_back(*ready);
     waiting.erase(ready);
@@ -59,13 +71,25 @@ core::result<pass_order> in_order(std::span<const pass> passes) {
   return out;
 }
 
-std::vector<account> run_passes(draft& d, const rank_plan& p, const pass_order& passes) {
+pass_order passes_of(const plan_options& options) {
+  pass_order out;
+  for (const pass& x : all_passes()) out.push_back(&x);
+  for (const auto& x : options.passes) out.push_back(x.get());
+  return out;
+}
+
+core::result<std::vector<account>> run_passes(draft& d, const rank_plan& p, const pass_order& passes) {
   std::vector<account> out;
   out.reserve(passes.size() + 1);
   for (const pass* x : passes) {
     d.take_changes();
-    std::string why = x->run(d, p);
-    out.push_back({x->name, d.take_changes(), std::move(why)});
+    d.allow_looks((uint64_t{d.handles()} + 1) * pass_looks_max);
+    try {
+      std::string why = x->run(d, p);
+      out.push_back({x->name, d.take_changes(), std::move(why)});
+    } catch (const std::exception& e) {
+      return core::fail(core::error_kind::bad_input, "pass " + x->name + ": " + e.what());
+    }
   }
   return out;
 }

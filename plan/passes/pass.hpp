@@ -1,9 +1,10 @@
 // A pass is a function that changes when or whether the instructions of a draft happen, never what is computed, with a
 // contract that determines its place among the others. Owns the facts that contracts name, the order that follows from
-// them, and running; the passes themselves are one file each, listed in all.cpp.
+// them, and running; our passes are one file each, listed in all.cpp. A program that embeds Troupe brings its own.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -51,19 +52,25 @@ inline constexpr facts all_facts = {fact::written_plainly, fact::updates_follow_
 /// A pass runs behind all that provide what it needs, and behind all that need what it does not keep.
 struct contract {
   facts needs, provides, keeps;
+  /// Names of passes that it may not share a plan with; one of the two says it.
+  std::vector<std::string> conflicts = {};
 };
 
 struct pass {
-  std::string_view name;
+  std::string name;
   contract promise;
   /// Changes the draft of `p`; depends on these two alone. Returns the reason in a few words; empty if it had none to
-  /// change anything.
-  std::string (*run)(draft& d, const rank_plan& p);
+  /// change anything. What a host's throws refuses the plan.
+  std::function<std::string(draft& d, const rank_plan& p)> run;
 };
+
+/// A host's pass may look at instructions, add, move and remove them so often for each that the draft had, and then is
+/// taken for one that does not end.
+inline constexpr uint64_t pass_looks_max = 10'000;
 
 /// The changes of a draft in one phase. In instructions; edges and windows are not counted.
 struct account {
-  std::string_view name;
+  std::string name;
   draft_changes changes;
   std::string why;
 };
@@ -72,11 +79,13 @@ struct account {
 std::span<const pass> all_passes();
 
 using pass_order = std::vector<const pass*>;
-/// The passes in an order in which every contract is kept. Fails if one needs a fact that none provides, or if two need
-/// to run behind each other.
-core::result<pass_order> in_order(std::span<const pass> passes);
+/// The passes in an order in which every contract is kept. Fails if two have one name or conflict, if one needs a fact
+/// that none provides, or if some need to run behind each other.
+core::result<pass_order> in_order(const pass_order& passes);
+/// Ours, and those that a program adds to the plans of these options.
+pass_order passes_of(const plan_options& options);
 
-/// Runs them; one account each.
-std::vector<account> run_passes(draft& d, const rank_plan& p, const pass_order& passes);
+/// Runs them; one account each. Fails where one throws, or does not end within `pass_looks_max`.
+core::result<std::vector<account>> run_passes(draft& d, const rank_plan& p, const pass_order& passes);
 
 }  // namespace troupe::plan

@@ -59,7 +59,7 @@ uint64_t count_in_flight(rank_plan& p) {
     const instruction& x = p.instructions[id];
     if (x.kind != kind::forward && x.kind != kind::backward && x.kind != kind::weigh) continue;
     const core::segment_info& s = p.table().units[x.subject].segments[x.segment];
-    const uint64_t kept = p.options().recompute ? 0 : s.saved_bytes;
+    const uint64_t kept = p.options().recomputes(x.subject) ? 0 : s.saved_bytes;
     const bool leaves_weights = x.kind == kind::backward && x.use == use::input;
     if (x.kind == kind::forward) most = std::max(most, now += kept);
     if (x.kind == kind::weigh) now -= s.weight_bytes;
@@ -87,8 +87,10 @@ void count_activations(rank_plan& p, uint64_t kept) {
     if (in_flight == 0) continue;
     uint64_t unit = 0;
     for (const auto& s : p.table().units[u].segments) unit += s.saved_bytes;
+    const bool again = p.options().recomputes(u);
+    if (trains && p.options().recompute && !again) continue;  // kept has it
     most = std::max(most, unit + inputs);
-    if (!trains || !p.options().recompute) continue;
+    if (!trains || !again) continue;
     const core::unit_info& info = p.table().units[u];
     const uint64_t elsewhere = activation_window_bytes(l, u) > 0 ? info.input_bytes : 0;
     inputs += in_flight * (recomputed_from_bytes(info, p.options()) - elsewhere);

@@ -195,18 +195,31 @@ BOOST_AUTO_TEST_CASE(keys_that_would_change_results_or_memory_are_refused_not_ig
   BOOST_TEST(line_9("amp: {enabled: false, opt_level: O1}") == "");
 }
 
-BOOST_AUTO_TEST_CASE(keys_that_would_move_memory_are_refused_by_name) {
-  const auto refused = [](const std::string& line, const std::string& key, const std::string& waits) {
-    const std::string got = line_9(line);
-    BOOST_TEST(got.find(key + ": only ") != std::string::npos, got);
-    BOOST_TEST(got.ends_with("; it acts once there is " + waits + "\n"), got);
-    BOOST_TEST(std::ranges::count(got, '\n') == 1, got);
-  };
-  const std::string passes = "a set of passes over step plans";
-  for (const std::string name : {"offload_activation", "offload_opt_states", "offload_parameters"})
-    refused("compile: {" + name + ": true}", "compile." + name, passes);
+BOOST_AUTO_TEST_CASE(groups_of_one_are_no_groups) {
   for (const char* off : {"zero_hpz_partition_size: 0", "zero_hpz_partition_size: 1", "mics_shard_size: 0"})
     BOOST_TEST(zero(std::string("stage: 3, ") + off) == "");
+}
+
+BOOST_AUTO_TEST_CASE(passes_that_cannot_act_and_schedules_that_go_back_are_refused) {
+  const auto refused = [](const std::string& keys, const std::string& what) {
+    const std::string got = line_9("compile: {deepcompile: true, " + keys + "}");
+    BOOST_TEST(got.starts_with("j.yaml:9:"), got);
+    BOOST_TEST(got.ends_with(": error: compile." + what + "\n"), got);
+    BOOST_TEST(std::ranges::count(got, '\n') == 1, got);
+  };
+  refused("offload_parameters: true", "offload_parameters: wanted ZeRO stage 3 with it, got stage 0");
+  refused("offload_opt_states: true", "offload_opt_states: wanted ZeRO stage 1, 2 or 3 with it, got stage 0");
+  refused("passes: [z3]", "passes: wanted ZeRO stage 3 with z3, got stage 0");
+  refused("passes: [z1, prefetch]", "passes: wanted ZeRO stage 1 or 2 with z1, got stage 0");
+  refused("passes: [autosp]", "passes: wanted parallel.sequence above 1 with autosp, got 1");
+  refused("passes: [autotp]", "passes: wanted parallel.tensor above 1 with autotp, got 1");
+  refused("passes: [], schedule: [{step: 0, passes: []}]", "passes: wanted either passes or a schedule, got both");
+  refused("schedule: [{step: 4, passes: []}, {step: 4, passes: [recompute]}]",
+          "schedule[1].step: wanted a step behind that of the entry before, 4, got 4");
+  BOOST_TEST(line_9("compile: auto") == "");
+  BOOST_TEST(line_9("compile: {deepcompile: true, passes: [recompute]}") == "");
+  const std::string off = line_9("compile: {passes: [recompute]}");
+  BOOST_TEST(off.find("warning: compile.passes: no effect: compile.deepcompile is false") != std::string::npos, off);
 }
 
 // The file has two data ranks.

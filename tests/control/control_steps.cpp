@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
   const auto layout = plan::make_layout(table, o);
   if (!layout) return std::fprintf(stderr, "%s\n", layout.error().text.c_str()), 1;
   for (uint32_t r = 0; r < ranks; ++r) {
-    plans.push_back(plan::generate(*layout, r));
+    plans.push_back(*plan::generate(*layout, r));
     instructions += plans.back()->instructions.size();
   }
   const double generate_s = seconds_since(now);

@@ -121,6 +121,36 @@ void draw_states(dice& d, const std::string& folder, drawn& out) {
   if (!files && out.by_element && d.one_in(3)) out.other.push_back("cluster.early_updates=true");
 }
 
+std::string some_passes(dice& d) {
+  std::string out;
+  for (const auto& x : plan::option_passes())
+    if (d.one_in(2)) out += (out.empty() ? "" : ", ") + std::string(x.name);
+  return "[" + out + "]";
+}
+
+/// The least of a budget that a job is refused for; empty: it is refused for something else.
+std::string least_of(const std::string& refusal) {
+  constexpr std::string_view before = "compile.memory_budget: wanted at least ";
+  const size_t at = refusal.find(before);
+  if (at == std::string::npos) return {};
+  const size_t first = at + before.size();
+  return refusal.substr(first, refusal.find(' ', first) - first);
+}
+
+// Other passes in the middle of the run, or the same under the smallest budget that there is for them.
+void draw_passes(dice& d, const small_job& job, drawn& out) {
+  if (d.one_in(2)) return;
+  const std::string first = some_passes(d);
+  const bool limited = d.one_in(2);
+  out.other = out.other + settings{"compile.deepcompile=true",
+                                   "compile.schedule=[{step: 0, passes: " + first +
+                                       "}, {step: 2, passes: " + (limited ? first : some_passes(d)) + "}]"};
+  if (!limited) return;
+  const auto refused = job.try_open(out.common + out.other + settings{"compile.memory_budget=1"});
+  if (const std::string least = refused ? "" : least_of(refused.error().text); !least.empty())
+    out.other.push_back("compile.memory_budget=" + least);
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(random_cuts)
@@ -133,6 +163,7 @@ BOOST_AUTO_TEST_CASE(leave_the_bits_of_the_uncut_run) {
     const small_job job(what.model);
     draw_cut(d, what);
     draw_states(d, (job.folder().path() / "swap").string(), what);
+    draw_passes(d, job, what);
     BOOST_TEST_CONTEXT("seed " << seed << ": " << what.model << text_of(what.common + what.other)) {
       const auto reference = train(job, what.common + settings{zero + "stage=0"}, steps);
       check_same(train(job, what.common + what.other, steps), reference);

@@ -106,7 +106,7 @@ inline std::shared_ptr<const job_layout> layout_of(const shared_table& table, co
 
 inline shared_plans plans_of(const std::shared_ptr<const job_layout>& layout) {
   shared_plans out;
-  for (uint32_t r = 0; r < layout->options.ranks(); ++r) out.push_back(generate(layout, r));
+  for (uint32_t r = 0; r < layout->options.ranks(); ++r) out.push_back(*generate(layout, r));
   return out;
 }
 inline shared_plans plans_of(const shared_table& table, const plan_options& options) {

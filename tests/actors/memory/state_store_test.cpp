@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(elements_that_were_written_are_read_again_wherever_they_lie
     const auto layout = plan::make_layout(table, options);
     if (!layout) continue;  // a model too small for its ranks, or all frozen
     for (uint32_t r = 0; r < options.ranks(); ++r) {
-      const auto made = plan::generate(*layout, r);
+      const auto made = *plan::generate(*layout, r);
       BOOST_TEST_CONTEXT("seed " << seed << ", rank " << r << ", stage " << options.stage) {
         rank_of_states one(made);
         one.write_random(random);

@@ -42,17 +42,18 @@ std::string wait_for_nothing(draft& d, const rank_plan&) {
 
 std::string nothing(draft&, const rank_plan&) { return {}; }
 
-std::vector<pass> table_with(const pass& own) {
-  std::vector<pass> out{own};  // first, so that only its contract decides its place
-  out.insert(out.end(), all_passes().begin(), all_passes().end());
+pass_order beside_ours(std::span<const pass> own) {
+  pass_order out;
+  for (const pass& x : own) out.push_back(&x);  // first, so that only its contract decides its place
+  for (const pass& x : all_passes()) out.push_back(&x);
   return out;
 }
 
-std::vector<std::string> names(std::span<const pass> table) {
-  const auto order = in_order(table);
+std::vector<std::string> names(const pass_order& passes) {
+  const auto order = in_order(passes);
   BOOST_REQUIRE_MESSAGE(order.has_value(), (order ? "" : order.error().text));
   std::vector<std::string> out;
-  for (const pass* x : *order) out.emplace_back(x->name);
+  for (const pass* x : *order) out.push_back(x->name);
   return out;
 }
 
@@ -60,23 +61,30 @@ bool comes_before(const std::vector<std::string>& all, const std::string& a, con
   return std::ranges::find(all, a) < std::ranges::find(all, b);
 }
 
-shared_plans plans_by(const std::vector<pass>& table, const shared_table& model, const plan_options& o) {
-  const auto layout = layout_of(model, o);
-  shared_plans out;
-  for (uint32_t r = 0; r < o.ranks(); ++r) {
-    const auto made = explain(layout, r, table);
-    BOOST_REQUIRE_MESSAGE(made.has_value(), (made ? "" : made.error().text));
-    out.push_back(made->plan);
-  }
-  return out;
+shared_plans plans_by(const pass& own, const shared_table& model, plan_options o) {
+  o.passes = {std::make_shared<const pass>(own)};
+  return plans_of(model, o);
+}
+
+std::string refusal_of(const std::vector<pass>& own) {
+  pass_order all = beside_ours(own);
+  const auto order = in_order(all);
+  return order ? "" : order.error().text;
+}
+
+/// Of a plan with such a pass.
+std::string failure_of(const pass& own) {
+  auto o = small_options(1, 3);
+  o.passes = {std::make_shared<const pass>(own)};
+  const auto made = generate(layout_of(chain_table({4096}), o), 0);
+  return made ? "" : made.error().text;
 }
 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_pass_runs_where_its_contract_puts_it_and_the_checker_proves_the_result) {
-  const auto table =
-      table_with({"sooner", {.needs = {fact::gathers_placed}, .provides = {}, .keeps = all_facts}, gather_sooner});
-  const auto order = names(table);
+  const pass sooner{"sooner", {.needs = {fact::gathers_placed}, .provides = {}, .keeps = all_facts}, gather_sooner};
+  const auto order = names(beside_ours({&sooner, 1}));
   BOOST_TEST(order.size() == all_passes().size() + 1);
   BOOST_TEST(comes_before(order, "residency", "sooner"));
   for (const bool tied : {false, true})
@@ -87,27 +95,26 @@ BOOST_AUTO_TEST_CASE(a_pass_runs_where_its_contract_puts_it_and_the_checker_prov
           auto o = small_options(ranks, 3, accumulation);
           o.gathering.prefetch_bucket = 0;
           o.updates.speculate = speculate;
-          const auto sooner = plans_by(table, model, o), plain = plans_of(model, o);
-          const auto proved = troupe::plan::check(sooner);
+          const auto ahead = plans_by(sooner, model, o), plain = plans_of(model, o);
+          const auto proved = troupe::plan::check(ahead);
           BOOST_TEST(proved.has_value(), (proved ? "" : proved.error().text));
-          BOOST_TEST(sooner[0]->instructions.size() == plain[0]->instructions.size());
-          BOOST_TEST(sooner[0]->peak_live_elements > plain[0]->peak_live_elements);
+          BOOST_TEST(ahead[0]->instructions.size() == plain[0]->instructions.size());
+          BOOST_TEST(ahead[0]->peak_live_elements > plain[0]->peak_live_elements);
         }
 }
 
 BOOST_AUTO_TEST_CASE(a_pass_that_takes_a_fact_away_runs_behind_all_that_need_it) {
-  const auto order = names(
-      table_with({"sooner",
-                  {.needs = {fact::gathers_placed}, .provides = {}, .keeps = all_facts.without({fact::gathers_placed})},
-                  gather_sooner}));
+  const pass own{"sooner",
+                 {.needs = {fact::gathers_placed}, .provides = {}, .keeps = all_facts.without({fact::gathers_placed})},
+                 gather_sooner};
+  const auto order = names(beside_ours({&own, 1}));
   for (const char* who : {"residency", "speculation", "slices from files"})
     BOOST_TEST(comes_before(order, who, "sooner"), who);
 }
 
 BOOST_AUTO_TEST_CASE(the_result_of_a_wrong_pass_is_refused) {
-  const auto table =
-      table_with({"hurry", {.needs = {fact::gathers_placed}, .provides = {}, .keeps = all_facts}, wait_for_nothing});
-  const auto proved = troupe::plan::check(plans_by(table, gpt_table(1, 64, 256, false), small_options(2, 3)));
+  const pass hurry{"hurry", {.needs = {fact::gathers_placed}, .provides = {}, .keeps = all_facts}, wait_for_nothing};
+  const auto proved = troupe::plan::check(plans_by(hurry, gpt_table(1, 64, 256, false), small_options(2, 3)));
   BOOST_REQUIRE(!proved.has_value());
   BOOST_TEST(proved.error().text.find("forward unit 0 (instruction 3) does not wait for ") != std::string::npos,
              proved.error().text);
@@ -117,19 +124,35 @@ BOOST_AUTO_TEST_CASE(contracts_that_contradict_each_other_are_named) {
   const std::vector<pass> round = {
       {"a", {.needs = {fact::gathers_placed}, .provides = {fact::updates_placed}, .keeps = all_facts}, nothing},
       {"b", {.needs = {fact::updates_placed}, .provides = {fact::gathers_placed}, .keeps = all_facts}, nothing}};
-  const auto order = in_order(round);
+  const auto order = in_order({round.data(), round.data() + 1});
   BOOST_REQUIRE(!order.has_value());
   BOOST_TEST(order.error().text == "passes wait for each other: a, b");
-  const auto alone = in_order(std::span(round).first(1));
+  const auto alone = in_order({round.data()});
   BOOST_REQUIRE(!alone.has_value());
   BOOST_TEST(alone.error().text == "pass a needs that gathers are placed, which no pass provides");
-  const auto made = explain(layout_of(chain_table({4096}), small_options(1, 3)), 0, round);
-  BOOST_REQUIRE(!made.has_value());
-  BOOST_TEST(made.error().text == order.error().text);
+}
+
+BOOST_AUTO_TEST_CASE(passes_that_conflict_or_share_a_name_are_refused) {
+  const contract any{.needs = {}, .provides = {}, .keeps = all_facts};
+  const contract alone{.needs = {}, .provides = {}, .keeps = all_facts, .conflicts = {"undo"}};
+  BOOST_TEST(refusal_of({{"mine", alone, nothing}}) == "passes mine and undo conflict");
+  BOOST_TEST(refusal_of({{"mine", any, nothing}, {"mine", any, nothing}}) == "two passes are named mine");
+  BOOST_TEST(refusal_of({{"residency", any, nothing}}) == "two passes are named residency");
+  BOOST_TEST(refusal_of({{"mine", any, nothing}, {"theirs", any, nothing}}).empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_pass_that_throws_or_does_not_end_refuses_the_plan) {
+  const contract any{.needs = {}, .provides = {}, .keeps = all_facts};
+  BOOST_TEST(failure_of({"mine", any, [](draft&, const rank_plan&) -> std::string {
+                           throw std::runtime_error("no idea what to do");
+                         }}) == "pass mine: no idea what to do");
+  BOOST_TEST(failure_of({"mine", any, [](draft& d, const rank_plan&) -> std::string {
+                           for (handle x = d.first();; x = d.next(x) == none ? d.first() : d.next(x)) (void)x;
+                         }}) == "pass mine: it goes round in the order of instructions without an end");
 }
 
 BOOST_AUTO_TEST_CASE(the_table_of_all_passes_is_already_in_order) {
-  const auto order = names(all_passes());
+  const auto order = names(beside_ours({}));
   for (size_t i = 0; i < order.size(); ++i) BOOST_TEST(order[i] == all_passes()[i].name);
 }
 

@@ -1,0 +1,21 @@
+#include "config/compile_config.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+namespace troupe::config {
+
+bool is_in_every_plan(const std::string& pass) {
+  constexpr std::string_view names[] = {"z1", "z3", "autosp", "autotp"};
+  return std::ranges::find(names, pass) != std::end(names);
+}
+
+std::vector<compile_entry> compile_section::entries() const {
+  if (!enabled) return {};
+  std::vector<compile_entry> out = schedule;
+  if (out.empty()) out = {{0, passes, where}, {profile_steps, passes, where}};
+  for (auto& entry : out) std::erase_if(entry.passes, is_in_every_plan);
+  return out;
+}
+
+}  // namespace troupe::config

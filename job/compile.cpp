@@ -1,0 +1,75 @@
+#include "job/compile.hpp"
+
+#include <fmt/format.h>
+
+#include "core/text.hpp"
+
+namespace troupe::job {
+namespace {
+
+plan::memory_limits limits_of(const config::job_config& c) {
+  const uint64_t ranks = std::max(1U, c.parallel.ranks());
+  return {c.host_memory_budget / ranks, c.compile.memory_budget / ranks};
+}
+
+core::error at(const pass_wish& wish, const core::error& e) { return wish.where.empty() ? e : e.in(wish.where); }
+
+}  // namespace
+
+pass_wish wish_of(const config::job_config& config, const config::compile_entry& entry) {
+  return {entry.passes, {}, config.compile.is_automatic(), entry.where};
+}
+
+core::result<plan::compiled_step> compile_step(const config::job_config& c,
+                                               std::shared_ptr<const core::model_table> table,
+                                               const plan::plan_options& base, const pass_wish& wish,
+                                               const plan::cost_model& costs, const plan::instruction_price& price,
+                                               const std::function<core::result<void>()>& go_on) {
+  plan::compile_request request{std::move(table), base, wish.passes, limits_of(c), costs, price, go_on};
+  request.base.passes = wish.own;
+  if (const auto order = plan::in_order(plan::passes_of(request.base)); !order)
+    return core::fail(at(wish, order.error()));
+  if (wish.is_automatic) {
+    request.passes.clear();
+    for (const auto& x : plan::option_passes()) request.passes.emplace_back(x.name);
+  }
+  auto out = plan::compile(request);
+  if (!out) return core::fail(at(wish, out.error()));
+  if (out->chosen.fits) return out;
+  const uint64_t ranks = c.parallel.ranks();
+  const bool total = request.limits.total > 0 && out->chosen.memory.total() > request.limits.total;
+  const uint64_t least = (total ? out->chosen.memory.total() : out->chosen.memory.states()) * ranks;
+  return core::fail(at(wish, {core::error_kind::bad_input,
+                              fmt::format("{}: wanted at least {} bytes for {} ranks with these passes, got {}",
+                                          total ? "compile.memory_budget" : "cluster.host_memory_budget", least, ranks,
+                                          total ? c.compile.memory_budget : c.host_memory_budget)}));
+}
+
+void take_passes(const plan::plan_options& chosen, plan::plan_options& options) {
+  options.passes = chosen.passes;
+  options.recompute = chosen.recompute;
+  options.kept_units = chosen.kept_units;
+  options.overlap_exchanges = chosen.overlap_exchanges;
+  options.gathering = chosen.gathering;
+  options.gradients.reduce_bucket = chosen.gradients.reduce_bucket;
+  options.gradients.buckets_follow_units = chosen.gradients.buckets_follow_units;
+  options.tiers.activation_units = chosen.tiers.activation_units;
+}
+
+std::string passes_as_text(const plan::compiled_step& x) {
+  const auto megabytes = [](uint64_t bytes) { return core::human_bytes(bytes); };
+  std::string out =
+      fmt::format("predicted step {:.1f} ms -> {:.1f} ms, a rank's memory {} -> {}{}\n", 1e3 * x.base.step_s,
+                  1e3 * x.chosen.step_s, megabytes(x.base.memory.total()), megabytes(x.chosen.memory.total()),
+                  x.base.fits ? "" : " (without them it does not fit)");
+  for (const auto& gain : x.gains) {
+    if (gain.change.empty()) continue;
+    const auto bytes = static_cast<uint64_t>(std::abs(gain.saved_bytes));
+    out += fmt::format("  {:<20}{}: {:+.1f} ms, {}{}\n", gain.pass, gain.change, -1e3 * gain.saved_s,
+                       gain.saved_bytes > 0 ? "-" : "+", megabytes(bytes));
+  }
+  for (const auto& own : x.chosen.options.passes) out += fmt::format("  {:<20}of this program\n", own->name);
+  return out;
+}
+
+}  // namespace troupe::job

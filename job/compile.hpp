@@ -1,0 +1,44 @@
+// Passes over the step plan, as a configuration or a host asks for them: what a step that trains becomes with them.
+// Owns how a budget and a schedule become a choice, and refuses one that nothing fits; plan/choose/compile.hpp chooses.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/job_config.hpp"
+#include "core/error.hpp"
+#include "plan/choose/compile.hpp"
+#include "plan/passes/pass.hpp"
+
+namespace troupe::job {
+
+/// The passes of a step, from it on.
+struct pass_wish {
+  std::vector<std::string> passes;                     ///< ours; `is_automatic`: all of them, whatever stands here
+  std::vector<std::shared_ptr<const plan::pass>> own;  ///< that a program brings
+  bool is_automatic = false;
+  std::string where;  ///< file and line, in front of errors; empty: none
+};
+
+/// What an entry of the configuration wishes for.
+pass_wish wish_of(const config::job_config& config, const config::compile_entry& entry);
+
+/// The options of a step that trains with these passes, from those without. Times are `price`'s, else those of `costs`.
+/// Errors: an unknown or contradictory pass, a budget (`compile.memory_budget`, `cluster.host_memory_budget`) that
+/// nothing fits, with the least that does; those of `go_on`.
+core::result<plan::compiled_step> compile_step(const config::job_config& config,
+                                               std::shared_ptr<const core::model_table> table,
+                                               const plan::plan_options& base, const pass_wish& wish,
+                                               const plan::cost_model& costs, const plan::instruction_price& price = {},
+                                               const std::function<core::result<void>()>& go_on = {});
+
+/// What passes changed, into the options of another plan that trains.
+void take_passes(const plan::plan_options& chosen, plan::plan_options& options);
+
+/// A line for the step with and without, and one for each pass that changed something.
+std::string passes_as_text(const plan::compiled_step& compiled);
+
+}  // namespace troupe::job

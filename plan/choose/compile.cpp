@@ -1,0 +1,265 @@
+#include "plan/choose/compile.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <numeric>
+
+namespace troupe::plan {
+namespace {
+
+/// The search may go so many parts of all settings further at a time: many small ones are no reason to stop.
+constexpr size_t looks = 12;
+/// Buckets of a step: no search makes more, and none smaller than `fit_piece_min` elements.
+constexpr uint64_t fewest_buckets = 64;
+/// What must be saved for the base to be left.
+constexpr double worth_it = 0.002;
+
+/// Units that compute, behind the first, and what is read of each.
+std::vector<uint32_t> computing_units(const core::model_table& table) {
+  std::vector<uint32_t> out;
+  for (uint32_t u = 1; u < table.units.size(); ++u)
+    if (!table.units[u].segments.empty()) out.push_back(u);
+  return out;
+}
+
+std::string units_text(size_t n) { return std::to_string(n) + (n == 1 ? " unit" : " units"); }
+
+struct rule {
+  option_pass pass;
+  /// Its settings from the one that needs least memory on; none where it has nothing to choose from.
+  std::vector<std::function<void(plan_options&)>> (*settings)(const compile_request& request);
+  /// Takes what it may change from another step's options.
+  void (*take)(const plan_options& from, plan_options& to);
+  /// What it has changed.
+  std::string (*change)(const plan_options& from, const plan_options& to);
+};
+
+using setting = std::function<void(plan_options&)>;
+
+// Those stay whose recomputation takes longest for a byte; of equal ones the last, whose wait for backward is shortest.
+std::vector<setting> recompute_settings(const compile_request& r) {
+  std::vector<uint32_t> order = computing_units(*r.table);
+  const auto worth = [&](uint32_t u) {
+    double flops = 0, bytes = 0;
+    for (const auto& s : r.table->units[u].segments) {
+      flops += s.forward_flops;
+      bytes += static_cast<double>(s.saved_bytes);
+    }
+    return flops / std::max(1.0, bytes);
+  };
+  std::ranges::reverse(order);
+  std::ranges::stable_sort(order, std::ranges::greater(), worth);
+  std::vector<setting> out;
+  for (size_t kept = 0; kept < order.size(); ++kept) {
+    std::vector<uint32_t> units(order.begin(), order.begin() + static_cast<long>(kept));
+    std::ranges::sort(units);
+    out.emplace_back([units](plan_options& o) {
+      o.recompute = true;
+      o.kept_units = units;
+    });
+  }
+  if (r.base.tiers.activations == tier::device && !r.base.repeat_exchanges)
+    out.emplace_back([](plan_options& o) {
+      o.recompute = false;
+      o.kept_units.clear();
+    });
+  return out;
+}
+
+// Those whose gathers take longest for a byte that stays; all have as many, so the largest share of latency: the small.
+std::vector<setting> selective_gather_settings(const compile_request& r) {
+  if (r.base.stage != 3 || r.base.shards() == 1) return {};
+  std::vector<uint32_t> order(r.table->units.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::erase_if(order, [&](uint32_t u) { return elements_of(*r.table, r.table->units[u]) == 0; });
+  std::ranges::stable_sort(order, {}, [&](uint32_t u) { return elements_of(*r.table, r.table->units[u]); });
+  std::vector<setting> out;
+  for (size_t n = 0; n <= order.size(); ++n) {
+    std::vector<uint32_t> units(order.begin(), order.begin() + static_cast<long>(n));
+    std::ranges::sort(units);
+    out.emplace_back([units](plan_options& o) { o.gathering.resident_units = units; });
+  }
+  return out;
+}
+
+std::vector<setting> prefetch_settings(const compile_request& r) {
+  if (r.base.stage != 3 || r.base.shards() == 1) return {};
+  const uint64_t unit = elements_of(*r.table, largest_unit(*r.table)), all = r.table->numel();
+  std::vector<setting> out;
+  const auto add = [&](uint64_t ahead, uint64_t reuse) {
+    out.emplace_back([ahead, reuse](plan_options& o) {
+      o.gathering.prefetch_bucket = ahead;
+      o.gathering.max_live = UINT64_MAX;
+      o.gathering.max_reuse_distance = reuse;
+    });
+  };
+  for (uint64_t ahead = 0; ahead < all; ahead = std::max(unit, 2 * ahead)) add(ahead, 0);
+  add(all, 0);
+  add(unit, 2 * unit);
+  add(all, 2 * all);
+  return out;
+}
+
+std::vector<setting> fuse_buckets_settings(const compile_request& r) {
+  if (r.base.data() == 1) return {};
+  std::vector<setting> out;
+  const uint64_t all = r.table->numel();
+  for (uint64_t n = std::max(all / fewest_buckets, fit_piece_min); n < 2 * all; n *= 2)
+    out.emplace_back([n](plan_options& o) {
+      o.gradients.reduce_bucket = n;
+      o.gradients.buckets_follow_units = false;
+    });
+  return out;
+}
+
+std::vector<setting> overlap_exchanges_settings(const compile_request& r) {
+  if (r.base.mesh.degree(core::axis::tensor) == 1) return {};
+  return {[](plan_options& o) { o.overlap_exchanges = false; }, [](plan_options& o) { o.overlap_exchanges = true; }};
+}
+
+// Inputs of the first units wait longest: they leave first.
+std::vector<setting> offload_activation_settings(const compile_request& r) {
+  if (r.base.tiers.activations == tier::device) return {};
+  std::vector<setting> out;
+  for (auto n = static_cast<uint32_t>(r.table->units.size()); n-- > 0;)
+    out.emplace_back([n](plan_options& o) { o.tiers.activation_units = n; });
+  return out;
+}
+
+std::string number(uint64_t n) { return n >= UINT64_MAX / 2 ? "all" : std::to_string(n); }
+
+constexpr rule rules[] = {
+    {{"prefetch", "parameters are gathered so far ahead that products hide it"},
+     prefetch_settings,
+     [](const plan_options& from, plan_options& to) {
+       to.gathering.prefetch_bucket = from.gathering.prefetch_bucket;
+       to.gathering.max_live = from.gathering.max_live;
+       to.gathering.max_reuse_distance = from.gathering.max_reuse_distance;
+     },
+     [](const plan_options&, const plan_options& to) {
+       return number(to.gathering.prefetch_bucket) + " elements ahead" +
+              (to.gathering.max_reuse_distance > 0 ? ", kept for a use soon" : "");
+     }},
+    {{"selective_gather", "small units stay whole for the step, gathered once"},
+     selective_gather_settings,
+     [](const plan_options& from, plan_options& to) { to.gathering.resident_units = from.gathering.resident_units; },
+     [](const plan_options&, const plan_options& to) {
+       return units_text(to.gathering.resident_units.size()) + " stay whole";
+     }},
+    {{"recompute", "units compute their activations again, as many as memory asks for"},
+     recompute_settings,
+     [](const plan_options& from, plan_options& to) {
+       to.recompute = from.recompute;
+       to.kept_units = from.kept_units;
+     },
+     [](const plan_options&, const plan_options& to) {
+       return to.recompute ? "all but " + units_text(to.kept_units.size()) + " recompute" : std::string("none does");
+     }},
+    {{"offload_activation", "inputs of the first units wait outside of memory"},
+     offload_activation_settings,
+     [](const plan_options& from, plan_options& to) { to.tiers.activation_units = from.tiers.activation_units; },
+     [](const plan_options&, const plan_options& to) {
+       return "up to unit " + std::to_string(to.tiers.activation_units);
+     }},
+    {{"fuse_buckets", "gradients are reduced in pieces of the best size"},
+     fuse_buckets_settings,
+     [](const plan_options& from, plan_options& to) {
+       to.gradients.reduce_bucket = from.gradients.reduce_bucket;
+       to.gradients.buckets_follow_units = from.gradients.buckets_follow_units;
+     },
+     [](const plan_options&, const plan_options& to) {
+       return "buckets of " + number(to.gradients.reduce_bucket) + " elements";
+     }},
+    {{"overlap_exchanges", "weight parts of backward run beside exchanges of a tensor group"},
+     overlap_exchanges_settings,
+     [](const plan_options& from, plan_options& to) { to.overlap_exchanges = from.overlap_exchanges; },
+     [](const plan_options&, const plan_options& to) {
+       return std::string(to.overlap_exchanges ? "beside exchanges" : "behind exchanges");
+     }},
+};
+
+constexpr auto shown = [] {
+  std::array<option_pass, std::size(rules)> out;
+  for (size_t k = 0; k < out.size(); ++k) out[k] = rules[k].pass;
+  return out;
+}();
+
+class compiler {
+ public:
+  explicit compiler(const compile_request& request) : request_(request) {}
+
+  core::result<compiled_step> run() {
+    if (auto ok = find(); !ok) return core::fail(ok.error());
+    compiled_step out;
+    auto base = judged(request_.base);
+    if (!base) return core::fail(base.error());
+    out.base = out.chosen = std::move(*base);
+    auto request = fit(request_.base);
+    for (const rule* r : rules_) {
+      auto settings = r->settings(request_);
+      const size_t look = 1 + settings.size() / looks;
+      if (!settings.empty()) request.knobs.push_back({std::move(settings), std::max<size_t>(2, look)});
+    }
+    if (request.knobs.empty()) return out;
+    auto found = choose(request);
+    if (!found) return core::fail(found.error());
+    const bool better = found->fits && found->step_s < (1 - worth_it) * out.base.step_s;
+    if (!out.base.fits || better) out.chosen = std::move(*found);
+    for (const rule* r : rules_) {
+      auto gain = gain_of(*r, out);
+      if (!gain) return core::fail(gain.error());
+      out.gains.push_back(std::move(*gain));
+    }
+    return out;
+  }
+
+ private:
+  core::result<void> find() {
+    for (const auto& name : request_.passes)
+      if (std::ranges::find(rules, name, [](const rule& r) { return r.pass.name; }) == std::end(rules)) {
+        std::string all;
+        for (const auto& r : rules) all.append(all.empty() ? "" : ", ").append(r.pass.name);
+        return core::fail(core::error_kind::bad_input, "wanted passes among " + all + ", got " + name);
+      }
+    for (const auto& r : rules)
+      if (std::ranges::find(request_.passes, r.pass.name) != request_.passes.end()) rules_.push_back(&r);
+    return {};
+  }
+
+  [[nodiscard]] fit_request fit(const plan_options& options) const {
+    return {.table = request_.table,
+            .options = options,
+            .open = {},
+            .limits = request_.limits,
+            .costs = request_.costs,
+            .price = request_.price,
+            .go_on = request_.go_on};
+  }
+  [[nodiscard]] core::result<fitted> judged(const plan_options& options) const { return choose(fit(options)); }
+
+  [[nodiscard]] core::result<pass_gain> gain_of(const rule& r, const compiled_step& c) const {
+    pass_gain out;
+    out.pass = r.pass.name;
+    plan_options without = c.chosen.options;
+    r.take(request_.base, without);
+    if (without == c.chosen.options) return out;
+    auto other = judged(without);
+    if (!other) return core::fail(other.error());
+    out.change = r.change(request_.base, c.chosen.options);
+    out.saved_s = other->step_s - c.chosen.step_s;
+    out.saved_bytes = static_cast<int64_t>(other->memory.total()) - static_cast<int64_t>(c.chosen.memory.total());
+    return out;
+  }
+
+  const compile_request& request_;
+  std::vector<const rule*> rules_;
+};
+
+}  // namespace
+
+std::span<const option_pass> option_passes() { return shown; }
+
+core::result<compiled_step> compile(const compile_request& request) { return compiler(request).run(); }
+
+}  // namespace troupe::plan

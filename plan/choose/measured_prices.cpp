@@ -1,0 +1,48 @@
+#include "plan/choose/measured_prices.hpp"
+
+namespace troupe::plan {
+
+measured_prices::key measured_prices::key_of(const instruction& x) {
+  return {x.kind, x.use, x.what, x.subject, x.segment, x.near, x.again};
+}
+
+void measured_prices::add(const rank_plan& p, const instruction& x, double seconds) {
+  const double modelled_s = predicted_seconds(p, x, costs_);
+  for (mean* m : {&known_[key_of(x)], &of_kind_[x.kind], &of_lane_[x.lane]}) {
+    m->seconds += seconds;
+    m->modelled_s += modelled_s;
+    m->bytes += x.bytes;
+    ++m->count;
+  }
+}
+
+double measured_prices::seconds(const rank_plan& p, const instruction& x) const {
+  if (x.guard != guard::always && x.guard != guard::not_skipped) return 0;
+  // Numbers of buckets, sub-groups and sets mean something else in another plan: what has other bytes is another one.
+  const auto same = known_.find(key_of(x));
+  if (same != known_.end() && same->second.bytes == x.bytes * same->second.count)
+    return same->second.seconds / static_cast<double>(same->second.count);
+  if (x.kind == kind::recompute)
+    if (const double s = recomputed(p, x); s > 0) return s;
+  const double modelled_s = predicted_seconds(p, x, costs_);
+  const auto scaled = [&](const auto& all, auto which) {
+    const auto at = all.find(which);
+    return at != all.end() && at->second.modelled_s > 0 ? modelled_s * at->second.seconds / at->second.modelled_s : -1;
+  };
+  if (const double s = scaled(of_kind_, x.kind); s >= 0) return s;
+  const double s = scaled(of_lane_, x.lane);
+  return s >= 0 ? s : modelled_s;
+}
+
+double measured_prices::recomputed(const rank_plan& p, const instruction& x) const {
+  double out = 0;
+  for (uint32_t s = 0; s < p.table().units[x.subject].segments.size(); ++s) {
+    if (x.segment != none && s != x.segment) continue;
+    const auto forward = known_.find({kind::forward, use::forward, swapped::nothing, x.subject, s, false, false});
+    if (forward == known_.end()) return 0;
+    out += forward->second.seconds / static_cast<double>(forward->second.count);
+  }
+  return out;
+}
+
+}  // namespace troupe::plan

@@ -1,0 +1,41 @@
+// What instructions cost as a run has measured them: the times that passes are chosen by. Owns what counts as the same
+// instruction in another plan, and what one costs that no plan so far has had; telemetry/ measures.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+
+#include "plan/choose/cost.hpp"
+
+namespace troupe::plan {
+
+/// Means over ranks and micro-batches. Of one that was never measured: the modelled time, times what the measured ones
+/// of its kind, else of its lane, took of theirs; the recompute of a unit as its forward.
+class measured_prices {
+ public:
+  explicit measured_prices(const cost_model& costs) : costs_(costs) {}
+
+  /// An instruction of a plan that has run took so many seconds by itself.
+  void add(const rank_plan& p, const instruction& x, double seconds);
+  /// Of an instruction of any plan of the same model with the same micro-batches.
+  [[nodiscard]] double seconds(const rank_plan& p, const instruction& x) const;
+  [[nodiscard]] bool is_empty() const { return known_.empty(); }
+
+ private:
+  /// Kind, use, what is swapped, subject, segment, near, again: what tells instructions of different plans apart.
+  using key = std::tuple<plan::kind, plan::use, swapped, uint32_t, uint32_t, bool, bool>;
+  struct mean {
+    double seconds = 0, modelled_s = 0;
+    uint64_t bytes = 0, count = 0;
+  };
+  [[nodiscard]] static key key_of(const instruction& x);
+  [[nodiscard]] double recomputed(const rank_plan& p, const instruction& x) const;
+
+  cost_model costs_;
+  std::map<key, mean> known_;
+  std::map<plan::kind, mean> of_kind_;
+  std::map<plan::lane, mean> of_lane_;
+};
+
+}  // namespace troupe::plan

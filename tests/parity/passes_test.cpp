@@ -1,0 +1,139 @@
+// Passes over the plan leave losses, norms, weights and moments as they are: each alone, all together, changed between
+// steps, resumed in the middle of a schedule, and a program's own.
+#include "plan/passes/pass.hpp"
+
+#include "plan/choose/compile.hpp"
+#include "tests/parity/run_result.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+constexpr uint64_t steps = 5;
+const std::string zero = "zero_optimization.";
+
+/// Every pass has something to choose in one of them at least.
+const std::vector<settings> jobs = {
+    {"parallel.data=2", zero + "stage=3", "gradient_accumulation_steps=2"},
+    {"parallel.data=2", zero + "stage=2", "activation_checkpointing.enabled=true", "cluster.offload_activations=cpu"},
+    {"parallel.data=2", "parallel.pipeline=2", zero + "stage=3", "gradient_accumulation_steps=4",
+     "pipeline.schedule=zb_h1"},
+    {"parallel.data=1", "parallel.tensor=2", "bf16.enabled=true"}};
+
+settings with(const std::string& passes, uint64_t from = 0) {
+  return {"compile.deepcompile=true",
+          "compile.schedule=[{step: " + std::to_string(from) + ", passes: " + passes + "}]"};
+}
+
+std::string all_passes_by_name() {
+  std::string out;
+  for (const auto& x : plan::option_passes()) out += (out.empty() ? "" : ", ") + std::string(x.name);
+  return "[" + out + "]";
+}
+
+// Everything waits for what stands before it in its lane of the draft: slower, and as right.
+std::string one_after_the_other(plan::draft& d, const plan::rank_plan&) {
+  plan::handle before = plan::none;
+  for (plan::handle x = d.begin; x != plan::none; x = d.next(x)) {
+    if (d.is_mark(x) || plan::lane_of(d.at(x).kind) != plan::lane::compute) continue;
+    d.depend(x, before);
+    before = x;
+  }
+  return "in a row";
+}
+
+// Units are used without waiting for anything.
+std::string wait_for_nothing(plan::draft& d, const plan::rank_plan&) {
+  for (plan::handle x = d.begin; x != plan::none; x = d.next(x))
+    if (!d.is_mark(x) && d.at(x).kind == plan::kind::forward) d.depend_on_nothing(x);
+  return "in a hurry";
+}
+
+std::shared_ptr<const plan::pass> own(const char* name, std::string (*run)(plan::draft&, const plan::rank_plan&)) {
+  return std::make_shared<const plan::pass>(
+      plan::pass{name, {.needs = {plan::fact::gathers_placed}, .provides = {}, .keeps = plan::all_facts}, run});
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(passes)
+
+BOOST_AUTO_TEST_CASE(each_alone_and_all_together_leave_the_bits) {
+  for (const auto& set : jobs) {
+    const small_job job(tiny_gpt2_with_dropout);
+    const auto wanted = train(job, set, steps);
+    for (const auto& x : plan::option_passes()) BOOST_TEST_CONTEXT(x.name << text_of(set)) {
+        check_same(train(job, set + with("[" + std::string(x.name) + "]"), steps), wanted);
+      }
+    BOOST_TEST_CONTEXT("all" << text_of(set)) {
+      check_same(train(job, set + with(all_passes_by_name()), steps), wanted);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(they_change_between_steps_and_measured_times_leave_the_bits) {
+  const small_job job;
+  for (const auto& set : jobs) {
+    const auto wanted = train(job, set, steps + 2);
+    BOOST_TEST_CONTEXT(text_of(set)) {
+      check_same(train(job, set + settings{"compile=auto", "compile.profile_steps=4"}, steps + 2), wanted);
+      check_same(train(job, set + with("[recompute, selective_gather]", 2), steps + 2), wanted);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_budget_is_kept_to_and_the_least_is_said_of_one_that_nothing_fits) {
+  const small_job job;
+  const settings set = {"parallel.data=2", zero + "stage=3"};
+  const auto total = [&](const actors::session& s) { return s.training_plan(0).memory.total(); };
+  const auto plain = job.open(set);
+  const uint64_t budget = 2 * (total(*plain) * 4 / 5);
+  const settings limited = set + settings{"compile=auto", "compile.memory_budget=" + std::to_string(budget)};
+  const auto s = job.open(limited);
+  BOOST_TEST(total(*s) <= budget / 2);
+  check_same(train(job, limited, steps), train(job, set, steps));
+  const auto refused = job.try_open(set + settings{"compile=auto", "compile.memory_budget=1000"});
+  BOOST_REQUIRE(!refused.has_value());
+  BOOST_TEST(refused.error().text.find("compile.memory_budget: wanted at least ") != std::string::npos,
+             refused.error().text);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_is_resumed_in_the_middle_of_a_schedule_and_at_another_cut) {
+  const small_job job;
+  const settings set = {"parallel.data=2", zero + "stage=3", "compile.deepcompile=true",
+                        "compile.schedule=[{step: 0, passes: [prefetch]}, {step: 2, passes: [recompute]}, "
+                        "{step: 4, passes: [selective_gather, fuse_buckets]}]"};
+  const auto wanted = train(job, set, 6);
+  const auto first = job.open(set);
+  for (uint64_t i = 0; i < 3; ++i) step_of(*first);
+  const auto folder = job.folder().path() / "saved";
+  BOOST_REQUIRE(first->save({.root = folder}).has_value());
+  for (const settings& other :
+       {settings{}, settings{"parallel.pipeline=2", zero + "stage=1", "tied_gradients=per_use"}}) {
+    auto again = actors::session::open({.config = job.config(set + other), .resume = folder});
+    BOOST_REQUIRE_MESSAGE(again.has_value(), (again ? "" : again.error().text));
+    if (!other.empty()) continue;  // ties of another kind have other sums
+    for (uint64_t i = 3; i < 6; ++i) BOOST_TEST(std::bit_cast<uint64_t>(step_of(**again).loss) == wanted.losses[i]);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_programs_own_pass_runs_and_a_wrong_one_changes_nothing) {
+  const small_job job;
+  const settings set = {"parallel.data=2", zero + "stage=3"};
+  const auto wanted = train(job, set, steps);
+  const auto s = job.open(set);
+  BOOST_REQUIRE(s->compile({{.step = 0, .own = {own("in a row", one_after_the_other)}}}).has_value());
+  const auto wrong = s->compile({{.step = 1, .own = {own("hurry", wait_for_nothing)}}});
+  BOOST_REQUIRE(!wrong.has_value());
+  BOOST_TEST(wrong.error().text.find("forward ") != std::string::npos, wrong.error().text);
+  const auto unknown = s->compile({{.step = 1, .passes = {"prefetch", "magic"}}});
+  BOOST_REQUIRE(!unknown.has_value());
+  BOOST_TEST(unknown.error().text.find("got magic") != std::string::npos, unknown.error().text);
+  const auto back = s->compile({{.step = 3}, {.step = 3}});
+  BOOST_REQUIRE(!back.has_value());
+  BOOST_TEST(back.error().text == "compile: wanted steps that ascend, got 3 behind 3");
+  check_same(result_of(*s, steps), wanted);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

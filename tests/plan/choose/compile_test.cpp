@@ -1,0 +1,113 @@
+// The choice of passes: by time under a limit of memory, with what each of them changed.
+#include "plan/choose/compile.hpp"
+
+#include "plan/check/check.hpp"
+#include "plan/choose/measured_prices.hpp"
+#include "tests/plan/samples.hpp"
+
+using namespace troupe;
+using namespace troupe::plan;
+
+namespace {
+
+std::vector<std::string> all_names() {
+  std::vector<std::string> out;
+  for (const auto& x : option_passes()) out.emplace_back(x.name);
+  return out;
+}
+
+compile_request request_of(uint32_t ranks, uint32_t stage) {
+  compile_request out;
+  out.table = gpt_table(8, 64, 256, false);
+  out.base = small_options(ranks, stage, 2);
+  out.passes = all_names();
+  return out;
+}
+
+compiled_step compiled_by(const compile_request& r) {
+  auto out = compile(r);
+  BOOST_REQUIRE_MESSAGE(out.has_value(), (out ? "" : out.error().text));
+  return std::move(*out);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(compile_choice)
+
+BOOST_AUTO_TEST_CASE(without_a_limit_no_step_becomes_slower) {
+  for (uint32_t stage = 0; stage <= 3; ++stage)
+    for (uint32_t ranks = 1; ranks <= 3; ++ranks) {
+      const auto x = compiled_by(request_of(ranks, stage));
+      BOOST_TEST(x.chosen.step_s <= x.base.step_s);
+      BOOST_TEST(x.gains.size() == option_passes().size());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_limit_is_kept_to_by_the_shortest_step_that_does) {
+  auto r = request_of(2, 3);
+  const uint64_t plain = compiled_by(r).base.memory.total();
+  double before_s = 0;
+  for (const uint64_t percent : {100, 95, 90, 85}) {
+    r.limits.total = plain * percent / 100;
+    const auto x = compiled_by(r);
+    BOOST_TEST(x.chosen.fits, percent);
+    BOOST_TEST(x.chosen.memory.total() <= r.limits.total);
+    BOOST_TEST(x.chosen.step_s >= 0.99 * before_s);  // no more memory, no faster, but for what is not worth it
+    before_s = x.chosen.step_s;
+    const auto proved = check(plans_of(r.table, x.chosen.options));
+    BOOST_TEST(proved.has_value(), (proved ? "" : proved.error().text));
+  }
+  r.limits.total = 1;
+  BOOST_TEST(!compiled_by(r).chosen.fits);
+}
+
+BOOST_AUTO_TEST_CASE(every_choice_of_units_that_stay_or_recompute_is_proved) {
+  std::mt19937_64 random(3);
+  const auto below = [&](uint64_t n) { return static_cast<uint32_t>(random() % n); };
+  for (int k = 0; k < 60; ++k) {
+    const auto model = random_table(random, 3);
+    auto o = small_options(below(3) + 1, below(4), below(3) + 1);
+    o.recompute = true;
+    for (uint32_t u = 0; u < model->units.size(); ++u) {
+      if (random() % 2 == 0) o.kept_units.push_back(u);
+      if (random() % 2 == 0) o.gathering.resident_units.push_back(u);
+    }
+    o.tiers.activations = random() % 2 == 0 ? tier::device : tier::cpu;
+    const auto layout = make_layout(model, o);
+    if (!layout) continue;
+    const auto proved = check(plans_of(model, o));
+    BOOST_TEST(proved.has_value(), k << ": " << (proved ? "" : proved.error().text));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_unknown_pass_is_refused_with_the_known_ones) {
+  auto r = request_of(1, 0);
+  r.passes = {"prefetch", "magic"};
+  const auto x = compile(r);
+  BOOST_REQUIRE(!x.has_value());
+  BOOST_TEST(x.error().text ==
+             "wanted passes among prefetch, selective_gather, recompute, offload_activation, fuse_buckets, "
+             "overlap_exchanges, got magic");
+}
+
+BOOST_AUTO_TEST_CASE(measured_prices_are_those_of_the_same_instruction_in_another_plan) {
+  const auto model = gpt_table(2, 64, 256, false);
+  auto o = small_options(2, 3);
+  const auto plans = plans_of(model, o);
+  const cost_model costs;
+  measured_prices prices(costs);
+  const auto is_forward = [](const instruction& x) { return x.kind == kind::forward; };
+  for (const auto& p : plans)
+    for (const auto& x : p->instructions) prices.add(*p, x, is_forward(x) ? 0.25 : 3 * predicted_seconds(*p, x, costs));
+  o.recompute = true;
+  for (const auto& p : plans_of(model, o))
+    for (const auto& x : p->instructions) {
+      if (is_forward(x)) BOOST_TEST(prices.seconds(*p, x) == 0.25);
+      if (x.kind == kind::recompute)
+        BOOST_TEST(prices.seconds(*p, x) == 0.25 * static_cast<double>(p->table().units[x.subject].segments.size()));
+      if (x.kind == kind::gather)
+        BOOST_TEST(prices.seconds(*p, x) == 3 * predicted_seconds(*p, x, costs), boost::test_tools::tolerance(1e-12));
+    }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

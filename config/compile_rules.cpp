@@ -12,7 +12,7 @@ class compile_checks {
       : given_(given), config_(config), report_(report), derived_(derived), c_(config.compile) {}
 
   void all() {
-    if (!c_.enabled) return unused();
+    if (!c_.enabled) return;
     offload();
     deepspeed_names();
     schedule();
@@ -21,13 +21,6 @@ class compile_checks {
  private:
   void error(std::string_view key, std::string text) {
     report_.error(given_.where(key), std::string(key), std::move(text));
-  }
-
-  void unused() {
-    for (const char* key : {"compile.passes", "compile.schedule", "compile.memory_budget", "compile.profile_steps",
-                            "compile.offload_activation", "compile.offload_opt_states", "compile.offload_parameters"})
-      if (given_.value_of(key) != nullptr || given_.sections.contains(key))
-        report_.warn(given_.where(key), key, "no effect: compile.deepcompile is false");
   }
 
   /// As the keys of tiers have it.

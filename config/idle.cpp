@@ -49,6 +49,8 @@ std::string idle(const key_info& key, const job_config& c) {
     return z.stage == 1 || z.stage == 2 ? "" : "stage is neither 1 nor 2";
   if (key.key == "cluster.offload_activations_units" && c.offload_activations == offload_device::none)
     return "offload_activations is none";
+  if (key.key.starts_with("compile.") && key.name() != "deepcompile")
+    return c.compile.enabled ? "" : "compile.deepcompile is false";
   return of_other_types(key, c);
 }
 

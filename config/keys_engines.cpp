@@ -1,4 +1,6 @@
 // DeepSpeed's keys of tensor and expert parallelism, graph compilation and generation.
+#include <fmt/format.h>
+
 #include "config/capabilities.hpp"
 #include "config/key_rows.hpp"
 
@@ -21,6 +23,27 @@ hand_made partition_field() {
           }};
 }
 
+/// DeepSpeed's, and plan::option_passes.
+const std::vector<std::string_view> pass_names = {"z1",           "z3",
+                                                  "autosp",       "autotp",
+                                                  "prefetch",     "selective_gather",
+                                                  "recompute",    "offload_activation",
+                                                  "fuse_buckets", "overlap_exchanges"};
+
+/// An empty list is no pass; nothing, all of them.
+hand_made passes_field() {
+  return {[](job& c, const node& v) -> std::optional<std::string> {
+            c.compile.passes.clear();
+            if (v.is_scalar()) c.compile.passes.push_back(v.text);
+            for (const node_ptr& item : v.items) c.compile.passes.push_back(item->text);
+            c.compile.passes_given = true;
+            return std::nullopt;
+          },
+          [](const job& c) {
+            return c.compile.passes_given ? fmt::format("[{}]", fmt::join(c.compile.passes, ", ")) : "none";
+          }};
+}
+
 constexpr auto entries = [](job_config & c) -> auto& { return c.compile.schedule; };
 
 void add_compile(key_rows& t) {
@@ -32,10 +55,10 @@ void add_compile(key_rows& t) {
       .into<&job::compile, &compile::enabled>()
       .means("Change the step plan by passes; false: the plan is as the other keys have it.");
   t.row("compile.passes", texts)
-      .into<&job::compile, &compile::passes>()
-      .tells<&job::compile, &compile::passes_given>()
+      .one_of(pass_names)
+      .by_hand(passes_field())
       .means(
-          "Which, of those in passes.md; none: all, each as far as it helps. DeepSpeed's z1, z3, autosp and autotp "
+          "Which; none: all of ours, each as far as it helps. DeepSpeed's z1, z3, autosp and autotp "
           "are in every plan.");
   t.row("compile.schedule[]", section)
       .list_of(
@@ -48,8 +71,9 @@ void add_compile(key_rows& t) {
       .means("So many steps are done before.");
   t.row("compile.schedule[].passes", texts)
       .needed()
+      .one_of(pass_names)
       .into_item<&compile_entry::passes>(entries)
-      .means("As compile.passes.");
+      .means("As compile.passes; []: none.");
   t.row("compile.memory_budget", bytes)
       .by_default("0")
       .into<&job::compile, &compile::memory_budget>()

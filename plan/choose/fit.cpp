@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <random>
 #include <utility>
 
 #include "core/math.hpp"
@@ -20,9 +21,10 @@ constexpr double worth_it = 0.002;
 /// Without a limit, windows take at most this part of what lies in files.
 constexpr uint64_t unlimited_windows = 2;
 constexpr uint32_t resident_cuts = 64;
-/// Of one knob at a time, after the search has come to its end.
-constexpr size_t polish_settings_max = 16;
-constexpr uint32_t polish_rounds_max = 3;
+/// After the climb has come to its end.
+constexpr size_t polish_plans_max = 150;
+constexpr uint32_t random_starts = 4;
+constexpr size_t single_settings_max = 16, pair_settings_max = 6;
 
 /// least, 2 x least ... up to and with `most`.
 std::vector<uint64_t> doublings(uint64_t least, uint64_t most) {
@@ -52,7 +54,7 @@ class search {
     }
     make_knobs();
     knobs_.insert(knobs_.end(), request_.knobs.begin(), request_.knobs.end());
-    auto best = climb();
+    auto best = best_of_knobs();
     if (!best) return best;
     if (best->fits && limited()) {
       auto kept = keep_in_memory(*best);
@@ -226,10 +228,33 @@ class search {
     return out;
   }
 
-  /// Starts with all settings at their smallest. While that does not fit (small pieces may waste memory), takes the
-  /// change that needs less; then changes that save time.
-  core::result<fitted> climb() {
+  /// From the smallest settings up; beside other knobs also from the best of all down, and down from settings drawn at
+  /// random (always the same): one change after the other may end where three at a time would go on.
+  core::result<fitted> best_of_knobs() {
     levels at(knobs_.size(), 0);
+    auto best = climb(at, whether::fits);
+    if (!best || request_.knobs.empty()) return best;
+    if (best->fits) best = polished(std::move(at), std::move(*best));
+    std::minstd_rand random;
+    for (uint32_t start = 0; best && start <= random_starts; ++start) {
+      levels from(knobs_.size(), 0);
+      for (size_t k = 0; k < knobs_.size() && start > 0; ++k) from[k] = random() % knobs_[k].settings.size();
+      auto x = start == 0 ? climb(from, whether::any) : judged(from);
+      if (x) x = reduced(from, std::move(*x));
+      if (!x) return x;
+      if (!x->fits) continue;
+      x = polished(std::move(from), std::move(*x));
+      if (!x || !best->fits || x->step_s < best->step_s) best = std::move(x);
+    }
+    return best;
+  }
+
+  enum class whether : uint8_t { fits, any };  ///< the limits count, or not
+
+  /// While settings do not fit (small pieces may waste memory), takes the change that needs less; then changes that
+  /// save time. `at` ends where it ends.
+  core::result<fitted> climb(levels& at, whether counted) {
+    const auto good = [&](const fitted& x) { return counted == whether::any || x.fits; };
     auto best = judged(at);
     while (best) {
       const auto smaller = [&](const fitted& x) {
@@ -237,42 +262,91 @@ class search {
       };
       const auto faster = [&](const fitted& x) {
         const double saved = best->step_s - x.step_s;
-        if (!x.fits || saved < worth_it * best->step_s) return 0.0;
+        if (!good(x) || saved < worth_it * best->step_s) return 0.0;
         // A job that swaps without a budget still wants to save memory.
         if (!limited() && x.memory.windows > x.memory.swapped / unlimited_windows) return 0.0;
+        if (counted == whether::any) return saved;
         const uint64_t before = best->memory.total(), after = x.memory.total();
         return saved / (after > before ? static_cast<double>(after - before) : 1);
       };
-      auto next = best->fits ? further(at, faster) : further(at, smaller);
+      auto next = good(*best) ? further(at, faster) : further(at, smaller);
       if (!next) return core::fail(next.error());
       if (next->empty()) break;
       at = std::move(*next);
       best = judged(at);
     }
-    if (best && best->fits && !request_.knobs.empty()) return polished(std::move(at), std::move(*best));
     return best;
   }
 
-  /// Steps of one size may have led past a better setting of one knob, where others have theirs by now.
-  core::result<fitted> polished(levels at, fitted best) {
-    bool better = true;
-    for (uint32_t round = 0; better && round < polish_rounds_max; ++round) {
-      better = false;
-      for (size_t k = 0; k < knobs_.size(); ++k) {
-        const size_t settings = knobs_[k].settings.size(), stride = core::div_up(settings, polish_settings_max);
-        for (size_t s = (settings - 1) % stride; s < settings; s += stride) {
+  /// Gives settings up until the limits hold, each time the one that costs least time for a byte.
+  core::result<fitted> reduced(levels& at, fitted best) {
+    while (!best.fits) {
+      std::optional<levels> next;
+      double least = 0;
+      for (size_t k = 0; k < knobs_.size(); ++k)
+        for (size_t lower = 1; lower <= at[k]; ++lower) {
           levels tried = at;
-          tried[k] = s;
-          auto x = judged(tried);
+          tried[k] -= lower;
+          const auto x = judged(tried);
           if (!x) return x;
-          if (!x->fits || x->step_s >= (1 - worth_it) * best.step_s) continue;
-          at = std::move(tried);
-          best = std::move(*x);
-          better = true;
+          if (x->missing >= best.missing) continue;
+          const double lost = (x->step_s - best.step_s) / static_cast<double>(best.missing - x->missing);
+          if (next && lost >= least) continue;
+          least = lost;
+          next = std::move(tried);
         }
-      }
+      if (!next) return best;
+      at = std::move(*next);
+      auto x = judged(at);
+      if (!x) return x;
+      best = std::move(*x);
     }
     return best;
+  }
+
+  /// The climb takes one step of one knob at a time, and may end where only two of them together get further. Tries
+  /// settings of one knob, then of two, as long as that helps, and within `polish_plans_max` plans.
+  core::result<fitted> polished(levels at, fitted best) {
+    const size_t plans_max = known_.size() + polish_plans_max;
+    const auto try_it = [&](levels tried) -> core::result<bool> {
+      if (known_.size() >= plans_max) return false;
+      auto x = judged(tried);
+      if (!x) return core::fail(x.error());
+      if (!x->fits || x->step_s >= (1 - worth_it) * best.step_s) return false;
+      at = std::move(tried);
+      best = std::move(*x);
+      return true;
+    };
+    for (bool better = true; better;) {
+      better = false;
+      for (size_t k = 0; k < knobs_.size(); ++k)
+        for (const size_t s : spread(k, single_settings_max)) {
+          levels tried = at;
+          tried[k] = s;
+          auto took = try_it(std::move(tried));
+          if (!took) return core::fail(took.error());
+          better |= *took;
+        }
+      for (size_t k = 0; k < knobs_.size() && !better; ++k)
+        for (size_t other = k + 1; other < knobs_.size() && !better; ++other)
+          for (const size_t s : spread(k, pair_settings_max))
+            for (const size_t t : spread(other, pair_settings_max)) {
+              levels tried = at;
+              tried[k] = s;
+              tried[other] = t;
+              auto took = try_it(std::move(tried));
+              if (!took) return core::fail(took.error());
+              better |= *took;
+            }
+    }
+    return best;
+  }
+  /// At most so many settings of a knob, the first and the last among them.
+  [[nodiscard]] std::vector<size_t> spread(size_t k, size_t most) const {
+    const size_t n = knobs_[k].settings.size(), taken = std::min(n, most);
+    std::vector<size_t> out;
+    for (size_t i = 0; i < taken; ++i) out.push_back(taken == 1 ? 0 : i * (n - 1) / (taken - 1));
+    return out;
   }
 
   [[nodiscard]] double disk_seconds(const fitted& x) const {

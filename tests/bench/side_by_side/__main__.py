@@ -17,13 +17,14 @@ import figures
 import kernels
 import machine
 import page
+import passes
 import pipeline_cases
 import pipelines
 import roofline
 import runs
 from session import Session
 
-PARTS = ("steps", "memory", "trace", "roofline", "kernels", "pipelines", "cuts")
+PARTS = ("steps", "memory", "trace", "roofline", "kernels", "pipelines", "cuts", "passes")
 NAMES = [c.name for c in (*cases.CASES, *pipeline_cases.CASES)]
 ROUNDS = 5
 MEMORY_STEPS = 3  # everything is held from the second on
@@ -53,7 +54,7 @@ def arguments():
     a.cases, a.pipeline_cases = ([c for c in some if not names or c.name in names] for some in (cases.CASES, pipeline_cases.CASES))
     a.parts = set(a.parts.split(","))
     if not a.cases:
-        a.parts &= {"pipelines", "cuts"}
+        a.parts &= {"pipelines", "cuts", "passes"}
     if not a.pipeline_cases:
         a.parts -= {"pipelines"}
     return a
@@ -111,6 +112,11 @@ def main():
     if "cuts" in a.parts:
         cuts.run(a)
         a.parts -= {"cuts"}
+        if not a.parts:
+            return
+    if "passes" in a.parts:
+        passes.run(a)
+        a.parts -= {"passes"}
         if not a.parts:
             return
     if "pipelines" in a.parts:

@@ -1,0 +1,53 @@
+// Passes as a configuration asks for them: names, schedules, budgets.
+#include "job/compile.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "config/load.hpp"
+
+using namespace troupe;
+
+namespace {
+
+/// `compile` on the last line.
+std::shared_ptr<const config::job_config> loaded(const std::string& compile) {
+  const auto out = config::load_text(
+      "model: {model_type: gpt2, n_layer: 2, n_embd: 32, n_head: 4, n_positions: 24, vocab_size: 96}\n"
+      "data: {text: corpus.txt}\nseed: 1\nsteps: 3\ntrain_micro_batch_size_per_gpu: 2\n"
+      "zero_optimization: {stage: 3}\ncompile: " +
+          compile + "\n",
+      "job.yaml", "/");
+  BOOST_REQUIRE_MESSAGE(out.has_value(), (out ? "" : config::render(out.error())));
+  return std::make_shared<const config::job_config>(out->config);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(compile)
+
+BOOST_AUTO_TEST_CASE(a_configuration_takes_the_names_of_all_passes) {
+  for (const auto& x : plan::option_passes()) {
+    const auto c = loaded("{deepcompile: true, passes: [" + std::string(x.name) + "]}");
+    BOOST_TEST(c->compile.entries().front().passes == std::vector<std::string>{std::string(x.name)},
+               boost::test_tools::per_element());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_list_of_passes_is_a_schedule_of_two_entries_and_auto_is_all_of_them) {
+  const auto listed = loaded("{deepcompile: true, passes: [z3, recompute]}");
+  const auto entries = listed->compile.entries();
+  BOOST_REQUIRE(entries.size() == 2U);
+  BOOST_TEST(entries[0].step == 0U);
+  BOOST_TEST(entries[1].step == listed->compile.profile_steps);
+  for (const auto& x : entries)
+    BOOST_TEST(x.passes == std::vector<std::string>{"recompute"}, boost::test_tools::per_element());
+  BOOST_TEST(!job::wish_of(*listed, entries[0]).is_automatic);
+  const auto automatic = loaded("auto");
+  BOOST_TEST(automatic->compile.entries().size() == 2U);
+  BOOST_TEST(job::wish_of(*automatic, automatic->compile.entries()[1]).is_automatic);
+  const auto none = loaded("{deepcompile: true, passes: []}");
+  BOOST_TEST(!none->compile.is_automatic());
+  BOOST_TEST(loaded("{}")->compile.entries().empty());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -7,7 +7,6 @@
 namespace troupe::config::capability {
 
 inline constexpr std::string_view quantised_communication = "quantised communication (ZeRO++)";
-inline constexpr std::string_view tensor = "tensor parallelism";
 inline constexpr std::string_view experts = "expert parallelism";
 inline constexpr std::string_view compression = "compression";
 inline constexpr std::string_view optimizers = "this optimizer";

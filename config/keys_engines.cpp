@@ -3,6 +3,7 @@
 
 #include "config/capabilities.hpp"
 #include "config/key_rows.hpp"
+#include "config/values.hpp"
 
 namespace troupe::config {
 namespace {
@@ -45,6 +46,17 @@ hand_made passes_field() {
 }
 
 constexpr auto entries = [](job_config & c) -> auto& { return c.compile.schedule; };
+
+hand_made vocabulary_field() {
+  return {[](job& c, const node& v) -> std::optional<std::string> {
+            c.tensor_parallel.vocabulary_head = boolean_in(v);
+            return std::nullopt;
+          },
+          [](const job& c) -> std::string {
+            const auto& given = c.tensor_parallel.vocabulary_head;
+            return !given ? "none" : *given ? "true" : "false";
+          }};
+}
 
 void add_compile(key_rows& t) {
   using compile = compile_section;
@@ -126,13 +138,15 @@ void add_compile(key_rows& t) {
 }
 
 void add_tensor(key_rows& t) {
-  section_rows key(t, "tensor_parallel", "Options of tensor parallelism.", capability::tensor);
+  section_rows key(t, "tensor_parallel", "Options of tensor parallelism.");
   t.row("tensor_parallel.autotp_size", integer)
       .by_default("0")
       .at_least(0)
       .at_most(4096)
       .into<&job::degrees, &degrees::autotp_size>()
-      .means("parallel.tensor; 0: not said here.");
+      .means(
+          "parallel.tensor, and a host's own modules without a policy are cut as the order of their layers has it; "
+          "0: not said here.");
   key("dtype", dtype, "fp16", "The model's type.")
       .one_of({"fp16", "bf16", "fp32"})
       .ignored("the fp16 and bf16 sections say it");
@@ -140,10 +154,14 @@ void add_tensor(key_rows& t) {
       .by_default("false")
       .into<&job::parallel, &parallel_section::overlap_comm>()
       .means("Exchange the gradient of a segment's input beside the weight part of its backward.");
-  key("vocab_parallel_lm_head", boolean, "none", "Cut the head by vocabulary.");
+  key("vocab_parallel_lm_head", boolean, "none",
+      "Cut the head by the vocabulary, or leave it whole; of ours the embedding with it. None: as partition_config or "
+      "the family has it.")
+      .by_hand(vocabulary_field());
   key("vocab_parallel_ce_backend", text, "torch", "Its loss.").one_of({"torch", "liger"}).ignored("there is one loss");
-  key("injection_policy_tuple", any, "none", "Names of linear layers in a user's model.")
-      .ignored("units know their own layers");
+  key("injection_policy_tuple", texts, "none",
+      "Ends of the names of a host's linear layers whose inputs are cut; the outputs of the others in their units are.")
+      .into<&job::tensor_parallel, &tensor_parallel_section::rows>();
   t.row("tensor_parallel.partition_config", object)
       .by_hand(partition_field())
       .means("Which layers are cut, and how, by their names; what nothing names is whole. None: as the family has it.");
@@ -153,15 +171,13 @@ void add_tensor(key_rows& t) {
       .means("The same as DeepSpeed has it for a family of models; behind layer_specs of partition_config.");
   key("keep_module_on_host", boolean, "false", "Load weights on the host first.")
       .ignored("each rank reads just its part");
-  key("replace_with_kernel_inject", boolean, "false", "Fused layers in place of a user's.")
+  key("replace_with_kernel_inject", boolean, "false",
+      "Layer norms of ours where a host's modules call them without their type: in a Sequential, and as units.")
       .also("kernel_inject")
-      .ignored("models are built of fused layers");
+      .into<&job::tensor_parallel, &tensor_parallel_section::own_layers>();
   t.row("tensor_parallel.tensor_parallel", section).also("tp").means("Degrees of tensor parallelism.");
   const auto inner = [&](const char* name, value_type type, const char* by_default, const char* meaning) -> key_info& {
-    return t.row(std::string("tensor_parallel.tensor_parallel.") + name, type)
-        .by_default(by_default)
-        .means(meaning)
-        .when(capability::tensor);
+    return t.row(std::string("tensor_parallel.tensor_parallel.") + name, type).by_default(by_default).means(meaning);
   };
   t.row("tensor_parallel.tensor_parallel.tp_size", integer)
       .by_default("1")

@@ -12,8 +12,8 @@ constexpr uint64_t most_data_ranks = 65536;
 
 class parallel_checks {
  public:
-  parallel_checks(const settings& given, job_config& config, reporter& report, origins& derived)
-      : given_(given), config_(config), report_(report), derived_(derived) {}
+  parallel_checks(const settings& given, job_config& config, reporter& report, origins& derived, purpose why)
+      : given_(given), config_(config), report_(report), derived_(derived), why_(why) {}
 
   void all() {
     deepspeed_degrees_of("parallel.tensor", config_.parallel.tensor,
@@ -106,9 +106,21 @@ class parallel_checks {
       for (layer_spec& spec : t.partition.specs)
         spec.where = fmt::format("{}:{}", report_.sources.at(given->at.source).name, spec.where);
     }
-    if (!t.chooses() || config_.parallel.tensor > 1 || given_.was_refused("parallel.tensor")) return;
-    const std::string_view said = t.partition.given ? key : preset;
-    report_.warn(given_.where(said), std::string(said), "no effect: parallel.tensor is 1");
+    constexpr std::string_view rows = "tensor_parallel.injection_policy_tuple",
+                               head = "tensor_parallel.vocab_parallel_lm_head";
+    const auto idle = [&](std::string_view said, const char* because) {
+      report_.warn(given_.where(said), std::string(said), std::string("no effect: ") + because);
+    };
+    for (const std::string& name : t.rows)
+      if (name.empty()) return error(rows, "wanted ends of the names of linear layers, got an empty text");
+    if (given_.was_refused("parallel.tensor") || given_.was_refused("tensor_parallel.autotp_size")) return;
+    if (t.own_layers && why_ == purpose::job)
+      idle("tensor_parallel.replace_with_kernel_inject", "models of ours are built of fused layers");
+    if (!t.rows.empty() && why_ == purpose::job) idle(rows, "it names layers of a host program's own modules");
+    if (config_.parallel.tensor > 1) return;
+    if (t.chooses()) idle(t.partition.given ? key : preset, "parallel.tensor is 1");
+    if (!t.rows.empty() && why_ == purpose::host_job) idle(rows, "parallel.tensor is 1");
+    if (t.vocabulary_head) idle(head, "parallel.tensor is 1");
   }
 
   void schedule() {
@@ -140,12 +152,13 @@ class parallel_checks {
   job_config& config_;
   reporter& report_;
   origins& derived_;
+  purpose why_;
 };
 
 }  // namespace
 
-void parallel_rules(const settings& given, job_config& config, reporter& report, origins& derived) {
-  parallel_checks(given, config, report, derived).all();
+void parallel_rules(const settings& given, job_config& config, reporter& report, origins& derived, purpose why) {
+  parallel_checks(given, config, report, derived, why).all();
 }
 
 }  // namespace troupe::config

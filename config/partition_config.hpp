@@ -42,8 +42,11 @@ struct partition_section {  ///< `tensor_parallel.partition_config`
 
 struct tensor_parallel_section {  ///< `tensor_parallel`, but for its degrees
   partition_section partition;
-  std::string preset_model;  ///< empty: none
-  uint64_t grain = 1;        ///< tp_grain_size
+  std::string preset_model;             ///< empty: none
+  uint64_t grain = 1;                   ///< tp_grain_size
+  std::vector<std::string> rows;        ///< injection_policy_tuple: of a host's modules
+  std::optional<bool> vocabulary_head;  ///< vocab_parallel_lm_head
+  bool own_layers = false;              ///< replace_with_kernel_inject: in a host's modules
   /// Whether it says what is cut.
   [[nodiscard]] bool chooses() const { return partition.given || !preset_model.empty(); }
 };

@@ -242,7 +242,7 @@ class rules {
 }  // namespace
 
 void resolve(const settings& given, job_config& config, reporter& report, origins& derived, purpose why) {
-  parallel_rules(given, config, report, derived);
+  parallel_rules(given, config, report, derived, why);
   compile_rules(given, config, report, derived);
   rules(given, config, report, derived, why).all();
   training_rules(given, config, report, derived, why);

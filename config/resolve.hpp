@@ -16,7 +16,7 @@ void resolve(const settings& given, job_config& config, reporter& report, origin
 void training_rules(const settings& given, job_config& config, reporter& report, origins& derived, purpose why);
 
 /// The part of it that concerns degrees and pipelines; before all others, which need them.
-void parallel_rules(const settings& given, job_config& config, reporter& report, origins& derived);
+void parallel_rules(const settings& given, job_config& config, reporter& report, origins& derived, purpose why);
 
 /// The part of it that concerns passes over the plan, and what these move to the host.
 void compile_rules(const settings& given, job_config& config, reporter& report, origins& derived);

@@ -19,6 +19,7 @@ core::result<named_split> choose_split(const config::job_config& c, const models
     if (!named) return named;
     out = std::move(*named);
   }
+  if (c.tensor_parallel.vocabulary_head) out.split.vocabulary = *c.tensor_parallel.vocabulary_head;
   out.split.grain = c.tensor_parallel.grain;
   out.split.norms = c.parallel.sharded_norms;
   if (auto ok = models::check_split(spec, out.split, columns); !ok) return core::fail(ok.error().in(degree_key));

@@ -215,6 +215,11 @@ std::string units(const report_data& d) {
          table_of({"unit", "parameters", "MACs", "forward ms", "backward ms", "forward FLOP/s", "share of time"}, rows);
 }
 
+std::string host_layers(const report_data& d) {
+  if (d.facts.host_layers.empty()) return "";
+  return "<h2>Layers of the host's modules</h2>\n<pre class=\"text\">" + html_escaped(d.facts.host_layers) + "</pre>\n";
+}
+
 std::string left_out(const report_data& d) {
   std::string out = "<h2>Skipped</h2>\n<p>";
   if (d.num_skipped == 0) {
@@ -259,7 +264,8 @@ std::string report_page(const report_data& d) {
          "<title>" +
          html_escaped(d.facts.name) + ": " + name_of(d.end.verdict) + "</title>\n<style>" + report_style +
          report_colours + "</style></head>\n<body><main>\n" + headline(d) + figures(d) + curves(d) + one_step(d) +
-         stages(d) + memory(d) + units(d) + communication(d) + left_out(d) + foot(d) + "</main></body></html>\n";
+         stages(d) + memory(d) + units(d) + host_layers(d) + communication(d) + left_out(d) + foot(d) +
+         "</main></body></html>\n";
 }
 
 }  // namespace troupe::telemetry

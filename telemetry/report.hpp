@@ -29,6 +29,7 @@ struct run_facts {
   uint64_t parameters_per_rank = 0;  ///< that lie on a rank between steps, at most
   uint64_t steps = 0;                ///< wanted
   uint64_t micro_batch = 1, accumulation = 1, sequence = 0;
+  std::string host_layers;  ///< a line for each layer of a host's modules: how it is cut, and why; empty: left out
 };
 
 enum class verdict : uint8_t { done, stopped, failed };  ///< how the run ended

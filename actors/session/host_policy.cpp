@@ -1,5 +1,6 @@
 #include "actors/session/host_policy.hpp"
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -40,15 +41,14 @@ core::result<models::injection_rule> rule_from(const layer_spec& spec) {
   return out;
 }
 
-}  // namespace
-
-core::result<std::shared_ptr<const models::injection_policy>> policy_of(const config::tensor_parallel_section& t) {
+/// The rules and names that say what is cut; nullopt: none do.
+core::result<std::optional<models::injection_policy>> said_policy(const config::tensor_parallel_section& t) {
   if (!t.preset_model.empty())
     return core::fail(refused(section_key,
                               "preset_model: wanted nothing beside a host's own model, as it names modules "
                               "of published ones, got " +
                                   t.preset_model));
-  if (!t.partition.given) return nullptr;
+  if (!t.partition.given && t.rows.empty()) return std::optional<models::injection_policy>();
   models::injection_policy out;
   for (const layer_spec& spec : t.partition.specs) {
     if (!spec.model_types.empty()) continue;  // of published models
@@ -57,8 +57,37 @@ core::result<std::shared_ptr<const models::injection_policy>> policy_of(const co
     out.rules.push_back(std::move(*rule));
   }
   out.strict = t.partition.strict_mode;
-  out.grain = t.grain;
-  return std::make_shared<const models::injection_policy>(std::move(out));
+  out.rows = t.rows;
+  return std::optional(std::move(out));
+}
+
+}  // namespace
+
+core::result<std::function<models::module_model(models::module_model)>> policy_of(const config::job_config& c) {
+  const auto& t = c.tensor_parallel;
+  const bool cuts = c.parallel.tensor > 1, guesses = cuts && (c.degrees.autotp_size > 1 || c.degrees.tp_size > 1);
+  std::optional<models::injection_policy> said;
+  if (cuts) {
+    auto read = said_policy(t);
+    if (!read) return core::fail(read.error());
+    said = std::move(*read);
+  }
+  if (!said && !guesses && !t.own_layers && !(cuts && t.vocabulary_head)) return {};
+  return [t, cuts, guesses, said](models::module_model model) {
+    models::injection_policy policy;
+    if (said)
+      policy = *said;
+    else if (model.policy != nullptr)
+      policy = *model.policy;
+    else
+      policy.heuristic = guesses;
+    if (said || model.policy == nullptr) policy.grain = t.grain;
+    policy.own_layers = policy.own_layers || t.own_layers;
+    if (cuts && t.vocabulary_head && !model.units.empty())
+      policy.rules.insert(policy.rules.begin(), {models::exactly(model.units.back().name) + R"((?:\..*)?\.weight$)",
+                                                 *t.vocabulary_head ? tp_style::vocabulary : tp_style::replicated});
+    return models::inject(std::move(model), std::move(policy));
+  };
 }
 
 }  // namespace troupe::actors

@@ -81,12 +81,9 @@ core::result<std::shared_ptr<models::prepared_modules>> prepare(const std::share
     return core::fail(error_kind::bad_input,
                       std::string("own model: it has no ") + (model->make ? "training batches" : "factory"));
   auto factory = model->make;
-  if (config.parallel.tensor > 1) {
-    const auto policy = policy_of(config.tensor_parallel);
-    if (!policy) return core::fail(policy.error());
-    if (*policy != nullptr)
-      factory = [make = model->make, policy = *policy] { return models::inject(make(), *policy); };
-  }
+  const auto with_policy = policy_of(config);
+  if (!with_policy) return core::fail(with_policy.error());
+  if (*with_policy) factory = [make = model->make, with = *with_policy] { return with(make()); };
   const auto batch = first_batch(model, config.seed);
   if (!batch) return core::fail(batch.error());
   auto made = models::prepared_modules::make(factory, config.parallel.mesh().ranks(), config.parameter_dtype(),

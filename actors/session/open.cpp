@@ -197,6 +197,8 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
     if (!prepared) return core::fail(prepared.error());
     p->modules.instances = std::move(*prepared);
     p->modules.outputs = p->modules.instances->outputs();
+    p->modules.layers = models::text_of(p->modules.instances->layers());
+    p->recording.lines->put_lines(p->modules.layers);
   }
   if (auto ok = watch.begin("writing and proving the plans"); !ok) return core::fail(ok.error());
   std::optional<plan::cost_model> costs;

@@ -82,7 +82,8 @@ struct passes_report {
 struct session_hooks {
   std::function<void(const std::string&)> on_warning;  ///< one line each
   /// Lines that keys of the configuration ask for: comms_logger.verbose, wall_clock_breakdown, memory_breakdown,
-  /// flops_profiler. A step's come with the next call.
+  /// flops_profiler, and where a host's modules are cut over tensor ranks a line for each layer. A step's come with the
+  /// next call.
   std::function<void(const std::string&)> on_log{};
   std::function<void(const step_report&)> on_step{};                ///< after each step that ended well
   std::function<void(uint64_t step, double loss)> on_evaluation{};  ///< nats per token after `step` steps

@@ -91,6 +91,7 @@ uint64_t print_interval(const config::job_config& c) {
 telemetry_setup session::parts::make_telemetry() {
   const auto& c = *plan.config;
   auto options = recorder_options_of(plan, modules.model == nullptr && data.loader.corpus->tokens_are_bytes());
+  options.facts.host_layers = modules.layers;
   telemetry_setup out;
   out.log = options.log = [box = recording.lines](const std::string& line) { box->put(line); };
   options.warn = [box = host.warnings](const std::string& line) { box->put(line); };

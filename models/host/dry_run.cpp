@@ -76,11 +76,11 @@ at::Tensor loss_of(const module_model& model, const named_values& output, const 
 }
 
 dry_run::dry_run(const host_batch& first, at::ScalarType type, at::Device where, const random_key& key)
-    : batch_(first), type_(type), where_(where), key_(key), x_(entering(first, type, where)) {}
+    : batch_(first), type_(type), where_(where), key_(key), y_(entering(first, type, where)) {}
 
-core::result<void> dry_run::compute(const module_unit& unit, uint32_t u, core::model_table& table, injection* cut,
-                                    uint32_t degree) {
+core::result<void> dry_run::compute(const module_unit& unit, uint32_t u, core::model_table& table) {
   const at::AutoGradMode mode(true);
+  x_ = std::move(y_);
   const std::string given = (u == 0 ? "the batch's input" : "the output of " + before_) + ", " + shape_text(x_);
   auto& info = table.units[u];
   auto& segment = info.segments[0];
@@ -117,28 +117,29 @@ core::result<void> dry_run::compute(const module_unit& unit, uint32_t u, core::m
     return core::fail(error_kind::bad_input, "own model: wanted gradients to flow back through " + named(unit) +
                                                  ", but its output, " + shape_text(y) +
                                                  ", does not depend on its input and parameters");
-  if (auto ok = compute_cut(unit, u, y, cut, degree); !ok) return ok;
   std::vector<named_values::entry> next;  // the graph ends here: it holds the unit's tensors
   for (const auto& [name, t] : y) next.emplace_back(name, t.detach().requires_grad_(t.requires_grad()));
-  x_ = named_values(std::move(next));
+  y_ = named_values(std::move(next));
+  cut_.emplace_back();
   return {};
 }
 
-core::result<void> dry_run::compute_cut(const module_unit& unit, uint32_t u, const named_values& y, injection* cut,
-                                        uint32_t degree) {
-  cut_.emplace_back();
-  if (cut == nullptr || !cut->cuts()) return {};
+core::result<void> dry_run::try_cut(const module_unit& unit, injection& cut, uint32_t degree) {
+  const size_t u = cut_.size() - 1;
+  cut_.back().reset();
+  columns_.clear();
+  if (!cut.cuts()) return {};
   const auto fail = [&](const std::string& wanted, const std::string& got) {
     return core::fail(error_kind::bad_input,
                       "own model: " + named(unit) + ", which is cut over ranks: wanted " + wanted + ", got " + got);
   };
-  if (y.size() != 1 || y.begin()->second.scalar_type() != type_)
-    return fail(std::string("one output in ") + c10::toString(type_), shape_text(y));
+  if (y_.size() != 1 || y_.begin()->second.scalar_type() != type_)
+    return fail(std::string("one output in ") + c10::toString(type_), shape_text(y_));
   if (u > 0 && x_.size() != 1) return fail("one input, whose gradient can be summed", shape_text(x_));
   random_key mine = key_;
-  mine.use = u;
-  if (joins_loss_) columns_ = cut->vocabulary();
-  auto costs = probe(unit, x_, *cut, degree, mine, !columns_.empty());
+  mine.use = static_cast<uint32_t>(u);
+  if (joins_loss_) columns_ = cut.vocabulary();
+  auto costs = probe(unit, x_, cut, degree, mine, !columns_.empty());
   if (!costs) return core::fail(costs.error());
   cut_.back() = *costs;
   return {};
@@ -175,14 +176,14 @@ core::result<void> dry_run::end(const module_model& model) {
   if (!trains_)
     return core::fail(error_kind::bad_input, "own model: wanted at least one parameter with requires_grad, got none");
   const at::AutoGradMode mode(true);
-  const std::string given = shape_text(x_) + " from " + before_ + " and the target, " + shape_text(batch_.target);
-  for (const auto& [name, t] : x_) output_bytes_ += t.nbytes();
-  if (const at::Tensor& y = x_.begin()->second; !columns_.empty())
+  const std::string given = shape_text(y_) + " from " + before_ + " and the target, " + shape_text(batch_.target);
+  for (const auto& [name, t] : y_) output_bytes_ += t.nbytes();
+  if (const at::Tensor& y = y_.begin()->second; !columns_.empty())
     statistics_bytes_ = static_cast<uint64_t>(y.numel() / y.size(-1)) * vocabulary_cross_entropy::row_statistics *
                         c10::elementSize(sum_dtype(type_));
   try {
     const operation_meter meter;
-    const at::Tensor loss = loss_of(model, x_, batch_);
+    const at::Tensor loss = loss_of(model, y_, batch_);
     loss_bytes_ = static_cast<uint64_t>(std::max<int64_t>(0, meter.live_bytes()));
     if (!loss.defined() || loss.numel() != 1 || !loss.is_floating_point() || !loss.requires_grad())
       return core::fail(error_kind::bad_input, "own model: wanted one number with a gradient as the loss of " + given +
@@ -198,7 +199,7 @@ void dry_run::tell(module_facts& facts) const {
   facts.inputs = inputs_;
   facts.columns = columns_;
   for (const auto& c : cut_) facts.is_cut.push_back(c.has_value());
-  for (const auto& [name, tensor] : x_) facts.outputs.push_back(name);
+  for (const auto& [name, tensor] : y_) facts.outputs.push_back(name);
 }
 
 }  // namespace troupe::models

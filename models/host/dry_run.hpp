@@ -24,10 +24,10 @@ class dry_run {
   /// Unit `u`, the next one: fills in flops (where the host gave none) and bytes of the table, which has its
   /// parameters. Refused: a unit that cannot take the output of the one before (both are named, with the shape), an
   /// output through which no gradient flows.
-  /// Where `cut` cuts it over `degree` ranks, it is probed (probe.hpp).
-  core::result<void> compute(const module_unit& unit, uint32_t u, core::model_table& table, injection* cut = nullptr,
-                             uint32_t degree = 1);
-  /// Call before `compute` of the last unit where the model's loss needs no whole rows of scores: if that unit's only
+  core::result<void> compute(const module_unit& unit, uint32_t u, core::model_table& table);
+  /// Probes a cut over `degree` ranks of the unit that was computed last (probe.hpp); the last one that holds counts.
+  core::result<void> try_cut(const module_unit& unit, injection& cut, uint32_t degree);
+  /// Call before `try_cut` of the last unit where the model's loss needs no whole rows of scores: if that unit's only
   /// cut is the vocabulary's, each rank has its own columns.
   void joins_loss() { joins_loss_ = true; }
   /// After the last one. Refused: a loss that is not one number with a gradient; a model without anything to train.
@@ -40,14 +40,11 @@ class dry_run {
   void tell(module_facts& facts) const;
 
  private:
-  core::result<void> compute_cut(const module_unit& unit, uint32_t u, const named_values& y, injection* cut,
-                                 uint32_t degree);
-
   host_batch batch_;
   at::ScalarType type_;
   at::Device where_;
   random_key key_;
-  named_values x_;      // what the next unit takes
+  named_values x_, y_;  // what the unit computed last took, and what it gave
   std::string before_;  // the unit that gave it
   bool trains_ = false;
   std::vector<bool> draws_;

@@ -7,6 +7,7 @@
 
 #include "models/host/module_builder.hpp"
 #include "models/host/module_table.hpp"
+#include "models/inject/own_layers.hpp"
 
 namespace troupe::models {
 namespace {
@@ -19,18 +20,21 @@ model_cut::model_cut(const module_model& model, uint32_t degree) : policy_(model
   if (policy_ != nullptr) used_.resize(policy_->rules.size());
 }
 
-core::result<injection> model_cut::add(const module_unit& unit,
-                                       const std::function<uint32_t(const at::Tensor&)>& number_of) {
-  auto made = injection::make(policy_ != nullptr ? unit.module : nullptr, unit.name,
-                              policy_ != nullptr ? *policy_ : injection_policy(), degree_);
-  if (!made) return made;
-  for (const auto& l : made->layers()) {
+core::result<injection> model_cut::into(const module_unit& unit, uint32_t way) const {
+  return injection::make(policy_ != nullptr ? unit.module : nullptr, unit.name,
+                         policy_ != nullptr ? *policy_ : injection_policy(), degree_, way);
+}
+
+core::result<void> model_cut::add(const module_unit& unit, const injection& made,
+                                  const std::function<uint32_t(const at::Tensor&)>& number_of) {
+  for (const auto& l : made.layers()) {
     if (l.rule != injected_layer::no_rule) used_[l.rule] = true;
     layers_.push_back(l);
   }
-  is_cut_.push_back(made->cuts());
+  if (policy_ != nullptr && policy_->own_layers) tell_own_layers(unit, made.layers().size());
+  is_cut_.push_back(made.cuts());
   cut_in_.emplace_back();
-  for (const auto& [tensor, cut] : made->parameters()) {
+  for (const auto& [tensor, cut] : made.parameters()) {
     const uint32_t q = number_of(tensor);
     if (cuts_.size() <= q) cuts_.resize(q + 1);
     if (cuts_[q].cuts() && cuts_[q] != cut)
@@ -38,14 +42,38 @@ core::result<injection> model_cut::add(const module_unit& unit,
     cuts_[q] = cut;
     cut_in_.back().push_back(q);
   }
-  return made;
+  return {};
 }
 
-core::result<core::tp_plan> model_cut::plan(const core::model_table& table) const {
+void model_cut::tell_own_layers(const module_unit& unit, size_t count) {
+  const own_layers own(unit.module, unit.calls_own);
+  for (size_t i = layers_.size() - count; i < layers_.size(); ++i)
+    for (const auto& o : own.layers()) {
+      if (layers_[i].name != (o.path.empty() ? unit.name : unit.name + "." + o.path)) continue;
+      layers_[i].why += o.why.empty() ? "; ours computes it" : "; it stays torch's: " + o.why;
+    }
+}
+
+core::result<void> model_cut::check_used() const {
   for (size_t i = 0; i < used_.size(); ++i)
     if (!used_[i])
       return core::fail(refused("wanted a layer that '" + policy_->rules[i].pattern +
                                 "' matches and that could be cut so, found none"));
+  if (policy_ == nullptr) return {};
+  for (const std::string& name : policy_->rows) {
+    const auto has_it = [&](const injected_layer& l) {
+      return l.weight.style == core::tp_style::row && names_layer(name, l.name);
+    };
+    if (std::ranges::none_of(layers_, has_it))
+      return core::fail(
+          refused("wanted a linear layer whose name ends in '" + name + "', a row layer, found none" +
+                  (layers_.empty() ? std::string() : " among '" + layers_.front().name + "' and others")));
+  }
+  return {};
+}
+
+core::result<core::tp_plan> model_cut::plan(const core::model_table& table) const {
+  if (auto ok = check_used(); !ok) return core::fail(ok.error());
   core::tp_plan out{degree_, cuts_};
   out.parameters.resize(table.parameters.size());
   if (degree_ == 1) return out;
@@ -55,8 +83,8 @@ core::result<core::tp_plan> model_cut::plan(const core::model_table& table) cons
                       "(models::inject), got " +
                           std::to_string(degree_));
   if (std::ranges::none_of(is_cut_, std::identity()))
-    return core::fail(refused("wanted a layer to cut over " + std::to_string(degree_) +
-                              " ranks, found none: no rule matches one, and the heuristic finds none"));
+    return core::fail(
+        refused("wanted a layer to cut over " + std::to_string(degree_) + " ranks, found none:\n" + text_of(layers_)));
   std::vector<const core::unit_info*> cut_unit(out.parameters.size()), whole_unit(out.parameters.size());
   for (size_t u = 0; u < table.units.size(); ++u)
     for (const uint32_t q : table.units[u].parameters) {
@@ -84,8 +112,10 @@ core::result<std::vector<injected_layer>> injected_layers(const module_model& gi
   for (uint32_t u = 0; u < model.units.size(); ++u) {
     if (auto ok = builder.build(model, u); !ok) return core::fail(ok.error());
     if (auto ok = rows.add(model.units[u], u); !ok) return core::fail(ok.error());
-    const auto each = cut.add(model.units[u], [&](const at::Tensor& t) { return rows.number_of(t); });
+    const auto each = cut.into(model.units[u]);
     if (!each) return core::fail(each.error());
+    const auto ok = cut.add(model.units[u], *each, [&](const at::Tensor& t) { return rows.number_of(t); });
+    if (!ok) return core::fail(ok.error());
   }
   if (const auto whole = cut.plan(rows.table()); !whole) return core::fail(whole.error());
   return cut.layers();

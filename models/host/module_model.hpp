@@ -29,6 +29,7 @@ struct module_unit {
   unit_forward forward;
   double forward_flops = 0;  ///< of one micro-batch; 0: the matrix products and convolutions of a dry run are counted
   std::shared_ptr<const module_recipe> recipe{};  ///< makes module and forward where the unit is computed
+  bool calls_own = false;                         ///< forward is the module's own
 };
 
 /// Parameters live on the CPU in any floating type; the run converts them and its floating buffers to the precision of
@@ -69,8 +70,12 @@ using host_batches = std::function<host_batch(uint64_t step, uint32_t micro, uin
 template <held_module Module, class Forward>
 module_unit unit(std::string name, const Module& module, Forward forward) {
   auto m = module_of(module);
-  return {std::move(name), m,
-          [m, f = std::move(forward)](const named_values& x) mutable { return call_with(f, x, *m); }};
+  return {std::move(name),
+          m,
+          [m, f = std::move(forward)](const named_values& x) mutable { return call_with(f, x, *m); },
+          0,
+          {},
+          std::is_same_v<Forward, own_forward>};
 }
 
 /// A module whose own forward takes and returns one tensor, or named values.
@@ -103,7 +108,7 @@ module_unit unit(std::string name, const shared_module<Factory>& module) {
 }
 template <class Factory, class Forward>
 module_unit unit(std::string name, const shared_module<Factory>& module, Forward forward) {  ///< likewise
-  return {std::move(name), nullptr, {}, 0, recipe_of(module, std::move(forward))};
+  return {std::move(name), nullptr, {}, 0, recipe_of(module, std::move(forward)), std::is_same_v<Forward, own_forward>};
 }
 
 }  // namespace troupe::models

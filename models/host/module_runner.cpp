@@ -17,6 +17,7 @@
 #include "models/host/module_run.hpp"
 #include "models/host/module_table.hpp"
 #include "models/host/random_turn.hpp"
+#include "models/inject/own_layers.hpp"
 #include "models/layers/torch_device.hpp"
 #include "models/layers/torch_dtype.hpp"
 
@@ -48,6 +49,7 @@ class module_runner final : public language_model {
         cuts_(model_.units.size()) {
     for (size_t u = 0; u < model_.units.size(); ++u)
       if (is_cut(u) && model_.units[u].module != nullptr) cuts_[u].emplace(injection_of(u));
+    if (model_.policy != nullptr && model_.policy->own_layers) replace();
     for (const auto& u : model_.units) {
       buffers_.emplace_back();
       for (auto& b : parts_of(u).buffers) buffers_.back().push_back(std::move(b.tensor));
@@ -94,9 +96,17 @@ class module_runner final : public language_model {
  private:
   [[nodiscard]] bool is_cut(size_t unit) const { return !facts_->is_cut.empty() && facts_->is_cut[unit]; }
 
+  void replace() {
+    for (module_unit& u : model_.units) {
+      own_.emplace_back(u.module, u.calls_own);
+      own_.back().sit();
+      if (const auto& forward = own_.back().forward()) u.forward = forward;
+    }
+  }
+
   [[nodiscard]] injection injection_of(size_t unit) const {
     const module_unit& u = model_.units[unit];
-    auto made = injection::make(u.module, u.name, *model_.policy, facts_->cut.degree);
+    auto made = injection::make(u.module, u.name, *model_.policy, facts_->cut.degree, facts_->ways[unit]);
     TORCH_CHECK(made, made.error().text);  // the dry run's model was cut in the same way
     return std::move(*made);
   }
@@ -240,6 +250,7 @@ class module_runner final : public language_model {
   std::vector<std::vector<at::Tensor>> buffers_;  // [unit]
   std::vector<micro_batches_of_step> computed_;   // [unit]: that it has been trained on
   std::vector<std::optional<injection>> cuts_;    // [unit]: where it is cut and computed here
+  std::vector<own_layers> own_;                   // [unit], where the policy asks for ours
 };
 
 }  // namespace

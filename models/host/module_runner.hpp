@@ -29,8 +29,9 @@ struct module_facts {
   /// Ranks that compute a unit together, and how its parameters are cut; what a rank computes with is `local` then.
   core::tp_plan cut = {};
   core::model_table local = {};
-  std::vector<bool> is_cut = {};  ///< [unit]: computes a summand of what it hands on
-  core::tp_widths columns = {};   ///< of the last unit's output, where each coordinate has its own of them
+  std::vector<bool> is_cut = {};    ///< [unit]: computes a summand of what it hands on
+  std::vector<uint32_t> ways = {};  ///< [unit]: of injection::make
+  core::tp_widths columns = {};     ///< of the last unit's output, where each coordinate has its own of them
 
   /// What a rank computes with.
   [[nodiscard]] const core::model_table& own_table() const { return cut.degree > 1 ? local : table; }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <string_view>
 
 #include "models/host/dry_run.hpp"
@@ -122,11 +123,13 @@ core::result<void> prepared_modules::survey(module_model& model, uint64_t seed, 
         p.tensor.set_data(p.tensor.detach().to(where, type));
     }
     convert_buffers(unit, type, where);
+    if (auto ok = trial.compute(unit, u, rows.table()); !ok) return ok;
+    if (u + 1 == model.units.size() && model.loss.of_vocabulary()) trial.joins_loss();
     {
-      auto injected = cut.add(unit, [&](const at::Tensor& t) { return rows.number_of(t); });
+      const auto injected = cut_of(unit, cut, trial, tensor);
       if (!injected) return core::fail(injected.error());
-      if (u + 1 == model.units.size() && model.loss.of_vocabulary()) trial.joins_loss();
-      if (auto ok = trial.compute(unit, u, rows.table(), &*injected, tensor); !ok) return ok;
+      const auto ok = cut.add(unit, *injected, [&](const at::Tensor& t) { return rows.number_of(t); });
+      if (!ok) return core::fail(ok.error());
     }
     if (unit.recipe == nullptr) continue;
     builder.drop(model, u);
@@ -140,8 +143,26 @@ core::result<void> prepared_modules::survey(module_model& model, uint64_t seed, 
   auto plan = cut.plan(facts_->table);
   if (!plan) return core::fail(plan.error());
   facts_->cut = std::move(*plan);
+  if (tensor > 1 || (model.policy != nullptr && model.policy->own_layers)) layers_ = cut.layers();
   if (tensor > 1) facts_->local = trial.local_table(facts_->table, facts_->cut);
   return {};
+}
+
+// Of the ways that the policy leaves open the first that computes what the whole unit does.
+core::result<injection> prepared_modules::cut_of(const module_unit& unit, const model_cut& cut, dry_run& trial,
+                                                 uint32_t tensor) {
+  std::optional<core::error> first;
+  for (uint32_t way = 0;; ++way) {
+    auto made = cut.into(unit, way);
+    if (!made) return made;
+    const auto ok = trial.try_cut(unit, *made, tensor);
+    if (ok) {
+      facts_->ways.push_back(way);
+      return made;
+    }
+    if (!first) first = ok.error();
+    if (way + 1 == made->ways()) return core::fail(*first);
+  }
 }
 
 core::result<void> prepared_modules::build(uint32_t rank, size_t u) {

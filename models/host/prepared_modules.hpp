@@ -13,6 +13,9 @@
 
 namespace troupe::models {
 
+class dry_run;
+class model_cut;
+
 class prepared_modules {
  public:
   /// Calls the factory once for each rank and runs the first instance on `first`, in `type` on `device`. Units with
@@ -30,6 +33,8 @@ class prepared_modules {
   /// What a rank computes with, and how that is cut out of `table()`.
   [[nodiscard]] const core::model_table& own_table() const { return facts_->own_table(); }
   [[nodiscard]] const core::tp_plan& cut() const { return facts_->cut; }
+  /// What of the modules is cut or replaced, what not and why; nothing where the policy asks for neither.
+  [[nodiscard]] const std::vector<injected_layer>& layers() const { return layers_; }
   /// Names of what the last unit puts out.
   [[nodiscard]] const std::vector<std::string>& outputs() const { return facts_->outputs; }
 
@@ -55,6 +60,7 @@ class prepared_modules {
     size_t reading = 0;            ///< the unit whose values are there
   };
   core::result<void> survey(module_model& model, uint64_t seed, const host_batch& first, uint32_t tensor);
+  core::result<injection> cut_of(const module_unit& unit, const model_cut& cut, dry_run& trial, uint32_t tensor);
   core::result<void> build(uint32_t rank, size_t unit);
   [[nodiscard]] bool computes(uint32_t rank, size_t unit) const {
     return instances_[rank].computes.empty() || instances_[rank].computes[unit];
@@ -64,6 +70,7 @@ class prepared_modules {
   std::vector<at::Tensor> values_;  // [parameter] fp32, contiguous; undefined where its unit has a factory
   std::vector<size_t> digests_;     // [parameter]: of these, or of what the factory made for the dry run
   std::vector<instance> instances_;
+  std::vector<injected_layer> layers_;
 };
 
 }  // namespace troupe::models

@@ -151,12 +151,18 @@ std::string styles_text(const injection& cut) {
 
 core::result<void> compare(const std::string& name, const injection& cut, const outcome& got, const outcome& whole) {
   const double most = tolerance(whole.output.scalar_type());
+  const auto rows = std::ranges::count(cut.layers(), core::tp_style::row, [](const auto& l) { return l.weight.style; });
+  const std::string advice = rows > 1
+                                 ? "; sums over ranks stand between units alone, so what each row layer ends, such "
+                                   "as attention and MLP, is a unit of its own"
+                                 : "";
   const auto fail = [&](const std::string& what, double by) {
     return core::fail(error_kind::bad_input,
                       name + ": wanted " + what + " as without the cut, got one that is off by " +
                           core::text_of("%.1e", by) + " of its norm; cut are " + styles_text(cut) +
                           ". What rows give must reach the output by sums and factors alone, heads must be counted "
-                          "from widths, and no random numbers be drawn between columns and rows");
+                          "from widths, and no random numbers be drawn between columns and rows" +
+                          advice);
   };
   if (const double by = difference(got.output, whole.output); !(by <= most)) return fail("an output", by);
   for (size_t i = 0; i < whole.gradients.size(); ++i)

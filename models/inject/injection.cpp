@@ -55,7 +55,8 @@ std::string in_quotes(const std::string& name) { return "'" + name + "'"; }
 
 class injector {  ///< the walk
  public:
-  injector(const std::string& unit, const injection_policy& policy, uint32_t degree) : unit_(unit), policy_(policy) {
+  injector(const std::string& unit, const injection_policy& policy, uint32_t degree, uint32_t way)
+      : unit_(unit), policy_(policy), way_(way) {
     out_.degree_ = degree;
   }
 
@@ -115,7 +116,7 @@ class injector {  ///< the walk
 
   /// A rule for each layer.
   core::result<void> choose() {
-    bool any = false;
+    bool any = false, named = false;
     for (found& f : found_) {
       const auto rule = rule_of(policy_, f.layer.name);
       if (!rule) return core::fail(rule.error());
@@ -123,6 +124,7 @@ class injector {  ///< the walk
       if (!f.obstacle.empty()) continue;
       if (*rule == policy_.rules.size()) {
         f.layer.why = "no rule matches it";
+        named = named || is_row_by_name(f);
         continue;
       }
       f.rule = policy_.rules[*rule];
@@ -136,7 +138,7 @@ class injector {  ///< the walk
       f.layer.rule = *rule;
       f.layer.why = "rule " + in_quotes(f.rule.pattern);
     }
-    if (!any && policy_.heuristic) guess();
+    if (named || (!any && policy_.heuristic)) guess(named);
     for (const found& f : found_)
       if (policy_.strict && f.linear != nullptr && f.obstacle.empty() && f.layer.why == "no rule matches it")
         return core::fail(refused("wanted a rule for each linear layer, as the policy is strict, got none for " +
@@ -144,19 +146,66 @@ class injector {  ///< the walk
     return {};
   }
 
-  void guess() {
+  [[nodiscard]] bool is_row_by_name(const found& f) const {
+    const auto ends = [&](const std::string& name) { return names_layer(name, f.layer.name); };
+    return f.linear != nullptr && std::ranges::any_of(policy_.rows, ends);
+  }
+
+  /// Styles of the layers without a rule: by the policy's row names where `named`, else by the heuristic.
+  void guess(bool named) {
     std::vector<listed_layer> listed;
     std::vector<found*> whose;
     for (found& f : found_) {
-      if (!f.is_norm && (f.linear == nullptr || !f.obstacle.empty())) continue;
+      if (!f.is_norm && (f.linear == nullptr || !f.obstacle.empty() || f.layer.rule != injected_layer::no_rule))
+        continue;
       listed.push_back({f.layer.name, f.is_norm});
       whose.push_back(&f);
     }
-    const auto styles = guessed_styles(listed);
+    auto styles = guessed_styles(listed);
     for (size_t i = 0; i < whose.size(); ++i) {
-      if (whose[i]->is_norm) continue;
-      whose[i]->rule.style = styles[i];
-      whose[i]->layer.why = styles[i] == tp_style::replicated ? "the heuristic finds no row layer" : "the heuristic";
+      found& f = *whose[i];
+      if (named) styles[i] = f.is_norm ? tp_style::replicated : is_row_by_name(f) ? tp_style::row : tp_style::column;
+      f.rule.style = styles[i];
+      if (f.is_norm) continue;
+      f.layer.why = named ? "names of row layers" : "the heuristic";
+      if (styles[i] == tp_style::replicated) f.layer.why += " finds no row layer";
+    }
+    std::vector<found*> rows;  // the first takes what has none behind it
+    for (found* f : whose)
+      if (f->rule.style == tp_style::row) rows.push_back(f);
+    if (!rows.empty()) choose_way(whose, rows, named);
+  }
+
+  /// How columns are packed, and of several pairs all, the last or none: what stands in front of a cut pair in its unit
+  /// would want the sum over ranks before.
+  void choose_way(const std::vector<found*>& all, const std::vector<found*>& rows, bool named) {
+    const size_t none = rows.size();
+    std::vector<size_t> row_of(all.size(), none);
+    std::vector<std::vector<std::vector<uint64_t>>> parts(all.size());
+    size_t packings = 1, next = 0;
+    for (size_t i = 0; i < all.size(); ++i) {
+      const found& f = *all[i];
+      if (f.is_norm) continue;
+      row_of[i] = next < rows.size() ? next : 0;
+      if (f.rule.style == tp_style::row) ++next;
+      if (f.rule.style != tp_style::column) continue;
+      parts[i] = likely_parts(static_cast<uint64_t>(f.linear->options.out_features()),
+                              static_cast<uint64_t>(rows[row_of[i]]->linear->options.in_features()));
+      packings = std::max(packings, parts[i].size());
+    }
+    // Row names are the host's word, the heuristic may be wrong altogether.
+    const size_t cut_sets = named ? 1 : rows.size() > 1 ? 2 : 1, cut_set = way_ / packings;
+    out_.ways_ = static_cast<uint32_t>(packings * cut_sets + (named ? 0 : 1));
+    for (size_t i = 0; i < all.size(); ++i) {
+      found& f = *all[i];
+      if (f.is_norm) continue;
+      if (cut_set == cut_sets || (cut_set == 1 && row_of[i] + 1 != rows.size())) {
+        f.rule.style = tp_style::replicated;
+        f.layer.why = cut_set == cut_sets ? "cut as the heuristic has it, the unit computes something else"
+                                          : "the heuristic cuts only what is in front of the unit's last row layer";
+      } else if (f.rule.style == tp_style::column) {
+        f.rule.parts = parts[i][std::min(way_ % packings, parts[i].size() - 1)];
+      }
     }
   }
 
@@ -236,13 +285,14 @@ class injector {  ///< the walk
 
   const std::string& unit_;
   const injection_policy& policy_;
+  size_t way_;
   std::vector<found> found_;
   injection out_;
 };
 
 core::result<injection> injection::make(const std::shared_ptr<nn::Module>& tree, const std::string& name,
-                                        const injection_policy& policy, uint32_t degree) {
-  return injector(name, policy, degree).run(tree);
+                                        const injection_policy& policy, uint32_t degree, uint32_t way) {
+  return injector(name, policy, degree, way).run(tree);
 }
 
 std::vector<injection::cut_parameter> injection::parameters() const {
@@ -283,10 +333,10 @@ std::string text_of(const std::vector<injected_layer>& layers) {
   for (const auto& l : layers) width = std::max(width, l.name.size());
   std::string out;
   for (const auto& l : layers) {
-    const bool cut = l.weight.style != tp_style::replicated;
+    const bool cut = l.weight.cuts();
     std::string line = l.name + std::string(width + 2 - l.name.size(), ' ');
     line += cut ? std::string(core::name_of(l.weight.style)) : std::string("whole");
-    if (l.weight.cuts()) line += " " + core::widths_text(l.weight);
+    if (cut) line += " " + core::widths_text(l.weight);
     out += line + " (" + l.why + ")\n";
   }
   return out;

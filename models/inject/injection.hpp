@@ -34,17 +34,20 @@ struct injected_layer {        ///< of the walk, also one that is left whole
 
 class injection {  ///< into one module and all below it
  public:
-  /// Walks `tree`, which `name` is put before, and changes nothing yet; a null module has no layers. Refused
-  /// (bad_input): columns without a row or the opposite, more ranks than heads or elements, parts that are not the
-  /// layer's outputs, a linear layer without a rule under `strict`.
+  /// Walks `tree`, which `name` is put before, and changes nothing yet; a null module has no layers. Where no rule says
+  /// it, a policy's row names and its heuristic leave open how columns are packed, and which of several rows are cut:
+  /// `way` below `ways()` is one answer, the likeliest first. Refused (bad_input): columns without a row or the
+  /// opposite, more ranks than heads or elements, parts that are not the layer's outputs, a linear layer without a rule
+  /// under `strict`.
   static core::result<injection> make(const std::shared_ptr<torch::nn::Module>& tree, const std::string& name,
-                                      const injection_policy& policy, uint32_t degree);
+                                      const injection_policy& policy, uint32_t degree, uint32_t way = 0);
   ~injection() { revert(); }
   injection(injection&&) noexcept = default;
   injection& operator=(injection&&) = delete;
 
   [[nodiscard]] const std::vector<injected_layer>& layers() const { return layers_; }
   [[nodiscard]] bool cuts() const { return !places_.empty(); }
+  [[nodiscard]] uint32_t ways() const { return ways_; }
 
   struct cut_parameter {
     at::Tensor tensor;  ///< as the module registers it
@@ -76,7 +79,7 @@ class injection {  ///< into one module and all below it
 
   std::vector<injected_layer> layers_;
   std::vector<place> places_;
-  uint32_t degree_ = 1;
+  uint32_t degree_ = 1, ways_ = 1;
 };
 
 /// What was replaced and what was not, and why, a line each.

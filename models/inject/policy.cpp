@@ -11,10 +11,7 @@ namespace troupe::models {
 
 using core::tp_style;
 
-namespace {
-
-/// A pattern of this text and nothing else.
-std::string escaped(const std::string& text) {
+std::string exactly(std::string_view text) {
   std::string out;
   for (const char c : text) {
     if (!core::is_ascii_word(c) && c != '_') out += '\\';
@@ -23,15 +20,11 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-}  // namespace
-
-injection_policy injection_policy_tuple(const std::string& block, const std::vector<std::string>& rows,
-                                        uint32_t heads) {
-  injection_policy out;
-  for (const auto& name : rows)
-    out.rules.push_back({"(?:" + block + R"()\.(?:.*\.)?)" + escaped(name) + R"(\.weight$)", tp_style::row, {}, heads});
-  out.rules.push_back({"(?:" + block + R"()\.)", tp_style::column, {}, heads});
-  return out;
+bool names_layer(std::string_view name, std::string_view module) {
+  constexpr std::string_view weight = ".weight";
+  if (name.ends_with(weight)) name.remove_suffix(weight.size());
+  if (name.empty() || !module.ends_with(name)) return false;
+  return module.size() == name.size() || module[module.size() - name.size() - 1] == '.';
 }
 
 core::result<size_t> rule_of(const injection_policy& policy, const std::string& module) {
@@ -44,6 +37,13 @@ core::result<size_t> rule_of(const injection_policy& policy, const std::string& 
   return policy.rules.size();
 }
 
+namespace {
+
+/// Of published families whose norms are none of torch's.
+constexpr std::string_view row_endings[] = {"attention.dense", "self_attention.dense", "self_attn.dense", "w2"};
+
+}  // namespace
+
 std::vector<tp_style> guessed_styles(std::span<const listed_layer> unit) {
   std::vector<tp_style> out(unit.size(), tp_style::column);
   const auto last = std::ranges::find_if(unit.rbegin(), unit.rend(), [](const auto& l) { return !l.is_norm; });
@@ -54,11 +54,21 @@ std::vector<tp_style> guessed_styles(std::span<const listed_layer> unit) {
       out[i] = tp_style::replicated;
       if (i == 0) out[static_cast<size_t>(unit.rend() - last) - 1] = tp_style::row;
       if (i > 0 && !unit[i - 1].is_norm) out[i - 1] = tp_style::row;
-    } else if (called("out_proj") || called("o_proj") || called("down_proj")) {
+    } else if (called("out_proj") || called("o_proj") || called("down_proj") || called("dense_4h_to_h") ||
+               std::ranges::any_of(row_endings, [&](auto name) { return names_layer(name, unit[i].name); })) {
       out[i] = tp_style::row;
     }
   }
   if (std::ranges::count(out, tp_style::row) == 0) std::ranges::fill(out, tp_style::replicated);
+  return out;
+}
+
+std::vector<std::vector<uint64_t>> likely_parts(uint64_t outputs, uint64_t inputs) {
+  std::vector<std::vector<uint64_t>> out;
+  if (inputs > 0 && outputs == 2 * inputs) out.push_back({inputs, inputs});
+  if (inputs > 0 && outputs > inputs && (outputs - inputs) % 2 == 0)
+    out.push_back({inputs, (outputs - inputs) / 2, (outputs - inputs) / 2});
+  out.emplace_back();
   return out;
 }
 

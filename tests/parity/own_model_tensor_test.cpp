@@ -1,21 +1,12 @@
 // A host's own attention and MLP over tensor ranks: losses, weights and evaluation are those of the uncut modules but
 // for rounding, and the same to the last bit at every ZeRO stage and in a pipeline.
-#include "tests/host_blocks.hpp"
-#include "tests/parity/own_model.hpp"
-#include "tests/parity/run_result.hpp"
+#include "tests/parity/own_blocks.hpp"
 #include "tests/scratch_folder.hpp"
 
 using namespace troupe;
 using namespace troupe::tests;
 
 namespace {
-
-constexpr uint64_t steps = 3;
-
-models::host_batch block_batch(uint64_t step, uint32_t micro, uint32_t rank) {
-  auto out = own_batch(step, micro, rank);
-  return {out.input.remainder(block_vocabulary), out.target.remainder(block_vocabulary)};
-}
 
 actors::host_model blocks(double dropout = 0) {
   return {[dropout] { return models::inject(host_blocks(dropout), block_policy()); }, &block_batch, &block_batch};
@@ -62,41 +53,6 @@ actors::host_model blocks_with_whole_mlps() {
 std::vector<actors::host_model> all_blocks() {
   return {blocks(0.2), blocks_of_columns(), blocks_by_factories(),
           blocks_by_factories(models::vocabulary_cross_entropy())};
-}
-
-settings ranks(int degree) { return {"parallel.tensor=" + std::to_string(degree)}; }
-settings stage(int n) {
-  return {"zero_optimization.stage=" + std::to_string(n), "zero_optimization.reduce_bucket_size=4096",
-          "zero_optimization.stage3_param_persistence_threshold=0", "zero_optimization.stage3_max_reuse_distance=0"};
-}
-
-struct outcome {
-  run_result trained;
-  double evaluation = 0;
-};
-
-outcome train_own(const actors::host_model& model, const settings& set) {
-  auto s = open_own(set, model);
-  outcome out{result_of(*s, steps)};
-  const auto loss = s->evaluate(2);
-  if (!loss) throw std::runtime_error(loss.error().text);
-  out.evaluation = *loss;
-  return out;
-}
-
-double number(uint64_t bits) { return std::bit_cast<double>(bits); }
-
-void check_uncut(const outcome& got, const outcome& wanted, double most) {
-  for (size_t i = 0; i < steps; ++i) {
-    BOOST_TEST(std::abs(number(got.trained.losses[i]) / number(wanted.trained.losses[i]) - 1) <= most);
-    BOOST_TEST(std::abs(number(got.trained.norms[i]) / number(wanted.trained.norms[i]) - 1) <= most);
-  }
-  BOOST_TEST(std::abs(got.evaluation / wanted.evaluation - 1) <= most);
-  for (size_t q = 0; q < wanted.trained.weights.size(); ++q) {
-    const auto wide = [](const std::vector<float>& x) { return std::vector<double>(x.begin(), x.end()); };
-    BOOST_TEST(relative_difference(wide(got.trained.weights[q]), wide(wanted.trained.weights[q])) <=
-               std::max(most, 1e-6) * 10);
-  }
 }
 
 }  // namespace

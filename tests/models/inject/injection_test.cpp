@@ -184,11 +184,23 @@ BOOST_AUTO_TEST_CASE(the_heuristic_and_names_of_row_layers_find_the_same_layers)
     for (const auto& l : made->layers()) out += std::string(core::name_of(l.weight.style)) + " ";
     return out;
   };
-  for (const auto& policy : {injection_policy{.heuristic = true}, injection_policy_tuple("unit", {"down", "proj"})}) {
+  for (const auto& policy : {injection_policy{.rows = {"down", "unit.proj.weight"}}, {.heuristic = true}}) {
     BOOST_TEST(styles(attention, policy) == "replicated column row ");
     BOOST_TEST(styles(mlp, policy) == "replicated column row ");
   }
   BOOST_TEST(styles(nn::Linear(8, 8).ptr(), {.heuristic = true}) == "replicated ");
+  at::manual_seed(7);
+  const at::Tensor x = at::randn({2, 5, block_width});
+  check(attention, {.rows = {"proj"}}, x, [&](const at::Tensor& t) { return attention->forward(t); });
+  check(mlp, {.heuristic = true}, x, [&](const at::Tensor& t) { return mlp->forward(t); });
+}
+
+BOOST_AUTO_TEST_CASE(names_of_row_layers_are_whole_words_between_points) {
+  BOOST_TEST(names_layer("attention.proj", "block 0.attention.proj"));
+  BOOST_TEST(names_layer("proj.weight", "proj"));
+  for (const char* other : {"block.down_proj", "proj.in", "proj.weight.proj2"})
+    BOOST_TEST(!names_layer("proj", other), other);
+  BOOST_TEST(!names_layer("", "proj"));
 }
 
 BOOST_AUTO_TEST_CASE(policies_that_do_not_fit_are_refused_by_name) {
@@ -250,6 +262,75 @@ BOOST_AUTO_TEST_CASE(a_probe_batch_finds_a_wrong_policy_and_names_the_unit) {
     return out;
   };
   BOOST_TEST(has(refused_model(block_policy(), squared), "unit 'mlp 0', cut over 2 ranks: wanted an output"));
+}
+
+namespace {
+
+/// What the probe makes of a unit by the heuristic: styles of its linear layers, or the refusal.
+std::string found(const std::function<module_unit()>& make, const injection_policy& policy = {.heuristic = true}) {
+  const host_batch batch{at::randint(block_vocabulary, {2, 6}, at::kLong),
+                         at::randint(block_vocabulary, {2, 6}, at::kLong)};
+  const auto model = [&] {
+    auto out = host_blocks();  // something else that is cut, too
+    out.units.insert(out.units.begin() + 3, make());
+    return inject(std::move(out), policy);
+  };
+  const auto made = prepared_modules::make(model, 2, core::dtype::f32, 7, batch, {}, 2);
+  if (!made) return made.error().text;
+  std::string out;
+  for (const auto& l : (*made)->layers())
+    if (l.name.starts_with("new") && !has(l.name, "norm"))
+      out += std::string(core::name_of(l.weight.style)) + (l.weight.parts.size() > 1 ? "s " : " ");
+  return out;
+}
+
+struct whole_block : nn::Module {  // attention and MLP in one unit
+  at::Tensor forward(const at::Tensor& x) { return mlp->forward(attention->forward(x)); }
+  std::shared_ptr<host_attention> attention = register_module("attention", std::make_shared<host_attention>());
+  std::shared_ptr<host_mlp> mlp = register_module("mlp", std::make_shared<host_mlp>());
+};
+
+/// A unit of a norm and two layers, the first `packed` times as wide as the second one's inputs.
+module_unit packed_unit(int64_t packed, std::function<at::Tensor(const at::Tensor&)> middle) {
+  const nn::Sequential layers(nn::LayerNorm(nn::LayerNormOptions({block_width})), nn::Linear(block_width, packed * 24),
+                              nn::Linear(24, block_width));
+  return unit("new", layers, [middle](nn::SequentialImpl& s, const at::Tensor& x) {
+    return x + s[2]->as<nn::Linear>()->forward(
+                   middle(s[1]->as<nn::Linear>()->forward(s[0]->as<nn::LayerNorm>()->forward(x))));
+  });
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_probe_finds_how_columns_are_packed_and_which_rows_are_cut) {
+  BOOST_TEST(found([] { return unit("new", std::make_shared<host_attention>()); }) == "columns row ");
+  const auto gated = [] {
+    return packed_unit(2, [](const at::Tensor& t) {
+      const auto parts = t.chunk(2, -1);
+      return at::silu(parts[0]) * parts[1];
+    });
+  };
+  BOOST_TEST(found(gated) == "columns row ");
+  const auto interleaved = [] {  // each head's three beside each other
+    return packed_unit(3, [](const at::Tensor& t) {
+      const at::Tensor each = t.reshape({t.size(0), t.size(1), -1, 3, 4});
+      return (each.select(3, 0).tanh() * each.select(3, 1) + each.select(3, 2)).flatten(2);
+    });
+  };
+  BOOST_TEST(found(interleaved) == "column row ");
+  BOOST_TEST(found([] { return unit("new", std::make_shared<whole_block>()); }) == "replicated replicated column row ");
+  const auto squared = [] {
+    return unit("new", std::make_shared<host_mlp>(),
+                [](host_mlp& m, const at::Tensor& x) { return m.forward(x).square(); });
+  };
+  BOOST_TEST(found(squared) == "replicated replicated ");
+  const std::string refused = found(squared, {.rows = {"down", "proj"}});
+  BOOST_TEST(has(refused, "unit 'new', cut over 2 ranks: wanted an output"), refused);
+  const std::string both =
+      found([] { return unit("new", std::make_shared<whole_block>()); }, {.rows = {"down", "proj"}});
+  BOOST_TEST(has(both, "such as attention and MLP, is a unit of its own"), both);
+  const std::string missing = found(gated, {.rows = {"down", "gate"}});
+  BOOST_TEST(has(missing, "wanted a linear layer whose name ends in 'gate', a row layer, found none"), missing);
 }
 
 BOOST_AUTO_TEST_CASE(a_ranks_table_has_the_widest_shares_and_what_is_exchanged_behind_units) {

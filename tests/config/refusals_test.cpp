@@ -130,6 +130,37 @@ BOOST_AUTO_TEST_CASE(degrees_that_do_not_act_yet_are_refused) {
              "j.yaml:3:18: error: parallel.data: wanted an integer from 1 to 65536, got 0\n");
 }
 
+BOOST_AUTO_TEST_CASE(keys_of_a_hosts_layers_are_checked_and_told_where_they_have_no_effect) {
+  const std::string host_job =
+      "seed: 1\nsteps: 100\ntrain_micro_batch_size_per_gpu: 4\n"
+      "optimizer: {type: AdamW, params: {lr: 1.0e-3}}\n";
+  load_options host;
+  host.read_as = reading::host_job;
+  const auto of_ours = [](const std::string& keys) {
+    return warnings_of(smallest + "tensor_parallel: {" + keys + "}\n");
+  };
+  const auto of_hosts = [&](const std::string& keys) {
+    return warnings_of(host_job + "tensor_parallel: {" + keys + "}\n", host);
+  };
+  const std::string key = "warning: tensor_parallel.";
+  BOOST_TEST(of_ours("injection_policy_tuple: [o_proj]") ==
+             "j.yaml:9:43: " + key +
+                 "injection_policy_tuple: no effect: it names layers of a host program's own modules\n");
+  BOOST_TEST(of_ours("kernel_inject: true") ==
+             "j.yaml:9:34: " + key +
+                 "replace_with_kernel_inject: no effect: models of ours are built of fused layers\n");
+  BOOST_TEST(of_hosts("injection_policy_tuple: o_proj, autotp_size: 2").empty());
+  BOOST_TEST(of_hosts("injection_policy_tuple: o_proj") ==
+             "j.yaml:5:43: " + key + "injection_policy_tuple: no effect: parallel.tensor is 1\n");
+  BOOST_TEST(of_hosts("vocab_parallel_lm_head: false") ==
+             "j.yaml:5:43: " + key + "vocab_parallel_lm_head: no effect: parallel.tensor is 1\n");
+  BOOST_TEST(of_hosts("injection_policy_tuple: ['']") ==
+             "does not load: j.yaml:5:43: error: tensor_parallel.injection_policy_tuple: wanted ends of the names of "
+             "linear layers, got an empty text\n");
+  BOOST_TEST(of_hosts("injection_policy_tuple: {block: down}")
+                 .starts_with("does not load: j.yaml:5:43: error: tensor_parallel.injection_policy_tuple: wanted a"));
+}
+
 BOOST_AUTO_TEST_CASE(degrees_that_several_keys_say_are_one) {
   const auto has = [](const std::string& all, const std::string& what) { return all.find(what) != all.npos; };
   const std::string job = smallest_with("data: 2", "data: 2, tensor: 2");

@@ -83,6 +83,19 @@ BOOST_AUTO_TEST_CASE(the_first_spec_that_matches_counts_and_what_none_matches_is
   BOOST_TEST(!split->split.vocabulary);
 }
 
+BOOST_AUTO_TEST_CASE(vocab_parallel_lm_head_cuts_the_vocabulary_or_leaves_it_whole) {
+  for (const bool cut : {true, false}) {
+    const std::string key = std::string("  vocab_parallel_lm_head: ") + (cut ? "true\n" : "false\n");
+    for (const auto& section : {"tensor_parallel:\n" + key, specs(columns + ", " + rows, key),
+                                specs(columns + ", " + rows + R"(, {patterns: ['.*wte\.weight$']})", key)}) {
+      const auto split = split_of(gpt2, section);
+      BOOST_TEST_REQUIRE(split.has_value(), split.error().text);
+      BOOST_TEST(split->split.vocabulary == cut, section);
+      BOOST_TEST(is_cut(split->split, 0, true, true));
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_preset_follows_own_specs_unless_they_stand_alone) {
   const std::string skipped = R"({patterns: ['.*layers\.0\.'], partition_type: skip})";
   const auto alone = split_of(llama, "tensor_parallel: {preset_model: llama}\n");

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "job/blueprint.hpp"
-#include "models/table/model_spec.hpp"
+#include "models/table/row_tiles.hpp"
 #include "plan/choose/batch_need.hpp"
 #include "storage/memory/memory_room.hpp"
 
@@ -53,7 +53,7 @@ std::optional<key_problem> pipeline_problem_of(const config::job_config& job, co
 
 std::vector<key_problem> job_problems(const config::job_config& job, intent why) {
   std::vector<key_problem> out;
-  const auto spec = model_of(job.model, out);
+  auto spec = model_of(job.model, out);
   if (!spec) return out;
   const uint64_t columns = job.data.sequence_length > 0 ? job.data.sequence_length : spec->positions;
   if (columns > spec->positions) {
@@ -61,6 +61,8 @@ std::vector<key_problem> job_problems(const config::job_config& job, intent why)
                    fmt::format("wanted at most the model's {} positions, got {}", spec->positions, columns)});
     return out;
   }
+  spec->head_tile_rows = models::tile_rows_for(*spec, job.train_micro_batch_size_per_gpu * columns,
+                                               core::size_of(job.parameter_dtype()), job.row_tile_bytes);
   const bool has_batches = job.train_micro_batch_size_per_gpu > 0 && job.gradient_accumulation_steps > 0;
   if (!has_batches) return out;
   const plan::batch_request batches{.rows = job.train_micro_batch_size_per_gpu,

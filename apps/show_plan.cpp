@@ -13,6 +13,7 @@
 #include "apps/plan_tensor.hpp"
 #include "apps/show_layers.hpp"
 #include "checkpoint/files/atomic_file.hpp"
+#include "core/math.hpp"
 #include "core/text.hpp"
 #include "job/blueprint.hpp"
 #include "plan/choose/cost.hpp"
@@ -74,6 +75,19 @@ void show_saving(const shown_plans& saving, const shown_plans& training, const p
       written_s <= timeline.step_s ? "written before the step ends" : "written after the step's end");
 }
 
+/// A head in row tiles (cluster.row_tile_bytes), beside what it would take at once.
+void show_row_tiles(const job::blueprint& b) {
+  const auto& head = b.table->units.back().segments.back();
+  if (!head.is_tiled()) return;
+  const auto& c = *b.config;
+  const uint64_t rows = c.train_micro_batch_size_per_gpu * b.tensor.sequence.most_columns(b.sequence);
+  const uint64_t row_bytes = b.spec.vocabulary * core::size_of(c.parameter_dtype());
+  std::printf("the head: %llu tiles of at most %llu rows, %s beside what is kept; at once its logits are %s\n",
+              static_cast<unsigned long long>(core::div_up(rows, head.tile_rows)),
+              static_cast<unsigned long long>(head.tile_rows), core::human_bytes(head.tile_bytes).c_str(),
+              core::human_bytes(rows * row_bytes).c_str());
+}
+
 void show_summary(const job::blueprint& b, const shown_plans& shown, const plan::timeline& timeline,
                   const plan::cost_model& costs) {
   const auto& mine = *shown.plans[shown.mine];
@@ -81,6 +95,7 @@ void show_summary(const job::blueprint& b, const shown_plans& shown, const plan:
   if (b.pipeline.is_cut()) std::printf("%s%s", stages_summary(b).c_str(), moves_summary(b).c_str());
   if (b.tensor.split.degree > 1) std::printf("%s", tensor_summary(b).c_str());
   if (b.compiled) std::printf("passes: %s", job::passes_as_text(*b.compiled).c_str());
+  show_row_tiles(b);
   const auto& t = timeline.ranks[shown.mine];
   std::printf("%zu instructions and %zu collectives a step on each rank; proved\n", mine.instructions.size(),
               mine.lanes[static_cast<size_t>(plan::lane::fabric)].size());

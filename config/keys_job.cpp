@@ -307,6 +307,15 @@ void add_cluster_keys(key_rows& t) {
           "Host memory that all ranks of a process may use together for states: parameters, gradients, optimizer "
           "states, and staging (gathered parameters, windows onto swap files, copies for a checkpoint). Activations "
           "come on top. 0: no limit.");
+  t.row("cluster.row_tile_bytes", bytes)
+      .by_default("0")
+      .at_least(0)
+      .into<&job::row_tile_bytes>()
+      .means(
+          "Memory that the head's logits may take on a rank. If those of a micro-batch are larger, head and loss run "
+          "in "
+          "tiles of rows, at least 2,048 at a time, with the same bits; in training all of it in backward, where each "
+          "tile's gradients are formed at once. Not with parallel.tensor. 0: all rows at once.");
   add_swap_keys(t);
 }
 

@@ -29,6 +29,7 @@ class parallel_checks {
     schedule();
     partition();
     recomputation();
+    row_tiles();
   }
 
  private:
@@ -146,6 +147,13 @@ class parallel_checks {
                    fmt::format("wanted 0 beside {}: false, got {}", switched, config_.pipeline.checkpoint_interval));
     config_.activation_checkpointing.enabled = true;
     derived_.emplace(switched, "derived");
+  }
+
+  // Between logits and loss the ranks exchange what each has of a row.
+  void row_tiles() {
+    if (config_.row_tile_bytes == 0 || config_.parallel.tensor == 1 || given_.was_refused("parallel.tensor")) return;
+    error("cluster.row_tile_bytes",
+          fmt::format("wanted 0 with parallel.tensor above 1, got {}", given_.text_of("cluster.row_tile_bytes")));
   }
 
   const settings& given_;

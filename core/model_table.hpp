@@ -80,11 +80,21 @@ struct segment_info {
   double forward_flops = 0;          ///< for one micro-batch
   uint64_t saved_bytes = 0;          ///< activations kept from forward to backward, one micro-batch
   /// Where backward is split: bytes kept from its input part to its weight part, one micro-batch, and the flops of the
-  /// weight part, out of 2 * forward_flops of a whole backward.
+  /// weight part, out of backward_flops() of a whole backward.
   uint64_t weight_bytes = 0;
   double weight_flops = 0;
+  /// In row tiles, forward leaves all of its work to backward, which takes it tile by tile: rows of one, and the bytes
+  /// that it takes beside what is kept. 0: all rows at once.
+  uint64_t tile_rows = 0, tile_bytes = 0;
   /// Between the ranks of a group: behind its forward, and behind the input part of its backward.
   segment_exchange output = {}, input_gradient = {};
+
+  [[nodiscard]] bool is_tiled() const { return tile_rows > 0; }
+  /// Of what a forward in training computes, and of a whole backward, which has two products for each of forward's.
+  [[nodiscard]] double training_flops() const { return is_tiled() ? 0 : forward_flops; }
+  [[nodiscard]] double backward_flops() const { return (is_tiled() ? 3 : 2) * forward_flops; }
+  /// What is kept, and what its backward takes beside it.
+  [[nodiscard]] uint64_t most_bytes() const { return saved_bytes + tile_bytes; }
 };
 
 /// Where tensors that lie behind each other begin.

@@ -7,7 +7,7 @@
 #include "core/tied_copies.hpp"
 #include "job/configured_model.hpp"
 #include "job/open_sizes.hpp"
-#include "models/table/model_spec.hpp"
+#include "models/table/row_tiles.hpp"
 #include "plan/choose/batch_need.hpp"
 #include "plan/choose/cost.hpp"
 #include "storage/memory/memory_room.hpp"
@@ -41,6 +41,8 @@ core::result<core::model_table> read_table(blueprint& b) {
   b.spec = std::move(model->spec);
   b.sequence = model->sequence;
   const uint64_t element_bytes = core::size_of(c.parameter_dtype());
+  b.spec.head_tile_rows =
+      models::tile_rows_for(b.spec, c.train_micro_batch_size_per_gpu * b.sequence, element_bytes, c.row_tile_bytes);
   const auto one_row = models::make_model_table(b.spec, 1, b.sequence, element_bytes);
   if (auto ok = plannable(c, one_row, b.sequence); !ok) return core::fail(ok.error());
   auto split = choose_split(c, b.spec, one_row, b.sequence);
@@ -50,6 +52,8 @@ core::result<core::model_table> read_table(blueprint& b) {
   const auto sequence = choose_sequence(c, b.spec, b.tensor.split, b.sequence);
   if (!sequence) return core::fail(sequence.error());
   b.tensor.sequence = *sequence;
+  b.spec.head_tile_rows = models::tile_rows_for(
+      b.spec, c.train_micro_batch_size_per_gpu * sequence->most_columns(b.sequence), element_bytes, c.row_tile_bytes);
   return models::make_model_table(b.spec, c.train_micro_batch_size_per_gpu, b.sequence, element_bytes);
 }
 

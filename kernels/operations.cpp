@@ -89,8 +89,9 @@ void mean_loss(const std::byte* logits, core::dtype type, uint64_t rows, uint64_
 }
 
 void mean_loss_backward(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
-                        const int64_t* targets, const std::byte* log_sums, const std::byte* gradient) {
-  const auto count = static_cast<double>(rows);
+                        const int64_t* targets, const std::byte* log_sums, const std::byte* gradient,
+                        uint64_t mean_rows) {
+  const auto count = static_cast<double>(mean_rows);
   if (in_fp64(type))
     cross_entropy_backward_reference(logits, type, rows, width, stride, targets, as<double>(log_sums),
                                      *as<double>(gradient) / count);

@@ -93,9 +93,10 @@ struct operations {  ///< of one device
   /// cross_entropy.hpp: `loss`, one wide number, becomes the mean over the rows.
   void (*cross_entropy)(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
                         const int64_t* targets, std::byte* log_sums, std::byte* loss);
-  /// `gradient`, one wide number, is that of the mean.
+  /// `gradient`, one wide number, is that of the mean over `mean_rows`, of which these may be some.
   void (*cross_entropy_backward)(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
-                                 const int64_t* targets, const std::byte* log_sums, const std::byte* gradient);
+                                 const int64_t* targets, const std::byte* log_sums, const std::byte* gradient,
+                                 uint64_t mean_rows);
   /// Of a cut vocabulary: `statistics` are wide, and `type` is that of the logits.
   void (*cross_entropy_part)(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
                              const int64_t* targets, std::byte* statistics);

@@ -84,6 +84,12 @@ class compute_executor final : public executor, private models::gradient_sink {
   [[nodiscard]] bool training() const { return p().options().mode == plan::mode::train; }
   [[nodiscard]] bool is_head(uint32_t unit) const { return unit + 1 == p().table().units.size(); }
 
+  /// The model's last segment.
+  [[nodiscard]] bool gives_loss(const plan::instruction& x) const {
+    return is_head(x.subject) && x.segment + 1 == p().table().units[x.subject].segments.size();
+  }
+  [[nodiscard]] bool loss_comes_late() const { return training() && model_->loss_comes_with_backward(); }
+
   [[nodiscard]] models::micro_batch micro_batch(uint32_t micro) const {
     const auto& b = *context_->batches[micro];
     const bool evaluates = p().options().mode == plan::mode::evaluate;  // micro-batches are counted as steps are
@@ -136,10 +142,9 @@ class compute_executor final : public executor, private models::gradient_sink {
     const bool exchanged = p().layout->exchanging_ranks(what) > 1;  // what it put out nobody reads
     if (keep && exchanged) f.runs[x.subject][x.segment]->release_outputs();
     if (logits.defined()) keep_logits(x.micro, logits);
-    if (!is_head(x.subject) || x.segment + 1 != p().table().units[x.subject].segments.size()) return {};
-    write_loss(x.micro);
-    hidden_ = {};
-    return look_at_losses();
+    if (!gives_loss(x)) return {};
+    const at::Tensor mean = std::exchange(hidden_, {});
+    return loss_comes_late() ? core::result<void>() : write_loss(x.micro, mean);
   }
 
   void keep_logits(uint32_t micro, const at::Tensor& logits) {
@@ -150,13 +155,13 @@ class compute_executor final : public executor, private models::gradient_sink {
   }
 
   // From the device straight into the vote's memory, so that the host does not wait for the number.
-  void write_loss(uint32_t micro) {
-    const at::Tensor mean = hidden_;
+  core::result<void> write_loss(uint32_t micro, const at::Tensor& mean) {
     double& loss = loss_of(micro);
     models::kernels_for(mean).cast(models::bytes_of(mean), models::core_dtype(mean.scalar_type()),
                                    reinterpret_cast<std::byte*>(&loss), core::dtype::f64, 1);
     device::stream::current(memory_->device()).record(context_->losses_written[micro]);
     losses_written_.push_back(micro);
+    return look_at_losses();
   }
 
   // Checks the losses that have arrived since the last call; on the CPU a loss arrives at once.
@@ -271,8 +276,10 @@ class compute_executor final : public executor, private models::gradient_sink {
 
   core::result<void> backward(const plan::instruction& x) {
     auto& run = flights_[x.micro].runs[x.subject][x.segment];
-    if (is_head(x.subject) && x.segment + 1 == flights_[x.micro].runs[x.subject].size()) {
+    at::Tensor late_loss;
+    if (gives_loss(x)) {
       gradient_ = at::scalar_tensor(context_->order.loss_scale, run->output().options());
+      if (loss_comes_late()) late_loss = run->output();
     }
     // The weight part reads what its input part has got, when the slot is another's.
     const auto how = x.use == plan::use::input ? exchanged_slot::copied : exchanged_slot::read;
@@ -283,6 +290,8 @@ class compute_executor final : public executor, private models::gradient_sink {
       gradient_ = run->backward(gradient_, *this);
       run.reset();
     }
+    if (late_loss.defined())
+      if (auto ok = write_loss(x.micro, late_loss); !ok) return ok;
     gradient_ = out_of(slot(x.input), gradient_);
     return put_output(x, gradient_);
   }

@@ -167,6 +167,10 @@ core::result<void> check_sequence(const session_options& options) {
     return core::fail(core::error_kind::bad_input,
                       "parallel.sharded_norms: wanted false beside a host's own modules, with which it does not go "
                       "together yet, got true");
+  if (const uint64_t bytes = options.config->row_tile_bytes; bytes > 0)
+    return core::fail(core::error_kind::bad_input,
+                      "cluster.row_tile_bytes: wanted 0 beside a host's own modules, whose loss is their own, got " +
+                          std::to_string(bytes));
   if (degree == 1) return {};
   return core::fail(core::error_kind::bad_input,
                     std::string(parallel.context > 1 ? "parallel.context" : "parallel.sequence") +

@@ -165,12 +165,30 @@ at::Tensor family_model::add_columns(segment_scope& scope, const values& input, 
 }
 
 at::Tensor family_model::logits(segment_scope& scope, const at::Tensor& x) const {
-  return normed(scope, as_rows(x), 1).y.front();
+  row_norm norm = next_norm(scope, spec_.norm_epsilon);
+  projection layer = next_linear(scope);
+  layer.in_panels = own_vocabulary().are_all();  // the bits of a head in row tiles
+  return normed_linear(scope, as_rows(x), std::move(norm), {std::move(layer)}).y.front();
+}
+
+// Who wants logits has room for all of them.
+bool family_model::tiles_head(const micro_batch& batch) const {
+  return spec_.head_tile_rows > 0 && batch.logits == nullptr && batch.computes_loss;
+}
+
+double family_model::share_of_mean(const segment_scope& scope) const {
+  const uint64_t given = static_cast<uint64_t>(scope.columns().count()) * place_.sequence.degree;
+  return static_cast<double>(given) / static_cast<double>(scope.batch().columns);
 }
 
 values family_model::head(segment_scope& scope, uint32_t segment, const values& input) const {
   if (!norms_are_cut()) {
     if (segment == 1) return loss(scope, input[0], input);
+    if (tiles_head(scope.batch())) {
+      row_norm norm = next_norm(scope, spec_.norm_epsilon);
+      return tiled_cross_entropy(scope, input, std::move(norm), next_linear(scope), spec_.head_tile_rows,
+                                 share_of_mean(scope));
+    }
     return losses(scope, logits(scope, input), input.first());
   }
   if (segment == 2) return loss(scope, input[0], input);
@@ -200,9 +218,8 @@ values family_model::loss(const segment_scope& scope, const at::Tensor& of_token
               " tensors");
   const at::Tensor mean =
       own.are_all() ? cross_entropy(scope, of_tokens) : joined_cross_entropy(scope, of_tokens, input[1], own);
-  const uint64_t given = static_cast<uint64_t>(scope.columns().count()) * place_.sequence.degree;
-  if (given == scope.batch().columns) return mean;
-  return mean.mul(static_cast<double>(given) / static_cast<double>(scope.batch().columns));
+  const double share = share_of_mean(scope);
+  return share == 1 ? mean : mean.mul(share);
 }
 
 std::vector<float> family_model::next_token_logits(const micro_batch& batch, const at::Tensor& hidden,

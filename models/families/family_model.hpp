@@ -23,6 +23,7 @@ class family_model : public language_model {
   std::unique_ptr<segment_run> forward(uint32_t unit, uint32_t segment, const micro_batch& batch, const values& input,
                                        const parameter_binding& parameters) override;
   [[nodiscard]] bool copies_last_input(uint32_t unit, uint32_t segment) const override;
+  [[nodiscard]] bool loss_comes_with_backward() const override { return spec_.head_tile_rows > 0; }
   std::vector<float> next_token_logits(const micro_batch& batch, const at::Tensor& hidden,
                                        const parameter_binding& parameters) override;
 
@@ -77,6 +78,9 @@ class family_model : public language_model {
   at::Tensor add_columns(segment_scope& scope, const values& input, dropout_site site) const;
 
   values head(segment_scope& scope, uint32_t segment, const values& input) const;
+  [[nodiscard]] bool tiles_head(const micro_batch& batch) const;
+  /// The factor of the mean over a rank's own columns in what it gives.
+  [[nodiscard]] double share_of_mean(const segment_scope& scope) const;
   /// Of rows; behind those of its own columns stand zeros where the vocabulary is cut unevenly.
   [[nodiscard]] at::Tensor logits(segment_scope& scope, const at::Tensor& x) const;
   /// The loss of `of_tokens`, logits of a hidden state, or what it needs of other ranks.

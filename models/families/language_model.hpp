@@ -36,6 +36,10 @@ class language_model {
   /// Whether forward has copied what it needs of the last tensor that the segment takes.
   [[nodiscard]] virtual bool copies_last_input(uint32_t /*unit*/, uint32_t /*segment*/) const { return false; }
 
+  /// Whether, in training, the loss that the last segment puts out gets its value in that segment's backward, or in the
+  /// input part of it: a head in row tiles.
+  [[nodiscard]] virtual bool loss_comes_with_backward() const { return false; }
+
   /// Logits (V, fp32) after the last position of row 0, from the last hidden state; for generation.
   virtual std::vector<float> next_token_logits(const micro_batch& batch, const at::Tensor& hidden,
                                                const parameter_binding& parameters) = 0;

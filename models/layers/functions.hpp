@@ -59,6 +59,16 @@ at::Tensor causal_attention(const segment_scope& scope, const at::Tensor& querie
 /// Its backward overwrites the logits with their gradient.
 at::Tensor cross_entropy(const segment_scope& scope, const at::Tensor& logits);
 
+/// The token behind each row of `of_rows` (N, ..), the scope's columns, after checking that all of the batch's are
+/// below `vocabulary`.
+at::Tensor targets_of(const segment_scope& scope, int64_t vocabulary, const at::Tensor& of_rows);
+
+/// The same loss times `factor`, of logits linear(norm(x)) of x (.., C), with the same bits, where only
+/// `tile_rows`, whole panels, of their rows are there at a time. With history nothing is computed until its backward,
+/// which takes each tile once, forward and back: what is returned is NaN until then.
+at::Tensor tiled_cross_entropy(const segment_scope& scope, const at::Tensor& x, row_norm norm, projection layer,
+                               uint64_t tile_rows, double factor);
+
 /// Where ranks have columns of the vocabulary: what `joined_cross_entropy` wants of each for logits (N, V') that begin
 /// with the columns `own`. (N, kernels::row_statistics) in fp32 (fp64 for fp64), without history.
 at::Tensor row_statistics(const segment_scope& scope, const at::Tensor& logits, const vocabulary_rows& own);

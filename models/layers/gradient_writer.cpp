@@ -36,11 +36,15 @@ at::Tensor& gradient_writer::out() {
 }
 
 void gradient_writer::commit() {
-  if (!kept_ || out_.is_same(destination_)) return;
+  if (!out_.is_same(destination_)) write(out_);
+}
+
+void gradient_writer::write(const at::Tensor& whole) {
+  if (!kept_) return;
   if (accumulate_) {
-    destination_.add_(out_);
+    destination_.add_(whole);
   } else {
-    destination_.copy_(out_);
+    destination_.copy_(whole);
   }
 }
 

@@ -14,17 +14,6 @@
 namespace troupe::models {
 namespace {
 
-/// The token behind each of `own` columns on `where`, after checking that all are columns of the logits.
-at::Tensor targets_of(const micro_batch& batch, int64_t vocabulary, const core::column_set& own, at::Device where) {
-  const uint64_t width = batch.columns + 1;
-  for (uint64_t i = 0; i < batch.tokens.size(); ++i)
-    TORCH_CHECK(i % width == 0 || (batch.tokens[i] >= 0 && batch.tokens[i] < vocabulary), "a target from 0 to ",
-                vocabulary - 1, " was wanted, got ", batch.tokens[i], " at row ", i / width, ", position ",
-                i % width - 1);
-  const auto rows = static_cast<int64_t>(batch.rows), columns = static_cast<int64_t>(batch.columns);
-  return columns_of(on_device(batch.tokens, where).view({rows, columns + 1}), 1, own, 1).reshape({-1});
-}
-
 struct cross_entropy_node final : function_node {
   at::Tensor logits, log_sums, targets;  // (N, V), (N), (N)
   uint64_t own = 0;                      // the first columns; what lies behind them is padding
@@ -34,7 +23,8 @@ struct cross_entropy_node final : function_node {
     const at::Tensor wide = gradients[0].to(log_sums.scalar_type()).contiguous();
     kernels_for(gradient).cross_entropy_backward(
         bytes_in(gradient), core_dtype(gradient.scalar_type()), static_cast<uint64_t>(gradient.size(0)), own,
-        static_cast<uint64_t>(gradient.size(1)), targets.const_data_ptr<int64_t>(), bytes_of(log_sums), bytes_of(wide));
+        static_cast<uint64_t>(gradient.size(1)), targets.const_data_ptr<int64_t>(), bytes_of(log_sums), bytes_of(wide),
+        static_cast<uint64_t>(gradient.size(0)));
     return {gradient};
   }
   void release_variables() override {
@@ -50,10 +40,7 @@ struct loss_parts {
   at::Tensor rows, targets, log_sums, loss;
 
   loss_parts(const segment_scope& scope, const at::Tensor& logits, const vocabulary_rows& own)
-      : rows(logits.detach().contiguous()),
-        targets(targets_of(scope.batch(), own.whole, scope.columns(), rows.device())) {
-    TORCH_CHECK(targets.size(0) == rows.size(0), "logits of ", rows.size(0), " tokens for ", targets.size(0),
-                " targets");
+      : rows(logits.detach().contiguous()), targets(targets_of(scope, own.whole, rows)) {
     if (own.first > 0) targets = targets.sub(own.first);
     log_sums = at::empty({rows.size(0)}, rows.options().dtype(sum_dtype(rows.scalar_type())).requires_grad(false));
     loss = at::empty({}, log_sums.options());
@@ -72,6 +59,20 @@ at::Tensor with_history(const segment_scope& scope, const at::Tensor& logits, lo
 }
 
 }  // namespace
+
+at::Tensor targets_of(const segment_scope& scope, int64_t vocabulary, const at::Tensor& of_rows) {
+  const micro_batch& batch = scope.batch();
+  const uint64_t width = batch.columns + 1;
+  for (uint64_t i = 0; i < batch.tokens.size(); ++i)
+    TORCH_CHECK(i % width == 0 || (batch.tokens[i] >= 0 && batch.tokens[i] < vocabulary), "a target from 0 to ",
+                vocabulary - 1, " was wanted, got ", batch.tokens[i], " at row ", i / width, ", position ",
+                i % width - 1);
+  const auto rows = static_cast<int64_t>(batch.rows), columns = static_cast<int64_t>(batch.columns);
+  const at::Tensor all = on_device(batch.tokens, of_rows.device()).view({rows, columns + 1});
+  const at::Tensor own = columns_of(all, 1, scope.columns(), 1).reshape({-1});
+  TORCH_CHECK(own.size(0) == of_rows.size(0), "logits of ", of_rows.size(0), " tokens for ", own.size(0), " targets");
+  return own;
+}
 
 at::Tensor cross_entropy(const segment_scope& scope, const at::Tensor& logits) {
   const int64_t width = logits.size(1);

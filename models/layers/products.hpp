@@ -31,7 +31,7 @@ void product_on_cpu(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, c
 /// The same into a new tensor.
 at::Tensor product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias = {});
 
-/// out += a * b, in fp32.
+/// out += a * b, in fp32 or fp64.
 void add_product(at::Tensor& out, const at::Tensor& a, const at::Tensor& b);
 
 }  // namespace troupe::models

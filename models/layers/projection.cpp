@@ -1,8 +1,11 @@
 #include "models/layers/projection.hpp"
 
+#include <ATen/ops/empty.h>
+
 #include "models/layers/bytes.hpp"
 #include "models/layers/operations.hpp"
 #include "models/layers/products.hpp"
+#include "models/layers/row_panels.hpp"
 #include "models/layers/torch_dtype.hpp"
 #include "models/layers/weight_work.hpp"
 
@@ -16,6 +19,11 @@ void sum_columns(const at::Tensor& g, at::Tensor& out) {
                              core_dtype(out.scalar_type()));
 }
 
+/// Memory for as many rows as `like` has, of `width`.
+at::Tensor rows_of(const at::Tensor& like, int64_t width) {
+  return at::empty({like.size(0), width}, like.options().requires_grad(false));
+}
+
 }  // namespace
 
 at::Tensor as_rows(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); }
@@ -27,14 +35,26 @@ at::Tensor like_rows_of(const at::Tensor& rows, const at::Tensor& like) {
 }
 
 at::Tensor projection::forward(const at::Tensor& rows) const {
-  const at::Tensor& matrix = w.bound();
-  return product(rows, layout == weight_layout::in_out ? matrix : matrix.t(),
-                 bias && adds_bias ? bias->bound() : at::Tensor());
+  at::Tensor out = rows_of(rows, w.bound().size(layout == weight_layout::in_out ? 1 : 0));
+  forward_out(out, rows);
+  return out;
 }
 
 at::Tensor projection::input_gradient(const at::Tensor& g) const {
+  at::Tensor out = rows_of(g, w.bound().size(layout == weight_layout::in_out ? 0 : 1));
+  input_gradient_out(out, g);
+  return out;
+}
+
+void projection::forward_out(at::Tensor& out, const at::Tensor& rows) const {
   const at::Tensor& matrix = w.bound();
-  return product(g, layout == weight_layout::in_out ? matrix.t() : matrix);
+  (in_panels ? panel_product_out : product_out)(out, rows, layout == weight_layout::in_out ? matrix : matrix.t(),
+                                                bias && adds_bias ? bias->bound() : at::Tensor());
+}
+
+void projection::input_gradient_out(at::Tensor& out, const at::Tensor& g) const {
+  const at::Tensor& matrix = w.bound();
+  (in_panels ? panel_product_out : product_out)(out, g, layout == weight_layout::in_out ? matrix.t() : matrix, {});
 }
 
 void projection::write_gradients(const sink_slot& slot, const at::Tensor& rows, const at::Tensor& g) const {
@@ -49,10 +69,14 @@ void projection::write_gradients(const sink_slot& slot, const at::Tensor& rows, 
   }
   if (w.trainable) {
     gradient_writer dw(slot, w);
-    if (layout == weight_layout::in_out) {
-      product_out(dw.out(), rows.t(), g);
+    const at::Tensor &left = layout == weight_layout::in_out ? rows : g,
+                     &right = layout == weight_layout::in_out ? g : rows;
+    if (in_panels) {
+      row_sums sums(dw.out(), rows.size(0));
+      sums.add(left, right);
+      sums.finish();
     } else {
-      product_out(dw.out(), g.t(), rows);
+      product_out(dw.out(), left.t(), right);
     }
     dw.commit();
   }

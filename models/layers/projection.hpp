@@ -25,11 +25,15 @@ struct projection {
   weight w;
   std::optional<weight> bias;
   weight_layout layout = weight_layout::in_out;
-  bool adds_bias = true;  ///< false: another rank does, and the bias's gradient here is zero
+  bool adds_bias = true;   ///< false: another rank does, and the bias's gradient here is zero
+  bool in_panels = false;  ///< rows are multiplied panel by panel (row_panels.hpp)
 
   [[nodiscard]] at::Tensor forward(const at::Tensor& rows) const;
   /// The gradient of the input rows from that of the output (N, out).
   [[nodiscard]] at::Tensor input_gradient(const at::Tensor& g) const;
+  /// The same into memory that is there, (N, out) and (N, in), contiguous.
+  void forward_out(at::Tensor& out, const at::Tensor& rows) const;
+  void input_gradient_out(at::Tensor& out, const at::Tensor& g) const;
   /// Writes the gradients of weight and bias, or leaves that to the weight part with the two tensors.
   void write_gradients(const sink_slot& slot, const at::Tensor& rows, const at::Tensor& g) const;
 };

@@ -59,7 +59,7 @@ class segment_run {
  public:
   virtual ~segment_run() = default;
   /// Detached: the hidden state (B, T, C), or what a host's unit hands on; for the head the scalar mean cross-entropy
-  /// in fp32 (fp64 in reference mode). None after an input part.
+  /// in fp32 (fp64 in reference mode), which a head in row tiles fills in backward alone. None after an input part.
   [[nodiscard]] virtual const values& outputs() const = 0;
   /// The first of them, undefined where there is none.
   [[nodiscard]] at::Tensor output() const { return outputs().first(); }

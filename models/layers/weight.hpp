@@ -41,6 +41,8 @@ class gradient_writer {
   gradient_writer(const sink_slot& slot, const weight& parameter);
   [[nodiscard]] at::Tensor& out();
   void commit();
+  /// A contribution that is there already, in the parameter's shape and dtype.
+  void write(const at::Tensor& whole);
 
   /// A contribution that is zero except for some rows: `rows` (n, C) in the parameter's dtype belong at `ids` (n),
   /// which are all different. If the target accumulates, other rows are not touched.

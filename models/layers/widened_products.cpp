@@ -58,11 +58,16 @@ class widened_factor {
   at::Tensor room_;
 };
 
+void round_tile(const at::Tensor& sum, const tile& t, const at::Tensor& out) {
+  const int64_t n = out.size(1);
+  convert(bytes_of(sum), core::dtype::f32, t.cols, bytes_in(out) + static_cast<size_t>(t.row * n + t.col) * 2,
+          core_dtype(out.scalar_type()), n, t.rows, t.cols);
+}
+
 }  // namespace
 
 void widened_product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
   const int64_t m = a.size(0), k = a.size(1), n = b.size(1);
-  const core::dtype type = core_dtype(out.scalar_type());
   widened_factor left(a, widened_rows, widened_depth), right(b, widened_depth, widened_cols);
   const at::Tensor sums =
       at::empty({std::min(m, widened_rows) * std::min(n, widened_cols)}, out.options().dtype(at::kFloat));
@@ -83,10 +88,46 @@ void widened_product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor&
           add_product(sum, widened_a, widened_b);
         }
       }
-      convert(bytes_of(sum), core::dtype::f32, cols, bytes_in(out) + static_cast<size_t>(row * n + col) * 2, type, n,
-              rows, cols);
+      round_tile(sum, {row, rows, col, cols}, out);
     }
   }
+}
+
+widened_sums::widened_sums(int64_t m, int64_t n, const at::Tensor& like)
+    : m_(m), n_(n), sums_(at::empty({m * n}, like.options().dtype(at::kFloat).requires_grad(false))) {}
+
+// All rows of the tiles to the left lie in front.
+at::Tensor widened_sums::tile_at(int64_t row, int64_t col) const {
+  const int64_t rows = std::min(widened_rows, m_ - row), cols = std::min(widened_cols, n_ - col);
+  return sums_.narrow(0, m_ * col + row * cols, rows * cols).view({rows, cols});
+}
+
+// Every sum lasts, so the order of the tiles is free, and each part of `b` is widened once.
+void widened_sums::add(const at::Tensor& a, const at::Tensor& b) {
+  widened_factor left(a, widened_rows, widened_depth), right(b, widened_depth, widened_cols);
+  for (int64_t col = 0; col < n_; col += widened_cols)
+    for (int64_t deep = 0; deep < b.size(0); deep += widened_depth) {
+      const int64_t depth = std::min(widened_depth, b.size(0) - deep);
+      const at::Tensor widened_b = right.at({deep, depth, col, std::min(widened_cols, n_ - col)});
+      for (int64_t row = 0; row < m_; row += widened_rows) {
+        at::Tensor sum = tile_at(row, col);
+        const at::Tensor widened_a = left.at({row, sum.size(0), deep, depth});
+        if (empty_ && deep == 0) {
+          product_out(sum, widened_a, widened_b);
+        } else {
+          add_product(sum, widened_a, widened_b);
+        }
+      }
+    }
+  empty_ = false;
+}
+
+void widened_sums::round_to(at::Tensor& out) const {
+  for (int64_t col = 0; col < n_; col += widened_cols)
+    for (int64_t row = 0; row < m_; row += widened_rows) {
+      const at::Tensor sum = tile_at(row, col);
+      round_tile(sum, {row, sum.size(0), col, sum.size(1)}, out);
+    }
 }
 
 }  // namespace troupe::models

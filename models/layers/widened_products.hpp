@@ -19,4 +19,23 @@ inline constexpr int64_t widened_rows = 512, widened_cols = 1024, widened_depth 
 /// whose elements lie side by side neither in rows nor in columns is copied as well.
 void widened_product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias = {});
 
+/// The same product without bias, of factors that come in parts of their common dimension: with the same bits, if all
+/// parts but the last are multiples of `widened_depth`. Keeps m x n sums in fp32, in tiles.
+class widened_sums {
+ public:
+  /// Of a product (m, n) where `like` lies.
+  widened_sums(int64_t m, int64_t n, const at::Tensor& like);
+  /// Adds a (m, k) * b (k, n).
+  void add(const at::Tensor& a, const at::Tensor& b);
+  /// Rounds the sums into out (m, n), contiguous.
+  void round_to(at::Tensor& out) const;
+
+ private:
+  [[nodiscard]] at::Tensor tile_at(int64_t row, int64_t col) const;
+
+  int64_t m_, n_;
+  bool empty_ = true;
+  at::Tensor sums_;  // tiles, one column of them behind the other
+};
+
 }  // namespace troupe::models

@@ -113,8 +113,18 @@ uint64_t attention_saved(const model_spec& s, const extent& e) {
   return e.activations(s.width + 2 * q + kv);
 }
 
+/// In tiles the input is all that is kept. Beside it backward takes a tile of logits, four numbers for each row, and
+/// for 16-bit types the weight's gradient in fp32, which is added up over panels.
 segment_info head_segment(const model_spec& s, const extent& e) {
-  return {"head", {}, 0, e.activations(double{1} * s.width + s.vocabulary) + e.numbers(1)};
+  if (s.head_tile_rows == 0) return {"head", {}, 0, e.activations(double{1} * s.width + s.vocabulary) + e.numbers(1)};
+  segment_info out{"head", {}, 0, e.activations(s.width) + e.numbers(1)};
+  const uint64_t wide_bytes = std::max<uint64_t>(e.element_bytes, sizeof(float));
+  const bool adds_apart = e.element_bytes < sizeof(float);
+  out.tile_rows = s.head_tile_rows;
+  out.tile_bytes = s.head_tile_rows * s.vocabulary * e.element_bytes +
+                   static_cast<uint64_t>(e.tokens) * 4 * wide_bytes +
+                   (adds_apart ? uint64_t{s.width} * s.vocabulary * wide_bytes : 0);
+  return out;
 }
 
 void set_inputs(const model_spec& s, const extent& e, model_table& table) {
@@ -272,6 +282,11 @@ void add_head(const model_spec& s, const extent& e, std::vector<layer_info> laye
   if (e.own_tokens > 0) segments.push_back(norm_of(s, e, "head norm", head));
   segments.push_back(std::move(head));
   add_unit(e, "head", std::move(segments), table);
+  core::segment_info& whole = table.units.back().segments.back();
+  if (!whole.is_tiled()) return;
+  // A tile's logits do not last until the weight part: the weight's gradient is formed by the input part.
+  whole.weight_bytes = uint64_t{s.width} * s.vocabulary * e.element_bytes;
+  whole.weight_flops = 0;
 }
 
 model_table gpt2_table(const model_spec& whole, const extent& e, const tensor_split& split) {

@@ -16,10 +16,11 @@ constexpr double training_plans = 2;
 
 batch_need need_of(const core::model_table& one_row, const batch_request& request) {
   const double ranks = request.ranks, rows = double(request.rows), columns = double(request.columns);
-  double all = 0, most = 0, inputs = 0, segments = 0;
+  double all = 0, most = 0, inputs = 0, segments = 0, tile = 0;
   for (const auto& unit : one_row.units) {
     double saved = 0;
-    for (const auto& segment : unit.segments) saved += double(segment.saved_bytes);
+    for (const auto& segment : unit.segments)
+      saved += double(segment.saved_bytes), tile = std::max(tile, double(segment.tile_bytes));
     segments += double(unit.segments.size());
     all += saved;
     most = std::max(most, saved);
@@ -27,7 +28,7 @@ batch_need need_of(const core::model_table& one_row, const batch_request& reques
   }
   batch_need out;
   out.tokens = ranks * (1 + double(request.prefetched)) * rows * (columns + 1) * sizeof(int64_t);
-  out.activations = ranks * rows * (request.recompute ? most + (request.inputs_on_disk ? 0 : inputs) : all);
+  out.activations = ranks * (rows * (request.recompute ? most + (request.inputs_on_disk ? 0 : inputs) : all) + tile);
   // Every segment is a forward and a backward.
   out.plans = ranks * training_plans * double(request.accumulation) * 2 * segments * bytes_per_instruction;
   return out;

@@ -19,11 +19,11 @@ class modeller {
     modelled_unit out;
     uint64_t saved = 0;
     for (const auto& s : unit.segments) {
-      const double forward_s = seconds(s.forward_flops, s.saved_bytes);
+      const double forward_s = seconds(s.training_flops(), s.saved_bytes);
       saved += s.saved_bytes;
       out.micro.forward_s += forward_s;
       out.micro.backward_input_s +=
-          seconds(2 * s.forward_flops - s.weight_flops, s.saved_bytes) + (again ? forward_s : 0);
+          seconds(s.backward_flops() - s.weight_flops, s.saved_bytes) + (again ? forward_s : 0);
       out.micro.backward_weight_s += seconds(s.weight_flops, gradient_bytes(s));
       out.micro.weight_part_bytes += s.weight_bytes;
     }

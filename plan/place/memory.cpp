@@ -62,6 +62,8 @@ uint64_t count_in_flight(rank_plan& p) {
     const uint64_t kept = p.options().recomputes(x.subject) ? 0 : s.saved_bytes;
     const bool leaves_weights = x.kind == kind::backward && x.use == use::input;
     if (x.kind == kind::forward) most = std::max(most, now += kept);
+    if (x.kind == kind::backward && s.is_tiled())
+      most = std::max(most, now + (p.options().recomputes(x.subject) ? 0 : s.tile_bytes) + (leaves_weights ? s.weight_bytes : 0));
     if (x.kind == kind::weigh) now -= s.weight_bytes;
     if (x.kind == kind::backward || !trains) now -= kept;
     if (leaves_weights) most = std::max(most, now += s.weight_bytes);
@@ -86,9 +88,9 @@ void count_activations(rank_plan& p, uint64_t kept) {
     const uint64_t in_flight = p.micros_in_flight[l.stage_of_unit[u]];
     if (in_flight == 0) continue;
     uint64_t unit = 0;
-    for (const auto& s : p.table().units[u].segments) unit += s.saved_bytes;
     const bool again = p.options().recomputes(u);
     if (trains && p.options().recompute && !again) continue;  // kept has it
+    for (const auto& s : p.table().units[u].segments) unit += s.most_bytes();
     most = std::max(most, unit + inputs);
     if (!trains || !again) continue;
     const core::unit_info& info = p.table().units[u];

@@ -99,7 +99,8 @@ class step_writer {
       if (!u.has(s)) continue;
       const handle x = last_forward_ = compute(kind::forward, u);
       d_.at(x).segment = s;
-      d_.at(x).flops = unit.segments[s].forward_flops;
+      d_.at(x).flops =
+          p_.options().mode == mode::train ? unit.segments[s].training_flops() : unit.segments[s].forward_flops;
       // A stage needs the micro-batch from its first unit on, the model's last one its tokens again.
       if (p_.layout->begins_stage(u.unit) || u.unit + 1 == p_.table().units.size()) d_.depend(x, loads_[u.micro]);
       hand_on(x);
@@ -109,7 +110,7 @@ class step_writer {
   // Two products where forward is one: of the input part all that the weight part does not do.
   static double backward_flops(const core::segment_info& s, use kind) {
     if (kind == use::weights) return s.weight_flops;
-    return 2 * s.forward_flops - (kind == use::input ? s.weight_flops : 0);
+    return s.backward_flops() - (kind == use::input ? s.weight_flops : 0);
   }
 
   // At once from what was kept; or, where exchanges are repeated, segment by segment.
@@ -120,11 +121,11 @@ class step_writer {
       const handle x = compute(kind::recompute, u);
       if (s == 0) transfers_.computed(x);
       if (!apart) {
-        for (const auto& each : unit.segments) d_.at(x).flops += each.forward_flops;
+        for (const auto& each : unit.segments) d_.at(x).flops += each.training_flops();
         return;
       }
       d_.at(x).segment = s;
-      d_.at(x).flops = unit.segments[s].forward_flops;
+      d_.at(x).flops = unit.segments[s].training_flops();
       exchanges_.recomputed(x);
     }
   }

@@ -76,6 +76,7 @@ inline bool is_free(const key_info& row) {
                                                    "cluster.early_updates",
                                                    "cluster.swap_gradients",
                                                    "cluster.offload_activations",
+                                                   "cluster.row_tile_bytes",
                                                    "activation_checkpointing.cpu_checkpointing"};
   const bool places =
       row.key.starts_with("zero_optimization.offload_") || row.key.starts_with("zero_optimization.zenflow");

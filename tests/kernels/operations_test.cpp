@@ -45,7 +45,12 @@ BOOST_AUTO_TEST_CASE(a_mean_loss_is_written_in_the_type_of_its_sums) {
     auto wanted = logits;
     cross_entropy_backward(wanted.data(), type, rows, width, width, targets.data(), log_sums.data(), 2.0 / 3);
     loss[0] = 2;
-    cpu().cross_entropy_backward(logits.data(), type, rows, width, width, targets.data(), bytes(log_sums), bytes(loss));
+    // Two of the mean's rows, then the third.
+    const uint64_t first = 2 * width * core::size_of(type);
+    cpu().cross_entropy_backward(logits.data(), type, 2, width, width, targets.data(), bytes(log_sums), bytes(loss),
+                                 rows);
+    cpu().cross_entropy_backward(logits.data() + first, type, 1, width, width, targets.data() + 2, bytes(log_sums) + 8,
+                                 bytes(loss), rows);
     TROUPE_CHECK_SAME_BITS(logits, wanted);
   }
   std::vector<double> logits(values.begin(), values.end()), log_sums(rows), loss(1);

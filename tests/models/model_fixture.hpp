@@ -49,8 +49,8 @@ T take(core::result<T> r) {
 }
 
 struct bound_model {
-  bound_model(const std::string& json, core::dtype dtype, uint64_t rows, uint64_t columns)
-      : spec(take(parse_model_spec(json))),
+  bound_model(const std::string& json, core::dtype dtype, uint64_t rows, uint64_t columns, uint64_t head_tile_rows = 0)
+      : spec(in_tiles(take(parse_model_spec(json)), head_tile_rows)),
         type(dtype),
         model(take(make_language_model(spec, dtype, rows, columns))),
         binding(model->table(), dtype) {
@@ -92,6 +92,12 @@ struct bound_model {
   std::unique_ptr<language_model> model;
   parameter_binding binding;
   std::vector<at::Tensor> weights;
+
+ private:
+  static model_spec in_tiles(model_spec spec, uint64_t rows) {
+    spec.head_tile_rows = rows;
+    return spec;
+  }
 };
 
 /// A batch with its own arrays.

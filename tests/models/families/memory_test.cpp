@@ -2,9 +2,12 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <unordered_map>
+#include <utility>
 
+#include "models/table/row_tiles.hpp"
 #include "tests/models/model_fixture.hpp"
 
 namespace troupe::models {
@@ -25,11 +28,14 @@ class counting_allocator final : public c10::Allocator {
     void* data = c10::GetDefaultCPUAllocator()->raw_allocate(bytes);
     sizes_[data] = bytes;
     live_ += static_cast<int64_t>(bytes);
+    most_ = std::max(most_, live_);
     return {data, data, &free_counted, c10::Device(c10::kCPU)};
   }
   [[nodiscard]] c10::DeleterFnPtr raw_deleter() const override { return &free_counted; }
   void copy_data(void* to, const void* from, size_t bytes) const override { default_copy_data(to, from, bytes); }
   [[nodiscard]] int64_t live() const { return live_; }
+  /// The most that lived since the last call.
+  int64_t most() { return std::exchange(most_, live_); }
 
  private:
   static void free_counted(void* data) {
@@ -41,12 +47,12 @@ class counting_allocator final : public c10::Allocator {
     c10::GetDefaultCPUAllocator()->raw_deallocate(data);
   }
   std::unordered_map<void*, size_t> sizes_;
-  int64_t live_ = 0;
+  int64_t live_ = 0, most_ = 0;
 };
 
-void check_saved_bytes(const std::string& json, core::dtype type) {
-  const uint64_t rows = 2, columns = 128;
-  bound_model m(json, type, rows, columns);
+void check_saved_bytes(const std::string& json, core::dtype type, uint64_t rows = 2, uint64_t head_tile_rows = 0) {
+  const uint64_t columns = 128;
+  bound_model m(json, type, rows, columns, head_tile_rows);
   owned_batch data(rows, columns, m.spec.vocabulary);
   at::Tensor hidden = m.model->forward(0, 0, data.batch, {}, m.binding)->output();
   const double hidden_bytes = static_cast<double>(hidden.nbytes());
@@ -64,11 +70,33 @@ void check_saved_bytes(const std::string& json, core::dtype type) {
     }
 }
 
+/// The most that a head in row tiles takes while it goes back, beside the rows that every head has there: those of the
+/// norm and their gradient.
+void check_tile_bytes(const std::string& json, core::dtype type, uint64_t head_tile_rows) {
+  auto& counted = counting_allocator::installed();
+  bound_model m(json, type, 40, 128, head_tile_rows);
+  owned_batch data(40, 128, m.spec.vocabulary);
+  tensor_sink sink(m.model->table(), type);
+  const auto& units = m.model->table().units;
+  const auto head = static_cast<uint32_t>(units.size() - 1);
+  const at::Tensor hidden = m.model->forward(0, 0, data.batch, {}, m.binding)->output();
+  const auto run = m.model->forward(head, 0, data.batch, hidden, m.binding);
+  const int64_t before = counted.live();
+  (void)counted.most();
+  (void)run->backward(at::full({}, 1.0, run->output().options()), sink);
+  // Tiles of the gradient's factors, widened (widened_products.hpp).
+  const double scratch = type == core::dtype::bf16 ? 4.0 * 1024 * (m.spec.vocabulary + m.spec.width) : 0;
+  const auto taken = static_cast<double>(counted.most() - before), rows = 2.0 * static_cast<double>(hidden.nbytes());
+  const auto wanted = static_cast<double>(units[head].segments[0].tile_bytes);
+  BOOST_TEST(taken <= 1.02 * (wanted + rows) + scratch, "takes " << taken << " bytes, the table says " << wanted);
+  BOOST_TEST(taken >= wanted, "takes " << taken << " bytes, the table says " << wanted);
+}
+
 /// Every segment's bytes between the two parts of its backward; after them there is nothing.
-void check_weight_bytes(const std::string& json, core::dtype type) {
+void check_weight_bytes(const std::string& json, core::dtype type, uint64_t rows = 2, uint64_t head_tile_rows = 0) {
   const auto live = [] { return counting_allocator::installed().live(); };
-  bound_model m(json, type, 2, 128);
-  owned_batch data(2, 128, m.spec.vocabulary);
+  bound_model m(json, type, rows, 128, head_tile_rows);
+  owned_batch data(rows, 128, m.spec.vocabulary);
   tensor_sink sink(m.model->table(), type);
   at::Tensor hidden;
   const auto& units = m.model->table().units;
@@ -109,6 +137,15 @@ BOOST_AUTO_TEST_CASE(llama_keeps_the_bytes_of_its_table) {
 BOOST_AUTO_TEST_CASE(between_the_parts_of_a_backward_the_bytes_of_the_table_stay_and_behind_them_none) {
   for (const auto& json : {gpt2_json, llama_json})
     for (const core::dtype type : {core::dtype::f32, core::dtype::bf16}) check_weight_bytes(json, type);
+}
+
+BOOST_AUTO_TEST_CASE(a_head_in_row_tiles_keeps_and_takes_the_bytes_of_its_table) {
+  for (const auto& json : {gpt2_json, llama_json})
+    for (const core::dtype type : {core::dtype::f32, core::dtype::bf16}) {
+      check_saved_bytes(json, type, 40, panel_rows);
+      check_weight_bytes(json, type, 40, panel_rows);
+      for (const uint64_t panels : {1, 2}) check_tile_bytes(json, type, panels * panel_rows);
+    }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

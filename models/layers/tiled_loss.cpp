@@ -1,0 +1,186 @@
+// The head in row tiles: norm, product and cross-entropy of some rows at a time. In training all of it happens in
+// backward, where each tile's logits become their gradient in place and are used up, so no product is formed twice.
+// Owns the order of the tiles; which rows are multiplied together is row_panels.hpp's.
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "kernels/cross_entropy.hpp"
+#include "models/layers/bytes.hpp"
+#include "models/layers/function_node.hpp"
+#include "models/layers/functions.hpp"
+#include "models/layers/operations.hpp"
+#include "models/layers/row_panels.hpp"
+#include "models/layers/torch_dtype.hpp"
+#include "models/layers/weight_work.hpp"
+
+namespace troupe::models {
+namespace {
+
+/// The head of rows (N, C), and the numbers of each row that its loss is of.
+class tiled_head {
+ public:
+  tiled_head(const at::Tensor& x, const projection& layer, const at::Tensor& targets, uint64_t tile_rows)
+      : layer_(layer),
+        targets_(targets),
+        tile_rows_(std::min<int64_t>(static_cast<int64_t>(tile_rows), x.size(0))),
+        vocabulary_(layer.w.tensor.size(layer.layout == weight_layout::in_out ? 1 : 0)),
+        type_(core_dtype(x.scalar_type())),
+        room_(at::empty({tile_rows_, vocabulary_}, x.options().requires_grad(false))),
+        statistics_(at::empty({x.size(0), static_cast<int64_t>(kernels::row_statistics)}, wide(x))),
+        log_sums_(at::empty({x.size(0)}, wide(x))) {}
+
+  /// Calls f(first, count, logits) for each tile of `y`, the rows that the layer takes; `logits` may be overwritten.
+  template <class F>
+  void for_each_tile(const at::Tensor& y, F f) {
+    for (int64_t first = 0; first < y.size(0); first += tile_rows_) {
+      const int64_t count = std::min(tile_rows_, y.size(0) - first);
+      at::Tensor logits = room_.narrow(0, 0, count);
+      layer_.forward_out(logits, y.narrow(0, first, count));
+      kernels_for(logits).cross_entropy_part(bytes_of(logits), type_, static_cast<uint64_t>(count), width(), width(),
+                                             targets_at(first), bytes_in(statistics_.narrow(0, first, count)));
+      f(first, count, logits);
+    }
+  }
+
+  /// In the place of a tile's logits their gradient, from that of the mean over all rows.
+  void go_back(int64_t first, const at::Tensor& logits, const at::Tensor& gradient) {
+    const int64_t count = logits.size(0);
+    (void)mean_of(first, count);
+    kernels_for(logits).cross_entropy_backward(bytes_in(logits), type_, static_cast<uint64_t>(count), width(), width(),
+                                               targets_at(first), bytes_of(log_sums_.narrow(0, first, count)),
+                                               bytes_of(gradient), static_cast<uint64_t>(targets_.size(0)));
+  }
+
+  /// The mean loss of rows whose tiles have been computed: as over the ranks of a vocabulary that one rank has.
+  at::Tensor mean_of(int64_t first, int64_t count) {
+    at::Tensor loss = at::empty({}, log_sums_.options());
+    const auto rows = static_cast<uint64_t>(count);
+    kernels_for(loss).joined_cross_entropy(bytes_of(statistics_.narrow(0, first, count)), type_, 1,
+                                           rows * kernels::row_statistics, rows,
+                                           bytes_in(log_sums_.narrow(0, first, count)), bytes_in(loss));
+    return loss;
+  }
+  at::Tensor mean() { return mean_of(0, targets_.size(0)); }
+
+ private:
+  static at::TensorOptions wide(const at::Tensor& x) {
+    return x.options().dtype(sum_dtype(x.scalar_type())).requires_grad(false);
+  }
+  [[nodiscard]] uint64_t width() const { return static_cast<uint64_t>(vocabulary_); }
+  [[nodiscard]] const int64_t* targets_at(int64_t first) const { return targets_.const_data_ptr<int64_t>() + first; }
+
+  const projection& layer_;
+  const at::Tensor& targets_;
+  int64_t tile_rows_, vocabulary_;
+  core::dtype type_;
+  at::Tensor room_, statistics_, log_sums_;
+};
+
+struct tiled_loss_node final : function_node {
+  at::Tensor x, targets, loss;  // (N, C), (N), what forward gave, which gets its value here
+  row_norm norm;
+  projection layer;
+  std::vector<int64_t> shape;  // of the input
+  uint64_t tile_rows = 0;
+  double factor = 1;
+
+  gradient_list apply(gradient_list&& gradients) override {
+    normed_rows again = norm.forward(x);
+    at::Tensor dy = at::empty_like(again.y);
+    const at::Tensor of_mean = times_factor(gradients[0].to(loss.scalar_type())).contiguous();
+    {
+      weight_gradient dw(*slot, layer, x.size(0));
+      tiled_head head(x, layer, targets, tile_rows);
+      head.for_each_tile(again.y, [&](int64_t first, int64_t count, const at::Tensor& logits) {
+        head.go_back(first, logits, of_mean);
+        at::Tensor to = dy.narrow(0, first, count);
+        layer.input_gradient_out(to, logits);
+        dw.add(again.y.narrow(0, first, count), logits);
+      });
+      loss.copy_(times_factor(head.mean()));
+      dw.finish();
+    }
+    again.y.reset();
+    return {norm.backward(*slot, x, again, std::move(dy), {}).view(shape)};
+  }
+  void release_variables() override {
+    x.reset();
+    targets.reset();
+  }
+  [[nodiscard]] std::string name() const override { return "tiled_cross_entropy"; }
+
+ private:
+  [[nodiscard]] at::Tensor times_factor(const at::Tensor& t) const { return factor == 1 ? t : t.mul(factor); }
+
+  /// The gradient of the layer's weight, added up over the tiles: in its place, or, where only the input part runs, in
+  /// memory of its own until the weight part.
+  class weight_gradient {
+   public:
+    weight_gradient(const sink_slot& slot, const projection& p, int64_t rows) : slot_(slot), p_(p) {
+      if (!p.w.trainable) return;
+      if (slot.later == nullptr) writer_.emplace(slot, p.w);
+      out_ = writer_ ? writer_->out() : at::empty(p.w.tensor.sizes(), p.w.tensor.options().requires_grad(false));
+      sums_.emplace(out_, rows);
+    }
+    void add(const at::Tensor& rows, const at::Tensor& g) {
+      if (sums_) p_.layout == weight_layout::in_out ? sums_->add(rows, g) : sums_->add(g, rows);
+    }
+    void finish() {
+      if (!sums_) return;
+      sums_->finish();
+      if (writer_) return writer_->commit();
+      slot_.later->add({out_}, [w = p_.w](const sink_slot& s, const weight_work::tensors& kept) {
+        gradient_writer(s, w).write(kept[0]);
+      });
+    }
+
+   private:
+    const sink_slot& slot_;
+    const projection& p_;
+    std::optional<gradient_writer> writer_;
+    at::Tensor out_;
+    std::optional<row_sums> sums_;
+  };
+};
+
+}  // namespace
+
+at::Tensor tiled_cross_entropy(const segment_scope& scope, const at::Tensor& x, row_norm norm, projection layer,
+                               uint64_t tile_rows, double factor) {
+  TORCH_CHECK(!layer.bias, "a head in row tiles has no bias, got ", layer.bias->name);
+  layer.in_panels = true;
+  const int64_t vocabulary = layer.w.tensor.size(layer.layout == weight_layout::in_out ? 1 : 0);
+  auto node = std::make_shared<tiled_loss_node>();
+  {
+    const below_autograd plain;
+    node->x = as_rows(x.detach().contiguous());
+    node->targets = targets_of(scope, vocabulary, node->x);
+  }
+  if (!wants_node(x)) {
+    const below_autograd plain;
+    tiled_head head(node->x, layer, node->targets, tile_rows);
+    const at::Tensor y = norm.forward(node->x).y;
+    head.for_each_tile(y, [](int64_t, int64_t, const at::Tensor&) {});
+    const at::Tensor mean = head.mean();
+    return factor == 1 ? mean : mean.mul(factor);
+  }
+  at::Tensor loss = at::full({}, std::numeric_limits<double>::quiet_NaN(),
+                             node->x.options().dtype(sum_dtype(node->x.scalar_type())).requires_grad(false));
+  node->loss = loss.detach();
+  node->shape = x.sizes().vec();
+  node->norm = std::move(norm);
+  node->layer = std::move(layer);
+  node->tile_rows = tile_rows;
+  node->factor = factor;
+  attach({&loss}, std::move(node), scope, {x});
+  return loss;
+}
+
+}  // namespace troupe::models

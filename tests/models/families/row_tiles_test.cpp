@@ -1,0 +1,187 @@
+// A head in row tiles gives the bits of the head at once: loss, hidden gradients and every parameter's gradient.
+#include "models/table/row_tiles.hpp"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+
+#include <boost/test/unit_test.hpp>
+#include <limits>
+
+#include "models/layers/products.hpp"
+#include "models/layers/row_panels.hpp"
+#include "tests/models/model_fixture.hpp"
+
+namespace troupe::models {
+namespace {
+
+const std::vector<std::string> families = {
+    R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 32, "n_head": 4, "n_positions": 32, "vocab_size": 67,
+        "resid_pdrop": 0.1, "embd_pdrop": 0.2, "attn_pdrop": 0.3})",
+    R"({"model_type": "llama", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 67,
+        "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32})"};
+constexpr core::dtype types[] = {core::dtype::f32, core::dtype::bf16, core::dtype::f16, core::dtype::f64};
+/// Two panels and a part of a third.
+constexpr uint64_t rows = 150, columns = 32;
+static_assert(rows * columns > 2 * panel_rows && rows * columns < 3 * panel_rows);
+
+struct result {
+  double loss = 0;
+  std::vector<at::Tensor> gradients;
+};
+
+enum class parts : uint8_t { whole, split };
+
+/// The second contribution to a tied weight, and that of a second micro-batch, are added.
+result backward_of(const std::string& json, core::dtype type, uint64_t tile_rows, parts how,
+                   core::dtype sums = core::dtype::f32) {
+  bound_model m(json, type, rows, columns, tile_rows);
+  tensor_sink sink(m.model->table(), type == core::dtype::f64 ? type : sums);
+  result out;
+  for (const uint64_t seed : {3, 4}) {
+    const owned_batch data(rows, columns, m.spec.vocabulary, seed);
+    if (how == parts::whole) {
+      out.loss += m.step(data.batch, sink, 0.5);
+      continue;
+    }
+    std::vector<std::unique_ptr<segment_run>> runs;
+    at::Tensor hidden;
+    const auto& units = m.model->table().units;
+    for (uint32_t u = 0; u < units.size(); ++u)
+      for (uint32_t s = 0; s < units[u].segments.size(); ++s) {
+        runs.push_back(m.model->forward(u, s, data.batch, hidden, m.binding));
+        hidden = runs.back()->output();
+      }
+    at::Tensor gradient = at::full({}, 0.5, hidden.options());
+    for (auto run = runs.rbegin(); run != runs.rend(); ++run) gradient = (*run)->backward_input(gradient);
+    for (auto run = runs.rbegin(); run != runs.rend(); ++run) (*run)->backward_weight(sink);
+    out.loss += hidden.item<double>();
+  }
+  out.gradients = std::move(sink.gradients);
+  return out;
+}
+
+void check_same(const result& got, const result& wanted) {
+  BOOST_TEST(std::isfinite(wanted.loss));
+  BOOST_TEST(got.loss == wanted.loss);
+  for (size_t q = 0; q < wanted.gradients.size(); ++q)
+    BOOST_TEST(got.gradients[q].equal(wanted.gradients[q]), "gradient " << q);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(row_tiles)
+
+BOOST_AUTO_TEST_CASE(tiles_of_any_number_of_panels_have_the_bits_of_all_rows_at_once) {
+  for (const auto& json : families)
+    for (const core::dtype type : types) BOOST_TEST_CONTEXT(json << " in " << core::name_of(type)) {
+        const result wanted = backward_of(json, type, 0, parts::whole);
+        for (const uint64_t panels : {1, 2, 3})
+          check_same(backward_of(json, type, panels * panel_rows, parts::whole), wanted);
+      }
+}
+
+BOOST_AUTO_TEST_CASE(both_parts_of_a_backward_have_them_too) {
+  for (const auto& json : families)
+    for (const core::dtype type : {core::dtype::f32, core::dtype::bf16})
+      for (const core::dtype sums : {core::dtype::f32, type}) BOOST_TEST_CONTEXT(json << core::name_of(type)) {
+          const result wanted = backward_of(json, type, 0, parts::whole, sums);
+          check_same(backward_of(json, type, panel_rows, parts::split, sums), wanted);
+        }
+}
+
+BOOST_AUTO_TEST_CASE(forward_alone_gives_the_loss_and_training_forward_leaves_it_to_backward) {
+  for (const auto& json : families)
+    for (const core::dtype type : types) BOOST_TEST_CONTEXT(json << " in " << core::name_of(type)) {
+        const auto loss_of = [&](uint64_t tile_rows, bool training) {
+          bound_model m(json, type, rows, columns, tile_rows);
+          owned_batch data(rows, columns, m.spec.vocabulary);
+          data.batch.training = training;
+          const auto head = static_cast<uint32_t>(m.model->table().units.size() - 1);
+          const at::Tensor hidden = m.model->forward(0, 0, data.batch, {}, m.binding)->output();
+          return m.model->forward(head, 0, data.batch, hidden, m.binding)->output().item<double>();
+        };
+        BOOST_TEST(loss_of(panel_rows, false) == loss_of(0, false));
+        BOOST_TEST(std::isnan(loss_of(panel_rows, true)));
+      }
+}
+
+BOOST_AUTO_TEST_CASE(logits_that_somebody_wants_are_all_there_and_have_the_same_bits) {
+  const auto logits_of = [&](uint64_t tile_rows) {
+    bound_model m(families.back(), core::dtype::f32, rows, columns, tile_rows);
+    owned_batch data(rows, columns, m.spec.vocabulary);
+    at::Tensor logits;
+    data.batch.training = false;
+    data.batch.logits = &logits;
+    const auto head = static_cast<uint32_t>(m.model->table().units.size() - 1);
+    const at::Tensor hidden = m.model->forward(0, 0, data.batch, {}, m.binding)->output();
+    (void)m.model->forward(head, 0, data.batch, hidden, m.binding);
+    return logits;
+  };
+  BOOST_TEST(logits_of(panel_rows).equal(logits_of(0)));
+}
+
+BOOST_AUTO_TEST_CASE(a_weight_that_is_not_trained_is_left_alone) {
+  bound_model m(families.back(), core::dtype::f32, rows, columns, panel_rows);
+  core::model_table table = m.model->table();
+  const uint32_t head = table.units.back().segments.back().parameters.back();
+  table.parameters[head].trainable = false;
+  parameter_binding binding(table, core::dtype::f32);
+  for (uint32_t q = 0; q < m.weights.size(); ++q) binding.bind(q, m.weights[q].mutable_data_ptr());
+  const owned_batch data(rows, columns, m.spec.vocabulary);
+  tensor_sink sink(table, core::dtype::f32);
+  const at::Tensor hidden = m.model->forward(0, 0, data.batch, {}, binding)->output();
+  const auto run = m.model->forward(static_cast<uint32_t>(table.units.size() - 1), 0, data.batch, hidden, binding);
+  (void)run->backward(at::full({}, 1.0, run->output().options()), sink);
+  BOOST_TEST(sink.contributions[head] == 0);
+  BOOST_TEST(std::isfinite(run->output().item<double>()));
+}
+
+BOOST_AUTO_TEST_CASE(rows_of_one_panel_are_multiplied_as_without_panels) {
+  const auto n = static_cast<int64_t>(panel_rows);
+  for (const core::dtype type : types) {
+    const at::Tensor a = at::randn({n, 24}).to(torch_of(type)), b = at::randn({24, 40}).to(torch_of(type)),
+                     g = at::randn({n, 40}).to(torch_of(type));
+    at::Tensor out = at::empty({n, 40}, a.options()), sum = at::empty({24, 40}, a.options());
+    panel_product_out(out, a, b);
+    row_sums sums(sum, n);
+    sums.add(a, g);
+    sums.finish();
+    BOOST_TEST(out.equal(product(a, b)));
+    BOOST_TEST(sum.equal(product(a.t(), g)));
+  }
+}
+
+// 257 ones of each panel: rounded to bf16 panel by panel they would be 256.
+BOOST_AUTO_TEST_CASE(sums_of_several_panels_are_rounded_once) {
+  const auto n = static_cast<int64_t>(3 * panel_rows);
+  for (const core::dtype type : {core::dtype::bf16, core::dtype::f16}) {
+    const int64_t ones = type == core::dtype::bf16 ? 257 : 2049 / 3;
+    at::Tensor a = at::zeros({n, 1}, torch_of(type));
+    for (int64_t panel = 0; panel < 3; ++panel) a.narrow(0, panel * static_cast<int64_t>(panel_rows), ones).fill_(1);
+    at::Tensor sum = at::empty({1, 1}, a.options());
+    row_sums sums(sum, n);
+    sums.add(a, at::ones({n, 1}, a.options()));
+    sums.finish();
+    BOOST_TEST(sum.item<double>() == at::full({}, 3.0 * static_cast<double>(ones)).to(torch_of(type)).item<double>());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_tile_is_the_most_panels_that_its_bytes_hold_and_none_is_made_where_all_rows_fit) {
+  model_spec spec;
+  spec.vocabulary = 1000;
+  const uint64_t panel_bytes = panel_rows * 1000 * 4;
+  BOOST_TEST(tile_rows_for(spec, 10 * panel_rows, 4, 0) == 0U);
+  BOOST_TEST(tile_rows_for(spec, 10 * panel_rows, 4, 1) == panel_rows);
+  BOOST_TEST(tile_rows_for(spec, 10 * panel_rows, 4, 3 * panel_bytes - 1) == 2 * panel_rows);
+  BOOST_TEST(tile_rows_for(spec, 10 * panel_rows, 4, 3 * panel_bytes) == 3 * panel_rows);
+  BOOST_TEST(tile_rows_for(spec, 10 * panel_rows, 2, 3 * panel_bytes) == 6 * panel_rows);
+  BOOST_TEST(tile_rows_for(spec, 10 * panel_rows, 4, 10 * panel_bytes) == 0U);
+  BOOST_TEST(tile_rows_for(spec, panel_rows, 4, 1) == 0U);
+  BOOST_TEST(tile_rows_for(spec, panel_rows + 1, 4, std::numeric_limits<uint64_t>::max()) == 0U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace troupe::models

@@ -1,0 +1,140 @@
+// Row tiles of the head (cluster.row_tile_bytes) change no bit of a run: losses, norms, weights and moments are those
+// of the same run whose head has all rows at once.
+#include "tests/parity/run_result.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+constexpr uint64_t steps = 3;
+
+const std::string zero = "zero_optimization.";
+/// 4,800 tokens of a rank and micro-batch: two panels and a part of a third.
+const settings many_rows = {"train_micro_batch_size_per_gpu=300"};
+/// One panel; two, in the types of four bytes and of two.
+const std::string one = "1", two = std::to_string(2 * 2048 * 96 * 4);
+
+settings tiles(const std::string& bytes) { return {"cluster.row_tile_bytes=" + bytes}; }
+settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
+settings job_of(int data, int micro_batches, const std::string& order) {
+  return {"parallel.data=" + std::to_string(data), "gradient_accumulation_steps=" + std::to_string(micro_batches),
+          "gradient_order=" + order};
+}
+settings cut(int ranks, const std::string& schedule, int chunks = 1) {
+  return {"parallel.pipeline=" + std::to_string(ranks), "pipeline.schedule=" + schedule,
+          "pipeline.chunks=" + std::to_string(chunks)};
+}
+const settings small_pieces = {zero + "reduce_bucket_size=8192", zero + "sub_group_size=4096"};
+const settings checkpointing = {"activation_checkpointing.enabled=true"};
+
+small_job job_with(const std::string& model) { return small_job(model, made_up_text(60'000)); }
+
+/// A run without tiles, compared with runs that have them and `others` besides.
+void check_tiles(const std::string& model, const settings& common, const std::vector<settings>& others) {
+  const small_job job = job_with(model);
+  const auto reference = train(job, many_rows + common, steps);
+  BOOST_TEST(reference.losses.front() != reference.losses.back());
+  for (const settings& each : others) BOOST_TEST_CONTEXT(text_of(common + each)) {
+      const auto got = train(job, many_rows + common + each, steps);
+      check_same(got, reference);
+      BOOST_TEST(got.memory.activations < reference.memory.activations);
+    }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(row_tiles)
+
+BOOST_AUTO_TEST_CASE(every_type_has_the_same_bits_in_tiles) {
+  for (const std::string& model : {tiny_gpt2_with_dropout, tiny_llama})
+    for (const settings& type : {settings{},
+                                 {"bf16.enabled=true"},
+                                 {"fp16.enabled=true", "fp16.initial_scale_power=8"},
+                                 {"data_types.param_dtype=fp64"}})
+      check_tiles(model, type, {tiles(one), tiles(two)});
+}
+
+BOOST_AUTO_TEST_CASE(ranks_stages_micro_batches_and_recomputation_leave_the_bits) {
+  for (const std::string order : {"per_step", "per_micro_batch"})
+    for (const settings& type : {settings{}, {"bf16.enabled=true"}})
+      check_tiles(tiny_gpt2_with_dropout, type + job_of(2, 2, order),
+                  {tiles(one) + stage(0), tiles(one) + stage(1) + small_pieces + checkpointing,
+                   tiles(two) + stage(2) + small_pieces, tiles(one) + stage(3) + small_pieces + checkpointing});
+}
+
+BOOST_AUTO_TEST_CASE(pipelines_and_split_backwards_leave_the_bits) {
+  for (const settings& type : {settings{}, {"bf16.enabled=true"}})
+    check_tiles(tiny_llama, type + job_of(1, 3, "per_micro_batch"),
+                {tiles(one) + cut(2, "1f1b"), tiles(one) + cut(2, "zb_h1") + stage(1),
+                 tiles(one) + cut(2, "zb_v", 2) + stage(3), tiles(two) + cut(3, "gpipe") + checkpointing});
+}
+
+// Each rank has 2,400 rows, and ranks 1 and 2 of three have fewer than rank 0.
+BOOST_AUTO_TEST_CASE(ranks_with_columns_of_their_own_have_tiles_of_their_own) {
+  for (const char* axis : {"parallel.sequence=2", "parallel.context=2", "parallel.context=3"})
+    check_tiles(tiny_llama, settings{axis, "train_micro_batch_size_per_gpu=450"}, {tiles(one)});
+}
+
+BOOST_AUTO_TEST_CASE(documents_swapped_states_and_early_updates_leave_the_bits) {
+  check_tiles(tiny_llama, {"data.document_mask=true"}, {tiles(one)});
+  check_tiles(tiny_gpt2, {"gradient_clipping=0.1"}, {tiles(one) + settings{"cluster.early_updates=true"}});
+}
+
+BOOST_AUTO_TEST_CASE(an_evaluation_in_tiles_has_the_same_losses) {
+  const small_job job = job_with(tiny_llama);
+  const settings held_out = many_rows + settings{"data.validation_fraction=0.5"};
+  const auto loss_of = [&](const settings& set) {
+    const auto s = job.open(held_out + set);
+    const auto loss = s->evaluate(1);
+    BOOST_TEST_REQUIRE(loss.has_value());
+    return std::bit_cast<uint64_t>(*loss);
+  };
+  BOOST_TEST(loss_of(tiles(one)) == loss_of({}));
+}
+
+// Where steps are skipped the loss is known behind the head's backward; the loss that ends a run, too.
+BOOST_AUTO_TEST_CASE(steps_that_are_skipped_and_losses_that_are_not_finite_are_noticed) {
+  const settings huge_scale = {"fp16.enabled=true", "fp16.initial_scale_power=26", "fp16.hysteresis=1"};
+  const small_job job = job_with(tiny_gpt2);
+  const auto skips = train(job, many_rows + huge_scale, steps);
+  BOOST_TEST(skips.skipped > 0U);
+  check_same(train(job, many_rows + huge_scale + tiles(one), steps), skips);
+  const auto s = job.open(many_rows + tiles(one) + settings{"optimizer.params.lr=1.0e+30"});
+  std::string error;
+  for (int i = 0; i < 5 && error.empty(); ++i)
+    if (const auto r = s->step(); !r) error = r.error().text;
+  BOOST_TEST(error.find("the loss is ") != std::string::npos, error);
+  BOOST_TEST(error.find("first seen in ") != std::string::npos, error);
+}
+
+BOOST_AUTO_TEST_CASE(what_activations_take_is_what_the_plan_says) {
+  const std::string model =
+      "model: {model_type: gpt2, n_layer: 1, n_embd: 32, n_head: 4, n_positions: 24, vocab_size: 8192, embd_pdrop: 0, "
+      "attn_pdrop: 0, resid_pdrop: 0}\n";
+  const small_job job = job_with(model);
+  for (const settings& type : {settings{}, {"bf16.enabled=true"}}) {
+    const auto peak_of = [&](const settings& set) {
+      const auto s = job.open(many_rows + type + set);
+      step_of(*s);
+      const auto& memory = s->memory()[0];
+      const double peak = static_cast<double>(memory.activations_peak_bytes);
+      BOOST_TEST(peak <= 1.1 * static_cast<double>(memory.resident.activations));
+      BOOST_TEST(peak >= 0.9 * static_cast<double>(memory.resident.activations));
+      return peak;
+    };
+    BOOST_TEST(peak_of(tiles(one)) < 0.6 * peak_of({}));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_vocabulary_that_is_cut_is_refused_by_name) {
+  const small_job job(tiny_gpt2);
+  const auto names_it = [](const std::exception& e) {
+    return std::string(e.what()).find("cluster.row_tile_bytes: wanted 0 with parallel.tensor above 1, got 1") !=
+           std::string::npos;
+  };
+  BOOST_CHECK_EXCEPTION((void)job.config({"parallel.tensor=2", "cluster.row_tile_bytes=1"}), std::runtime_error,
+                        names_it);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -127,7 +127,7 @@ class pipeline_saboteur : public plan_breaker {
         others.push_back(b);
     if (others.empty()) return false;
     p.buffers[others[below(others.size())]].offset = p.buffers[at(*x).staged].offset;
-    excuse_ = [this, r = x->rank](const shared_plans& now) { return saboteur(all_[r], random_).slots_hold(now); };
+    excuse_ = [this, r = x->rank](const shared_plans& now) { return plan_changer(all_[r], random_).slots_hold(now); };
     return true;
   }
   /// Ranks of one coordinate are not in the communicator, or the ranks of each stage vote among themselves.

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "tests/plan/saboteur.hpp"
+#include "tests/plan/plan_changer.hpp"
 
 namespace troupe::plan {
 
@@ -41,7 +41,7 @@ class plan_breaker {
     return out.empty() ? std::nullopt : std::optional(out[below(out.size())]);
   }
 
-  void remove(const place& x) { saboteur(all_[x.rank], random_).remove(x.id); }
+  void remove(const place& x) { plan_changer(all_[x.rank], random_).remove(x.id); }
   /// It waits for none of those that `wanted` names any more. Harmless if it still starts after each; false if it
   /// waited for none.
   template <class F>
@@ -52,7 +52,7 @@ class plan_breaker {
       if (wanted(p.instructions[on])) gone.push_back(on);
     std::erase_if(at(x).after, [&](uint32_t on) { return wanted(p.instructions[on]); });
     excuse_ = [this, x, gone](const shared_plans& now) {
-      const saboteur s(all_[x.rank], random_);
+      const plan_changer s(all_[x.rank], random_);
       return std::ranges::all_of(gone, [&](uint32_t on) { return s.implied(now, x.id, on); });
     };
     return !gone.empty();

@@ -1,0 +1,128 @@
+// What those who break plans have in common: a random place, one instruction taken away so that the rest fits, and
+// what makes a change harmless.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "plan/layout/saves.hpp"
+#include "plan/place/arena.hpp"
+#include "tests/plan/order_oracle.hpp"
+#include "tests/plan/samples.hpp"
+
+namespace troupe::plan {
+
+using plans = std::vector<rank_plan>;
+
+inline shared_plans shared(const plans& all) {
+  shared_plans out;
+  for (const auto& p : all) out.push_back(std::make_shared<const rank_plan>(p));
+  return out;
+}
+
+/// Decides, from the final plans, whether a change is harmless.
+using excuse = std::function<bool(const shared_plans&)>;
+
+/// Changes one rank's plan.
+class plan_changer {
+ public:
+  plan_changer(rank_plan& p, std::mt19937_64 random) : random_(random), p_(p) {}
+
+  /// Instructions that waited for it wait for its own dependencies; everything else is renumbered.
+  void remove(uint32_t id) {
+    const instruction gone = p_.instructions[id];
+    p_.instructions.erase(p_.instructions.begin() + id);
+    const auto renumbered = [id](uint32_t i) { return i > id && i != none ? i - 1 : i; };
+    for (auto& x : p_.instructions) {
+      if (std::erase(x.after, id) > 0)
+        for (uint32_t on : gone.after)
+          if (std::find(x.after.begin(), x.after.end(), on) == x.after.end()) x.after.push_back(on);
+      x.id = renumbered(x.id);
+      for (auto& on : x.after) on = renumbered(on);
+      if (gone.lane == lane::fabric && x.communicator == gone.communicator && x.sequence > gone.sequence) --x.sequence;
+    }
+    if (gone.lane == lane::fabric) --p_.num_collectives[gone.communicator];
+    for (auto& l : p_.lanes) {
+      std::erase(l, id);
+      for (auto& i : l) i = renumbered(i);
+    }
+    for (auto& b : p_.buffers) {
+      b.first = renumbered(b.first);
+      b.last = renumbered(b.last);
+    }
+  }
+  /// `id` still starts after `on` has ended, and in every branch: every dependency of a plan is there for a reason.
+  [[nodiscard]] bool implied(const shared_plans& now, uint32_t id, uint32_t on) const {
+    for (const uint32_t waits : p_.instructions[id].after)
+      if (p_.instructions[id].guard == guard::always && p_.instructions[waits].guard != guard::always) return false;
+    for (const branch taken : {branch::not_skipped, branch::clipped, branch::skipped}) {
+      const bool idle = p_.instructions[on].kind == kind::redo && !runs(p_.instructions[on], taken);
+      if (runs(p_.instructions[id], taken) && !idle && !order_oracle(now, taken).before(p_.rank, on, p_.rank, id))
+        return false;
+    }
+    return true;
+  }
+  /// For bytes that two buffers share: all uses of the earlier one are over before the other begins. Uses lie within a
+  /// life, as was proved for the unchanged plan.
+  [[nodiscard]] bool slots_hold(const shared_plans& now) const {
+    const order_oracle order(now, branch::not_skipped);
+    uint64_t peak[num_pools] = {};
+    for (const auto& a : p_.buffers) {
+      auto& most = peak[static_cast<size_t>(a.pool)];
+      most = std::max(most, a.offset + a.bytes);
+      if (a.offset % (a.pool == pool::staging ? save_grain_bytes : arena::alignment) != 0) return false;
+      for (const auto& b : p_.buffers)
+        if (&a != &b && a.pool == b.pool && a.first <= b.first && a.offset < b.offset + b.bytes &&
+            b.offset < a.offset + a.bytes && !order.before(p_.rank, a.last, p_.rank, b.first))
+          return false;
+    }
+    return std::equal(peak, peak + num_pools, p_.pool_bytes);
+  }
+
+  /// True if the change is known to be harmless.
+  [[nodiscard]] bool excused(const shared_plans& now) const {
+    return !excuses_.empty() && std::all_of(excuses_.begin(), excuses_.end(), [&](const auto& e) { return e(now); });
+  }
+
+ protected:
+  // A copy of the shared layout for this rank's plan alone.
+  job_layout& layout() {
+    if (layout_ == nullptr) p_.layout = layout_ = std::make_shared<job_layout>(*p_.layout);
+    return *layout_;
+  }
+  size_t below(size_t n) { return n == 0 ? 0 : random_() % n; }
+  template <class F>
+  instruction* any(F wanted) {
+    std::vector<instruction*> found;
+    for (auto& x : p_.instructions)
+      if (wanted(x)) found.push_back(&x);
+    return found.empty() ? nullptr : found[below(found.size())];
+  }
+  std::vector<uint32_t>& any_lane() {
+    std::vector<std::vector<uint32_t>*> found;
+    for (auto& l : p_.lanes)
+      if (!l.empty()) found.push_back(&l);
+    return *found[below(found.size())];
+  }
+  bool drop(kind k) {
+    auto* x = any([k](const instruction& i) { return i.kind == k; });
+    if (x == nullptr) return false;
+    remove(x->id);
+    return true;
+  }
+  // Harmless if it is implied.
+  bool excused_if_implied(uint32_t id, uint32_t on) {
+    excuses_.push_back([this, id, on](const shared_plans& now) { return implied(now, id, on); });
+    return true;
+  }
+
+  std::mt19937_64 random_;
+  rank_plan& p_;
+  std::shared_ptr<job_layout> layout_;
+  std::vector<excuse> excuses_;
+};
+
+}  // namespace troupe::plan

@@ -10,14 +10,31 @@
 namespace troupe::plan::rules {
 namespace {
 
+constexpr const char* pool_names[num_pools] = {"gathered parameters",
+                                               "buckets",
+                                               "update directions",
+                                               "staging",
+                                               "transfers",
+                                               "windows onto states",
+                                               "windows onto slices",
+                                               "windows onto gradients",
+                                               "offloaded activations"};
+
+/// "4096 bytes at 128 of the pool of buckets": a slot, as errors name it.
+std::string name_of(const buffer& b) {
+  return std::to_string(b.bytes) + " bytes at " + std::to_string(b.offset) + " of the pool of " +
+         pool_names[static_cast<size_t>(b.pool)];
+}
+
 core::result<void> life_is_sound(const world& w, uint32_t rank, uint32_t b) {
   const rank_plan& p = *w.ranks[rank];
   const buffer& x = p.buffers[b];
   for (uint32_t id : w.rolls[rank].accessors[b]) {
     if (id != x.first && !w.before(rank, x.first, id))
-      return broken(p, id, "uses a buffer without waiting for " + name(p, x.first) + ", which opens it");
+      return broken(p, id, "uses " + name_of(x) + " without waiting for " + name(p, x.first) + ", which opens it");
     if (id != x.last && runs(p.instructions[x.last], w.taken) && !w.before(rank, id, x.last))
-      return broken(p, x.last, "ends the life of a buffer without waiting for " + name(p, id) + ", which uses it");
+      return broken(p, x.last,
+                    "ends the life of " + name_of(x) + " without waiting for " + name(p, id) + ", which uses them");
   }
   return {};
 }
@@ -71,11 +88,13 @@ core::result<void> slots(const world& w, uint32_t rank) {
       if (p.buffers[earlier].first == x.first) return broken(p, x.first, "opens two buffers in the same bytes");
       for (uint32_t id : accessors[earlier])
         if (!w.before(rank, id, x.first))
-          return broken(p, x.first, "takes bytes without waiting for " + name(p, id) + ", which still uses them");
+          return broken(p, x.first,
+                        "takes " + name_of(x) + " without waiting for " + name(p, id) + ", which still uses them");
       // The end of a life may read them though it does not name them: the backward of a stage, what came forward.
       const uint32_t last = p.buffers[earlier].last;
       if (runs(p.instructions[last], w.taken) && !w.before(rank, last, x.first))
-        return broken(p, x.first, "takes bytes without waiting for " + name(p, last) + ", which ends their life");
+        return broken(p, x.first,
+                      "takes " + name_of(x) + " without waiting for " + name(p, last) + ", which ends their life");
       return {};
     };
     if (auto ok = pools[static_cast<size_t>(x.pool)].take(x.offset, x.offset + x.bytes, b, vacated); !ok) return ok;
@@ -101,18 +120,9 @@ core::result<void> memory(const rank_plan& p) {
                                     peak[own(pool::shards)],
                                     p.memory.windows - peak[own(pool::states)] - peak[own(pool::shards)],
                                     p.memory.offloaded_activations};
-  constexpr const char* names[num_pools] = {"gathered parameters",
-                                            "buckets",
-                                            "update directions",
-                                            "staging",
-                                            "transfers",
-                                            "windows onto states",
-                                            "windows onto slices",
-                                            "windows onto gradients",
-                                            "offloaded activations"};
   for (uint32_t k = 0; k < num_pools; ++k)
     if (p.pool_bytes[k] != peak[k] || said[k] != peak[k])
-      return broken(p, std::string("the pool of ") + names[k] + " needs " + std::to_string(peak[k]) +
+      return broken(p, std::string("the pool of ") + pool_names[k] + " needs " + std::to_string(peak[k]) +
                            " bytes, it says " + std::to_string(p.pool_bytes[k]) + " and " + std::to_string(said[k]));
   if (p.memory.near_copies != p.offsets.near_elements * core::size_of(p.options().types.parameter))
     return broken(p, "its part of the second copy of parameters needs another number of bytes than it says");

@@ -33,8 +33,10 @@ core::result<void> sizes(const rank_plan& p) {
     if (window != none && window >= p.buffers.size()) return broken(p, "a bucket has a window that does not exist");
   for (size_t i = 0; i < p.bucket_buffer.size(); ++i) {
     const bool own = p.layout->buckets[i / o.accumulation].pipeline == p.layout->pipeline_at(p.rank);
-    if (own ? p.bucket_buffer[i] >= p.buffers.size() : p.bucket_buffer[i] != none)
-      return broken(p, "a bucket has no memory in some micro-batch, or one that is another rank's has some");
+    const std::string name = p.layout->buckets[i / o.accumulation].name;
+    if (!own && p.bucket_buffer[i] != none) return broken(p, name + " has memory here but is another rank's");
+    if (own && p.bucket_buffer[i] >= p.buffers.size())
+      return broken(p, "nothing opens the memory of " + name + " in micro-batch " + std::to_string(i % o.accumulation));
   }
   return {};
 }
@@ -127,9 +129,12 @@ core::result<void> instructions(const rank_plan& p) {
       if (on >= n || on == i)
         return broken(p, x.id, "waits for instruction " + std::to_string(on) + ", which is itself or does not exist");
   }
-  for (const auto& b : p.buffers)
-    if (b.first >= n || b.last >= n || static_cast<uint32_t>(b.pool) >= num_pools)
-      return broken(p, "a buffer of " + std::to_string(b.bytes) + " bytes has no beginning, no end or no pool");
+  for (const auto& b : p.buffers) {
+    const auto what = [&] { return "a buffer of " + std::to_string(b.bytes) + " bytes"; };
+    if (b.first >= n || static_cast<uint32_t>(b.pool) >= num_pools)
+      return broken(p, what() + " has no beginning or no pool");
+    if (b.last >= n) return broken(p, b.first, "opens " + what() + " that nothing closes");
+  }
   return {};
 }
 

@@ -59,7 +59,8 @@ class placer {
       const lifetime& life = d_.buffer(b);
       last_[b] = number_of(d_.standing(life.last));
       next_opened_[b] = std::exchange(opens_[life.first], b);
-      if (life.free_from != none) next_freed_[b] = std::exchange(frees_[d_.standing(life.free_from)], b);
+      if (const handle from = d_.standing(life.free_from); from != none)
+        next_freed_[b] = std::exchange(frees_[from], b);
     }
     for (const auto& [b, reader] : d_.readers()) {
       uint32_t& last = last_[d_.standing_buffer(b)];
@@ -76,7 +77,7 @@ class placer {
     after_.clear();
     d_.for_each_before(h, [&](handle on) { wait_for(x, number_of(on)); });
     for (uint32_t b = frees_[h]; b != none; b = next_freed_[b])
-      if (d_.buffer(b).first != h) give_back(b);
+      if (slot_[b] != none) give_back(b);  // what is not open yet: by the one that opens it, or by a wrong pass
     for (uint32_t b = opens_[h]; b != none; b = next_opened_[b]) {
       open(b, x);
       if (d_.buffer(b).free_from == h) give_back(b);

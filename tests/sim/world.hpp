@@ -9,6 +9,7 @@
 #include "actors/sim/sim.hpp"
 #include "job/blueprint.hpp"
 #include "tests/plan/exchange_samples.hpp"
+#include "tests/sim/replay.hpp"
 
 namespace troupe::actors {
 
@@ -80,6 +81,11 @@ inline sim_result play(uint64_t seed, bool with_fault) {
     wrong = ok.error().text;
   } else if (auto ended = check_ending(*did, s.options, s.order.size()); !ended) {
     wrong = ended.error().text;
+  }
+  for (size_t run = 0; did && wrong.empty() && run < did->runs.size(); ++run) {
+    if (did->runs[run].outcome.failure) continue;
+    if (auto meant = replay(s.plans[static_cast<size_t>(did->runs[run].which)], *did, run); !meant)
+      wrong = meant.error().text;
   }
   const auto& suite = boost::unit_test::framework::master_test_suite();
   BOOST_CHECK_MESSAGE(wrong.empty(),

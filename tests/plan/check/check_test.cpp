@@ -333,7 +333,7 @@ BOOST_AUTO_TEST_CASE(a_slot_taken_before_its_last_reader_is_named) {
           if (x.kind == kind::backward)
             std::erase_if(x.after, [&](uint32_t on) { return p.instructions[on].kind == kind::reduce; });
       },
-      "takes bytes without waiting for reduce bucket");
+      "of the pool of buckets without waiting for reduce bucket");
 }
 
 BOOST_AUTO_TEST_CASE(an_update_that_an_overflow_does_not_stop_is_named) {

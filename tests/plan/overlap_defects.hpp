@@ -1,0 +1,201 @@
+// Six ways to get the overlap of a step wrong, each as a pass with a wrong idea would make it: real plans of small but
+// whole jobs, with one change. The checker refuses them; run unchecked, some timing shows each.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/generate/explain.hpp"
+#include "tests/plan/pipeline_samples.hpp"
+
+namespace troupe::plan {
+
+/// A wrong idea, the job that it spoils, and what the refusal has to say.
+struct overlap_defect {
+  std::string name;
+  shared_table table;
+  plan_options options;
+  std::string (*in_draft)(draft&, const rank_plan&) = nullptr;  ///< one of the two
+  void (*in_plan)(rank_plan&) = nullptr;
+  std::vector<std::string> refusal = {};  ///< parts of it: the instruction, the one that it has to wait for, the bytes
+};
+
+inline shared_plans healthy_plans(const overlap_defect& d) { return plans_of(d.table, d.options); }
+
+/// Of all ranks alike, as one generator writes them.
+inline shared_plans broken_plans(const overlap_defect& d) {
+  const auto layout = layout_of(d.table, d.options);
+  std::vector<pass> passes(all_passes().begin(), all_passes().end());
+  if (d.in_draft != nullptr)
+    passes.push_back({"wrong",
+                      {.needs = {fact::gathers_placed, fact::updates_placed, fact::gradients_placed},
+                       .provides = {},
+                       .keeps = all_facts},
+                      d.in_draft});
+  shared_plans out;
+  for (uint32_t r = 0; r < layout->options.ranks(); ++r) {
+    auto made = explain(layout, r, passes);
+    BOOST_REQUIRE_MESSAGE(made.has_value(), (made ? "" : made.error().text));
+    auto p = std::make_shared<rank_plan>(*made->plan);
+    if (d.in_plan != nullptr) d.in_plan(*p);
+    out.push_back(std::move(p));
+  }
+  return out;
+}
+
+namespace defects {
+
+template <class F>
+void for_each(draft& d, kind k, F f) {
+  for (handle x = d.first(); x != none; x = d.next(x))
+    if (!d.is_mark(x) && d.at(x).kind == k) f(x);
+}
+
+/// A bucket is given back when the last backward has written to it.
+inline std::string released_before_its_reduction_ended(draft& d, const rank_plan&) {
+  for_each(d, kind::reduce, [&](handle x) {
+    handle writer = d.before(x);
+    while (d.is_mark(writer) || d.at(writer).kind != kind::backward) writer = d.before(writer);
+    d.buffer(d.at(x).buffer).last = writer;
+  });
+  return "gradients are written";
+}
+
+/// Two slots take turns, but the second bucket takes the first one's.
+inline void bucket_slot_reused(rank_plan& p) {
+  std::vector<buffer*> buckets;
+  for (auto& b : p.buffers)
+    if (b.pool == pool::buckets) buckets.push_back(&b);
+  for (size_t i = 1; i < buckets.size(); ++i)
+    if (buckets[i]->offset > buckets[i - 1]->offset && buckets[i - 1]->first < buckets[i]->first &&
+        buckets[i]->first < buckets[i - 1]->last) {
+      buckets[i]->offset = buckets[i - 1]->offset;
+      return;
+    }
+}
+
+/// A bucket is reduced when its first micro-batch is in it.
+inline std::string added_into_a_gradient_in_flight(draft& d, const rank_plan& p) {
+  for_each(d, kind::reduce, [&](handle x) {
+    const uint32_t slot = d.at(x).buffer;
+    handle first = none;  // the last to write in the first micro-batch
+    for_each(d, kind::backward, [&](handle y) {
+      for (const uint32_t q : p.table().units[d.at(y).subject].segments[d.at(y).segment].parameters)
+        if (d.at(y).micro == 0 && d.bucket_buffers[size_t{p.layout->bucket_of[q]} * p.options().accumulation] == slot)
+          first = y;
+    });
+    d.depend_on_nothing(x);
+    d.depend(x, first);
+  });
+  return "gradients are there";
+}
+
+/// Parameters are published when the vote has said that they change.
+inline std::string published_before_updated(draft& d, const rank_plan&) {
+  for_each(d, kind::publish, [&](handle x) {
+    d.depend_on_nothing(x);
+    d.depend(x, d.vote);
+  });
+  return "the vote is over";
+}
+
+/// A gather fills a slot whose unit is still to be computed.
+inline void prefetched_into_a_live_slot(rank_plan& p) {
+  for (auto& later : p.buffers)
+    for (const auto& b : p.buffers)
+      if (b.pool == pool::gathered && later.pool == pool::gathered && b.first < later.first && later.first < b.last &&
+          later.bytes <= b.bytes) {
+        later.offset = b.offset;
+        return;
+      }
+}
+
+/// What a stage puts out is given back when the stage has computed it.
+inline std::string freed_under_a_send(draft& d, const rank_plan&) {
+  for_each(d, kind::send, [&](handle x) {
+    lifetime& slot = d.buffer(d.at(x).staged);
+    slot.last = slot.first;
+    for (handle next = d.next(x); next != none && slot.free_from == none; next = d.next(next))
+      if (!d.is_mark(next) && d.at(next).kind == kind::forward) slot.free_from = next;
+  });
+  return "it is computed";
+}
+
+/// A window is given back when its sum is made, though the disk has not read it.
+inline std::string freed_under_the_disk(draft& d, const rank_plan&) {
+  for_each(d, kind::swap_out, [&](handle x) {
+    if (d.at(x).what != swapped::gradients) return;
+    lifetime& window = d.buffer(d.at(x).staged);
+    for_each(d, kind::reduce, [&](handle y) {
+      if (d.standing_buffer(d.at(y).staged) == d.standing_buffer(d.at(x).staged)) window.last = y;
+    });
+  });
+  return "it is summed";
+}
+
+/// GPT's shape, with a hidden state of 16 tokens between units.
+inline shared_table model() {
+  core::model_table out = *gpt_table(4, 64, 256, false);
+  for (size_t u = 1; u < out.units.size(); ++u) out.units[u].input_bytes = 16 * 64 * sizeof(float);
+  return std::make_shared<const core::model_table>(std::move(out));
+}
+inline plan_options prefetching() {
+  auto o = small_options(2, 3);
+  o.gathering.prefetch_bucket = 100'000;
+  return o;
+}
+inline plan_options in_files() {
+  auto o = small_options(2, 2, 2);
+  o.tiers.optimizer = tier::nvme;
+  o.tiers.swap_gradients = true;
+  o.tiers.gradient_slots = 2;
+  return o;
+}
+
+}  // namespace defects
+
+inline std::vector<overlap_defect> overlap_defects() {
+  using namespace defects;
+  const auto m = model();
+  return {
+      {.name = "released before its reduction ended",
+       .table = m,
+       .options = small_options(2, 2, 2),
+       .in_draft = released_before_its_reduction_ended,
+       .refusal = {"backward ", "ends the life of ", "the pool of buckets", "reduce bucket "}},
+      {.name = "bucket slot reused",
+       .table = m,
+       .options = small_options(2, 2, 2),
+       .in_plan = bucket_slot_reused,
+       .refusal = {"backward ", "takes ", "the pool of buckets", "which still uses them"}},
+      {.name = "next micro-batch added into a gradient in flight",
+       .table = m,
+       .options = small_options(2, 1, 2),
+       .in_draft = added_into_a_gradient_in_flight,
+       .refusal = {"reduce bucket 0", "does not wait for backward ", "micro 1", "which writes to it"}},
+      {.name = "publish before update",
+       .table = m,
+       .options = small_options(2, 1),
+       .in_draft = published_before_updated,
+       .refusal = {"publish ", "does not wait for update sub-group ", "whose result it publishes"}},
+      {.name = "prefetch into a live slot",
+       .table = m,
+       .options = prefetching(),
+       .in_plan = prefetched_into_a_live_slot,
+       .refusal = {"gather ", "takes ", "the pool of gathered parameters", "which still uses them"}},
+      {.name = "freed under another lane's read: a send's",
+       .table = m,
+       .options = pipeline_options("1f1b", 2, 1, 1),
+       .in_draft = freed_under_a_send,
+       .refusal = {"forward ", "ends the life of ", "the pool of transfers", "send "}},
+      {.name = "freed under another lane's read: the disk's",
+       .table = m,
+       .options = in_files(),
+       .in_draft = freed_under_the_disk,
+       .refusal = {"reduce bucket ", "ends the life of ", "the pool of windows onto gradients", "swap_out "}},
+  };
+}
+
+}  // namespace troupe::plan

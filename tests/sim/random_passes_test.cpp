@@ -1,0 +1,177 @@
+// A pass that drops, moves or adds any instruction: its result is refused with the instruction named, or it computes
+// what the plan did before, from the same bytes, when the production actors run it.
+#include <map>
+#include <random>
+
+#include "plan/check/check.hpp"
+#include "plan/generate/explain.hpp"
+#include "tests/sim/world.hpp"
+
+using namespace troupe;
+using namespace troupe::actors;
+using plan::draft;
+using plan::handle;
+
+BOOST_AUTO_TEST_SUITE(random_passes)
+
+namespace {
+
+enum class change : uint8_t { drop, move, add };
+constexpr const char* change_names[] = {"drop", "move", "add"};
+
+/// What the pass does next: a function of a draft knows nothing else.
+struct {
+  uint64_t seed = 0;
+  change what = change::drop;
+  uint32_t only_on = plan::none;  ///< a rank; none: on all alike
+  plan::kind kind = plan::kind::load;
+  bool done = false;
+} next;
+
+std::vector<handle> instructions_of(const draft& d) {
+  std::vector<handle> out;
+  for (handle x = d.first(); x != plan::none; x = d.next(x))
+    if (!d.is_mark(x)) out.push_back(x);
+  return out;
+}
+
+void drop(draft& d, handle x, std::mt19937_64& random) {
+  std::vector<handle> before{plan::none};
+  d.for_each_before(x, [&](handle on) { before.push_back(on); });
+  d.remove(x, before[random() % before.size()]);
+}
+
+// A little way or anywhere; what waits for it still does.
+void move(draft& d, const std::vector<handle>& all, size_t from, std::mt19937_64& random) {
+  const size_t reach = random() % 2 == 0 ? 4 : all.size();
+  const size_t first = from - std::min(from, reach), last = std::min(all.size() - 1, from + reach);
+  const size_t to = first + random() % (last - first + 1);
+  if (to == from) return;
+  to < from ? d.move_before(all[from], all[to]) : d.move_after(all[from], all[to]);
+  if (random() % 4 == 0) d.depend_on_nothing(all[from]);
+}
+
+// The same once more, or the like of another micro-batch; perhaps in a slot of its own, perhaps without waiting.
+void add(draft& d, const std::vector<handle>& all, size_t like, const plan::rank_plan& p, std::mt19937_64& random) {
+  plan::operation made = d.at(all[like]);
+  const handle x = d.insert_after(all[random() % all.size()], made.kind, made.subject, made.micro);
+  if (random() % 4 == 0) made.micro = static_cast<uint32_t>(random() % p.options().accumulation);
+  if (made.buffer != plan::none && random() % 2 == 0) {
+    const plan::lifetime like_it = d.buffer(d.standing_buffer(made.buffer));
+    made.buffer = d.open(x, like_it.pool, like_it.bytes, like_it.subject);
+    d.close(made.buffer, random() % 2 == 0 ? x : all[random() % all.size()]);
+  }
+  d.at(x) = made;
+  if (random() % 2 == 0) d.for_each_before(all[like], [&](handle on) { d.depend(x, on); });
+}
+
+std::string change_anything(draft& d, const plan::rank_plan& p) {
+  if (next.only_on != plan::none && next.only_on != p.rank) return {};
+  std::mt19937_64 random(next.seed);
+  auto all = instructions_of(d);
+  // Of all kinds alike, since a plan has more of some than of others.
+  std::vector<plan::kind> kinds;
+  for (const handle x : all)
+    if (std::ranges::find(kinds, d.at(x).kind) == kinds.end()) kinds.push_back(d.at(x).kind);
+  if (kinds.empty()) return {};
+  next.kind = kinds[random() % kinds.size()];
+  std::vector<size_t> candidates;
+  for (size_t i = 0; i < all.size(); ++i)
+    if (d.at(all[i]).kind == next.kind) candidates.push_back(i);
+  const size_t chosen = candidates[random() % candidates.size()];
+  next.done = true;
+  if (next.what == change::drop) drop(d, all[chosen], random);
+  if (next.what == change::move) move(d, all, chosen, random);
+  if (next.what == change::add) add(d, all, chosen, p, random);
+  return "by chance";
+}
+
+constexpr plan::pass random_pass{
+    "random",
+    {.needs = {plan::fact::gathers_placed, plan::fact::updates_placed, plan::fact::gradients_placed},
+     .provides = {},
+     .keeps = plan::all_facts},
+    change_anything};
+
+shared_rank_plans changed_plans(const std::shared_ptr<const plan::job_layout>& layout) {
+  std::vector<plan::pass> passes(plan::all_passes().begin(), plan::all_passes().end());
+  passes.push_back(random_pass);
+  shared_rank_plans out;
+  for (uint32_t r = 0; r < layout->options.ranks(); ++r) {
+    auto made = plan::explain(layout, r, passes);
+    BOOST_REQUIRE(made.has_value());
+    out.push_back(made->plan);
+  }
+  return out;
+}
+
+/// An instruction that is there is named with its number; one that is missing, by what nothing does.
+bool names_an_instruction(const std::string& refusal) {
+  for (const char* missing :
+       {"(instruction ", "instruction ", "nothing ", "the plan never ends: ", "is not reduced after", "has no norm of",
+        "there is no vote", " collectives, rank ", "are gathered "})
+    if (refusal.find(missing) != std::string::npos) return true;
+  return false;
+}
+
+core::result<meaning> run(const shared_rank_plans& plans, uint64_t seed, const meaning& right = {}) {
+  sim_options o;
+  o.seed = seed;
+  o.noise = 3;
+  o.link.latency_us = double(10 + seed % 7 * 50);
+  auto did = simulate({plans}, {plan::plan_choice::train}, o);
+  if (!did) return core::fail(did.error());
+  if (const auto& why = did->runs.front().outcome.failure) return core::fail(*why);
+  return replay(plans, *did, 0, right);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(what_a_random_pass_leaves_is_refused_by_name_or_computes_the_same) {
+  const auto [first, last] = actors::seeds(500);
+  std::map<std::pair<change, plan::kind>, std::pair<uint64_t, uint64_t>> counted;  // refused, proved
+  uint64_t draws = 0, refused = 0, proved = 0;
+  for (uint64_t seed = first; seed < last; ++seed) {
+    std::mt19937_64 random(seed);
+    auto [table, options] = job_of(seed, random);
+    options.updates.speculate = options.updates.may_clip = seed % 2 == 1;
+    const auto layout = plan::layout_of(table, options);
+    const auto plain = plan::plans_of(layout);
+    std::optional<meaning> right;
+    for (const change what : {change::drop, change::move, change::move, change::add}) {
+      next = {random(), what, random() % 2 == 0 ? plan::none : static_cast<uint32_t>(random() % options.ranks())};
+      const auto changed = changed_plans(layout);
+      if (!next.done) continue;
+      ++draws;
+      const auto verdict = plan::check(changed);
+      auto& count = counted[{what, next.kind}];
+      ++(verdict ? count.second : count.first);
+      ++(verdict ? proved : refused);
+      BOOST_TEST_CONTEXT("seed " << seed << ", " << change_names[static_cast<size_t>(what)] << " a "
+                                 << plan::name_of(next.kind)) {
+        if (!verdict) {
+          BOOST_TEST(names_an_instruction(verdict.error().text), verdict.error().text);
+          continue;
+        }
+        if (!right) {
+          auto healthy = run(plain, seed);
+          BOOST_REQUIRE_MESSAGE(healthy.has_value(), (healthy ? "" : healthy.error().text));
+          right = std::move(*healthy);
+        }
+        const auto same = run(changed, seed + 1, *right);
+        BOOST_REQUIRE_MESSAGE(same.has_value(), (same ? "" : same.error().text));
+        BOOST_TEST(*same == *right);
+      }
+    }
+  }
+  for (const auto& [what, n] : counted)
+    BOOST_TEST_MESSAGE(change_names[static_cast<size_t>(what.first)] << " " << plan::name_of(what.second) << ": "
+                                                                     << n.first << " refused, " << n.second
+                                                                     << " proved");
+  BOOST_TEST_MESSAGE(draws << " draws, " << refused << " refused, " << proved << " proved");
+  if (last - first < 100) return;
+  BOOST_TEST(draws >= 1500U);
+  BOOST_TEST(proved >= 50U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

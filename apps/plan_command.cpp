@@ -25,8 +25,10 @@ plan_command::plan_command(CLI::App& app) {
                    "of all ranks with activations, e.g. 8GiB: a further limit of --fit")
       ->transform(CLI::AsSizeValue(false))
       ->needs(fit);
+  command_->add_flag("--degrees", arguments_.degrees,
+                     "every way to share out the ranks among degrees that are auto: step, memory, or why not");
   command_->add_flag("--layers", arguments_.layers, "the model's modules; plans nothing");
-  add_json(*command_, arguments_.form, "of --layers and --explain");
+  add_json(*command_, arguments_.form, "of --degrees, --layers and --explain");
   command_->add_flag("--measure", arguments_.measure, "predict with this machine's rates, measured now as a run does");
   command_
       ->add_option("--disk-read", arguments_.disk_read_gb_per_s, "GB/s that predictions assume (see troupe io bench)")

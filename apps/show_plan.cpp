@@ -5,6 +5,7 @@
 
 #include "apps/configuration.hpp"
 #include "apps/exit_code.hpp"
+#include "apps/open_degrees.hpp"
 #include "apps/plan_costs.hpp"
 #include "apps/plan_estimate.hpp"
 #include "apps/plan_fit.hpp"
@@ -119,9 +120,16 @@ int show_accounts(const job::blueprint& b, const plan::rank_plan& p, const plan_
 
 /// An option that lacks the one it belongs to; null: none does.
 const char* misfit(const plan_arguments& a) {
-  if (a.form == output_form::json && !a.layers && !a.explain) return "--json: wanted --layers or --explain";
+  if (a.form == output_form::json && !a.degrees && !a.layers && !a.explain)
+    return "--json: wanted --degrees, --layers or --explain";
   if (a.transfers && a.format != "schedule") return "--transfers: wanted --format schedule";
   return nullptr;
+}
+
+/// Where degrees are open: the first that a file could say. Tiers are looked for before anything is known to fit.
+config::job_config of_some_degrees(const config::job_config& c) {
+  const auto sound = std::ranges::find_if(c.open_degrees, [](const auto& way) { return way.refusal.empty(); });
+  return sound == c.open_degrees.end() ? c : c.with(*sound);
 }
 
 }  // namespace
@@ -134,8 +142,10 @@ int show_plan(const plan_arguments& a, const job::product_meter& products) {
   auto loaded = load_configuration(a, std::nullopt, intent::plan);
   if (!loaded) return 2;
   if (a.layers) return show_layers(loaded->config, a.form);
-  if (a.fit) return show_fit(loaded->config, a, products);
+  if (a.fit) return show_fit(of_some_degrees(loaded->config), a, products);
   const auto costs = costs_of(loaded->config, a, products);
+  if (a.degrees) return show_degrees(*loaded, a, costs);
+  if (const auto refused = take_predicted_degrees(*loaded, costs)) return *refused;
   auto b = job::make_blueprint(std::make_shared<const config::job_config>(loaded->config), {}, &costs);
   if (!b) return failed(b.error());
   if (a.rank >= b->train.ranks()) {

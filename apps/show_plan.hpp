@@ -17,8 +17,9 @@ struct plan_arguments : common_arguments {
   bool saving = false;                   ///< the step in which a checkpoint is taken
   bool fit = false;                      ///< the cheapest tiers that fit, instead of a format
   uint64_t memory_bytes = 0;             ///< of all ranks, activations included, that `fit` may use; 0: no limit
+  bool degrees = false;                  ///< every way to share out the ranks, instead of a format
   bool layers = false;                   ///< the model's layers, instead of a format; nothing is planned
-  output_form form = output_form::text;  ///< of layers and explain
+  output_form form = output_form::text;  ///< of degrees, layers and explain
   bool measure = false;                  ///< this machine's rates first, as a run does
   double disk_read_gb_per_s = 0, disk_write_gb_per_s = 0;  ///< 10^9 bytes; 0: as measured once
   bool estimate = false;  ///< rules of thumb beside the plan's own peak, instead of a format

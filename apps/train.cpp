@@ -20,6 +20,7 @@
 #include "apps/configuration.hpp"
 #include "apps/exit_code.hpp"
 #include "apps/interrupts.hpp"
+#include "apps/open_degrees.hpp"
 #include "apps/opened_run.hpp"
 #include "apps/opening_display.hpp"
 #include "apps/progress.hpp"
@@ -29,6 +30,7 @@
 #include "core/text.hpp"
 #include "data/documents.hpp"
 #include "job/compile.hpp"
+#include "job/degrees.hpp"
 #include "plan/schedule/kept_search.hpp"
 #include "plan/stage_place.hpp"
 
@@ -57,12 +59,13 @@ core::result<void> write_files(const fs::path& folder, const std::vector<std::pa
 
 // Makes the run's folder. What could not be started leaves no folder behind that was not there before.
 // `open` makes what else is written there.
-core::result<void> prepare_output(const config::loaded& c, const actors::session& s,
+core::result<void> prepare_output(const config::loaded& c, const actors::session& s, const std::string& degrees,
                                   const std::function<core::result<void>()>& open) {
   const fs::path folder = fs::absolute(c.config.output).lexically_normal();
   std::vector<fs::path> made;  // innermost first
   const std::vector<std::pair<const char*, std::string>> texts = {
       {"config.yaml", config::effective_yaml(c)},
+      {job::degrees_file_name.data(), degrees},
       {"tiers.yaml", s.chosen_tiers()},
       {plan::schedule_file_name.data(), s.found_schedule()},
       {plan::search_file_name.data(), s.found_schedule_note()}};
@@ -220,12 +223,40 @@ void say_end(const end_summary& e, const train_arguments& a, const char* unit) {
                 std::isnan(e.last_loss) ? std::fabs(e.last_loss) : e.last_loss, unit);
 }
 
+/// Degrees that the job leaves open, chosen and told. The exit code where the run cannot have any.
+std::optional<int> take_degrees(const train_arguments& a, config::loaded& loaded, const interrupts& stop,
+                                actors::run_degrees& out) {
+  if (loaded.config.open_degrees.empty()) return std::nullopt;
+  opening_display display(a.verbosity);
+  actors::session_options options{.config = std::make_shared<const config::job_config>(loaded.config)};
+  options.hooks.on_reading = [&](const data::reading_progress& p) { return show_reading(p, stop); };
+  options.hooks.on_opening = [&](const actors::opening_progress& p) {
+    display.show(p);
+    return !stop.requested();
+  };
+  auto chosen = actors::session::choose_degrees(options);
+  display.clear();
+  if (!chosen) {
+    const int code = failed_at(chosen.error(), loaded);
+    return code == 130 && stop.terminated() ? 128 + SIGTERM : code;
+  }
+  out = std::move(*chosen);
+  config::take_degrees(out.taken, loaded);
+  const auto style = style_of(a);
+  if (style == output_style::bar || style == output_style::lines) {
+    std::printf("%sdegrees: %s\n", out.table.c_str(), out.reason.c_str());
+    std::fflush(stdout);
+  }
+  return std::nullopt;
+}
+
 /// One call of `troupe train`, whose configuration is good. The steps and what follows them are opened_run's.
 class training {
  public:
-  training(const train_arguments& a, const config::loaded& loaded, interrupts& stop)
+  training(const train_arguments& a, const config::loaded& loaded, const actors::run_degrees& degrees, interrupts& stop)
       : arguments_(a),
         loaded_(loaded),
+        degrees_(degrees),
         config_(std::make_shared<const config::job_config>(loaded.config)),
         stop_(stop),
         style_(style_of(a)),
@@ -266,8 +297,11 @@ class training {
     start_ = std::move(*start);
     auto load = load_options_of(start_.load);
     load.map = arguments_.map;  // given beside --resume alone
-    auto session = actors::session::open(
-        {.config = config_, .hooks = hooks(), .resume = start_.load.path, .load = std::move(load)});
+    auto session = actors::session::open({.config = config_,
+                                          .hooks = hooks(),
+                                          .resume = start_.load.path,
+                                          .load = std::move(load),
+                                          .texts = degrees_.texts});
     opening_.clear();
     if (!session) {
       const int code = failed(with_way_out(session.error(), start_));
@@ -278,7 +312,7 @@ class training {
       // a run with nothing left to do leaves its curves as they are
       return session_->steps_done() < config_->steps ? session_->open_records() : core::result<void>();
     };
-    if (auto ok = prepare_output(loaded_, *session_, open_records); !ok) return failed(ok.error());
+    if (auto ok = prepare_output(loaded_, *session_, degrees_.file, open_records); !ok) return failed(ok.error());
     if (auto ok = saved_.begin(start_, *session_); !ok) return failed(ok.error());
     stop_.steps_begin();
     stop_.on_second([this] { session_->stop("interrupted twice"); });
@@ -306,6 +340,7 @@ class training {
 
   const train_arguments& arguments_;
   const config::loaded& loaded_;
+  const actors::run_degrees& degrees_;
   std::shared_ptr<const config::job_config> config_;
   interrupts& stop_;
   const output_style style_;
@@ -321,8 +356,11 @@ class training {
 int train(const train_arguments& given) {
   interrupts stop(interrupts::save_requests::taken);
   const train_arguments a = with_load_keys(given);
-  const auto loaded = load_configuration(a, a.steps, intent::run, config::reading::job, states_beyond_memory);
-  return loaded ? training(a, *loaded, stop)() : 2;
+  auto loaded = load_configuration(a, a.steps, intent::run, config::reading::job, states_beyond_memory);
+  if (!loaded) return 2;
+  actors::run_degrees degrees;
+  if (const auto refused = take_degrees(a, *loaded, stop, degrees)) return *refused;
+  return training(a, *loaded, degrees, stop)();
 }
 
 }  // namespace troupe::apps

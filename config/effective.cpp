@@ -50,6 +50,10 @@ std::string origin_of(const setting& s, const std::vector<source>& sources) {
   return fmt::format("{}:{}:{}", from.name, s.at.line, s.at.column);
 }
 
+/// The batch sizes, of which some follow from data ranks.
+constexpr std::string_view batch_keys[] = {"train_batch_size", "train_micro_batch_size_per_gpu",
+                                           "gradient_accumulation_steps"};
+
 }  // namespace
 
 void describe(const settings& given, const origins& derived, const std::vector<source>& sources, loaded& out) {
@@ -73,6 +77,25 @@ void describe(const settings& given, const origins& derived, const std::vector<s
       if (filled != derived.end()) v.origin = filled->second;
       out.values.push_back(std::move(v));
     }
+  }
+}
+
+void mark_open(const open_degrees& open, loaded& out) {
+  const auto is_open = [&](const effective_value& v) {
+    if (std::ranges::any_of(open.keys, [&](const degree_key* k) { return k->key == v.key; })) return true;
+    return v.origin == "derived" && std::ranges::find(batch_keys, v.key) != std::end(batch_keys);
+  };
+  for (effective_value& v : out.values)
+    if (is_open(v)) v.value = v.origin = "auto";
+}
+
+void take_degrees(const degree_choice& taken, loaded& what) {
+  what.config = what.config.with(taken);
+  for (effective_value& v : what.values) {
+    const bool follows = v.row->section() == "parallel" || std::ranges::find(batch_keys, v.key) != std::end(batch_keys);
+    if (!follows || v.value != "auto") continue;
+    v.value = field_text(*v.row, what.config);
+    v.origin = "chosen";
   }
 }
 

@@ -79,6 +79,13 @@ void write(const ordered_json& tree, int indent, std::string& out) {
 
 bool is_given(const loaded& what, std::string_view key) { return std::ranges::binary_search(what.given, key); }
 
+/// Whether the run chooses the key's value among the ways of its degrees.
+bool is_open(const loaded& what, std::string_view key) {
+  if (what.config.open_degrees.empty()) return false;
+  const auto at = std::ranges::find(what.values, key, &effective_value::key);
+  return at != what.values.end() && at->value == "auto";
+}
+
 /// The effective values that are asked for, in their order.
 std::vector<const effective_value*> values_of(const loaded& what, shown_keys keys) {
   std::vector<const effective_value*> out;
@@ -161,6 +168,7 @@ std::string effective_yaml(const loaded& what) {
     for (size_t i = 0; i < (list == nullptr ? 1 : list->target.items(c)); ++i) {
       std::string text = field_text(row, c, i);
       const std::string of = list == nullptr ? row.key : fmt::format("{}[{}].{}", list->list_name(), i, row.name());
+      if (is_open(what, of)) text = "auto";
       if (text != "none") put(tree, of, std::move(text));
     }
   }

@@ -49,6 +49,13 @@ struct parallel_section {  ///< `parallel`
   [[nodiscard]] uint32_t ranks() const { return mesh().ranks(); }
 };
 
+/// One way to share ranks out among degrees that are `auto`, with all that follows from it.
+struct degree_choice {
+  parallel_section parallel;
+  uint64_t train_batch_size = 0, train_micro_batch_size_per_gpu = 0, gradient_accumulation_steps = 0;
+  std::string refusal;  ///< for which a file with these degrees is refused; empty: it is not
+};
+
 struct zero_section {  ///< `zero_optimization`
   uint32_t stage = 0;
   bool contiguous_gradients = true;
@@ -93,6 +100,10 @@ struct job_config {            ///< a validated job, never changed once loaded
   model_section model;
   data_section data;
   parallel_section parallel;
+  /// Degrees are `auto`: the ways to choose from, in the order of config/open_degrees.hpp, at least one without
+  /// refusal; until one is taken (`with`), `parallel` and the batch sizes are those of the first such. Empty: nothing
+  /// is open.
+  std::vector<degree_choice> open_degrees;
   deepspeed_degrees degrees;
   pipeline_section pipeline;
   uint64_t seed = 0;
@@ -136,6 +147,16 @@ struct job_config {            ///< a validated job, never changed once loaded
   offload_device offload_activations = offload_device::none;
   std::optional<uint64_t> offload_activations_units;  ///< the first so many units; none: all
 
+  /// The same job with one of its open choices taken.
+  [[nodiscard]] job_config with(const degree_choice& taken) const {
+    job_config out = *this;
+    out.open_degrees.clear();
+    out.parallel = taken.parallel;
+    out.train_batch_size = taken.train_batch_size;
+    out.train_micro_batch_size_per_gpu = taken.train_micro_batch_size_per_gpu;
+    out.gradient_accumulation_steps = taken.gradient_accumulation_steps;
+    return out;
+  }
   /// Where swap files go; empty when nothing is swapped.
   [[nodiscard]] std::filesystem::path swap_folder() const {
     const offload_section &optimizer = zero_optimization.offload_optimizer, &param = zero_optimization.offload_param;

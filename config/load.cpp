@@ -7,6 +7,7 @@
 #include "config/accelerate.hpp"
 #include "config/effective.hpp"
 #include "config/files.hpp"
+#include "config/open_degrees.hpp"
 #include "config/text_form.hpp"
 #include "config/values.hpp"
 
@@ -170,41 +171,121 @@ class loading {
     all.root = root;
   }
 
+  /// A job with all values, as far as the rules have brought it.
+  struct attempt {
+    settings given;
+    job_config config;
+    reporter report;
+    origins derived;
+  };
+
   load_result finish(const settings& all, const std::string& name, const fs::path& file) {
-    loaded out;
-    job_config& c = out.config;
+    job_config c;
     c.file = file;
     for (const key_info& row : key_table())
       if (const auto it = all.given.find(row.key); it != all.given.end()) keep(it->second, c);
     for (const auto& [list, size] : all.lists) key_named(list + "[]")->target.resize(c, size);
     for (const auto& [key, s] : all.given)
       if (s.row->in_list()) keep(s, c);
+    if (c.model.path.empty()) c.model.hugging_face_json = model_as_json(all);
     settings given = all;
     if (options_.steps) steps_from_option(given, c);
-    origins derived;
-    resolve(given, c, report_, derived, why_);
-    out.deepspeed_only = why_ == purpose::deepspeed;
-    if (c.output.empty() && !out.deepspeed_only) {
-      c.output = current_folder() / "runs" / fs::path(name).stem();
-      derived.emplace("output", "derived");
+    open_degrees open;
+    if (why_ != purpose::deepspeed) open = find_open(given, c, report_);
+    if (open.ways.size() < 2) {
+      if (!open.ways.empty()) given = with_way(std::move(given), open, 0);
+      return accept(resolved(std::move(given), std::move(c), open, 0, name));
     }
-    if (c.model.path.empty()) c.model.hugging_face_json = model_as_json(all);
-    ask_others(given, c);
-    if (report_.failed()) return give_up();
-    out.warnings = report_.in_order(diagnostic::warning);
-    describe(given, derived, report_.sources, out);
+    return accept_open(given, c, open, name);
+  }
+
+  /// `open`: the degrees are those of this way, where there are any.
+  attempt resolved(settings given, job_config config, const open_degrees& open, size_t way, const std::string& name) {
+    attempt a{std::move(given), std::move(config), report_, {}};
+    for (size_t k = 0; k < open.keys.size() && !open.ways.empty(); ++k)
+      a.config.parallel.*(open.keys[k]->degree) = open.ways[way][k];
+    resolve(a.given, a.config, a.report, a.derived, why_);
+    if (a.config.output.empty() && why_ != purpose::deepspeed) {
+      a.config.output = current_folder() / "runs" / fs::path(name).stem();
+      a.derived.emplace("output", "derived");
+    }
+    ask_others(a);
+    return a;
+  }
+
+  load_result accept(attempt a) {
+    if (a.report.failed()) return tl::unexpected(a.report.in_order(diagnostic::error));
+    loaded out;
+    out.config = std::move(a.config);
+    out.deepspeed_only = why_ == purpose::deepspeed;
+    out.warnings = a.report.in_order(diagnostic::warning);
+    describe(a.given, a.derived, report_.sources, out);
+    return out;
+  }
+
+  /// A job whose degrees are open: every way is tried as a file of its own. What all of them get wrong is wrong with
+  /// the file; a way that gets more wrong cannot be chosen.
+  load_result accept_open(const settings& given, const job_config& c, const open_degrees& open,
+                          const std::string& name) {
+    std::vector<degree_choice> choices;
+    std::vector<diagnostic> errors, warnings;
+    std::optional<attempt> first;
+    for (size_t way = 0; way < open.ways.size(); ++way) {
+      attempt a = resolved(with_way(given, open, way), c, open, way, name);
+      auto& choice = choices.emplace_back();
+      choice = {a.config.parallel,
+                a.config.train_batch_size,
+                a.config.train_micro_batch_size_per_gpu,
+                a.config.gradient_accumulation_steps,
+                {}};
+      auto wrong = a.report.in_order(diagnostic::error), told = a.report.in_order(diagnostic::warning);
+      if (!wrong.empty()) choice.refusal = wrong.front().key + ": " + wrong.front().text;
+      keep_common(errors, std::move(wrong), way == 0);
+      if (a.report.failed()) continue;
+      keep_common(warnings, std::move(told), !first);
+      if (!first) first = std::move(a);
+    }
+    if (!errors.empty()) return tl::unexpected(std::move(errors));
+    if (!first) {
+      report_.error(given.where("parallel.ranks"), "parallel.ranks", none_suits(choices));
+      return give_up();
+    }
+    loaded out;
+    out.config = std::move(first->config);
+    out.config.open_degrees = std::move(choices);
+    out.warnings = std::move(warnings);
+    describe(given, first->derived, report_.sources, out);
+    mark_open(open, out);
+    return out;
+  }
+
+  static void keep_common(std::vector<diagnostic>& common, std::vector<diagnostic> found, bool is_first) {
+    if (is_first) {
+      common = std::move(found);
+      return;
+    }
+    std::erase_if(common, [&](const diagnostic& d) { return std::ranges::find(found, d) == found.end(); });
+  }
+
+  static std::string none_suits(const std::vector<degree_choice>& choices) {
+    constexpr size_t told_max = 4;
+    std::string out = fmt::format("wanted ranks that some degrees suit, got {}", choices.front().parallel.ranks());
+    for (size_t i = 0; i < std::min(told_max, choices.size()); ++i)
+      out += fmt::format("; {}: {}", degrees_text(choices[i].parallel), choices[i].refusal);
+    if (choices.size() > told_max) out += fmt::format("; and {} ways more", choices.size() - told_max);
     return out;
   }
 
   /// Reports what others find wrong, at the keys that they name.
-  void ask_others(const settings& given, const job_config& c) {
+  void ask_others(attempt& a) {
+    const settings& given = a.given;
     const bool has_model = given.value_of("model.path") != nullptr || given.value_of("model.model_type") != nullptr;
     const auto in_model = [](const std::string& key) { return key == "model" || key.starts_with("model."); };
     if (!options_.also || why_ != purpose::job || !has_model || std::ranges::any_of(given.refused, in_model)) return;
-    for (key_problem& p : options_.also(c, report_.failed() ? so_far::refused : so_far::sound)) {
+    for (key_problem& p : options_.also(a.config, a.report.failed() ? so_far::refused : so_far::sound)) {
       const place at = given.where(p.key);
-      p.is_warning ? report_.warn(at, std::move(p.key), std::move(p.text))
-                   : report_.error(at, std::move(p.key), std::move(p.text));
+      p.is_warning ? a.report.warn(at, std::move(p.key), std::move(p.text))
+                   : a.report.error(at, std::move(p.key), std::move(p.text));
     }
   }
 

@@ -27,6 +27,7 @@ struct diagnostic {  ///< an error or a warning, with its place
 
   /// `job.yaml:8:21: error: zero_optimization.stage: wanted an integer from 0 to 3, got 7`
   [[nodiscard]] std::string render() const;
+  bool operator==(const diagnostic&) const = default;
 };
 
 /// All of them, one a line.
@@ -74,6 +75,9 @@ struct loaded {  ///< a configuration that was accepted
   std::vector<effective_value> values;  ///< one for every key in the table, in its order; of groups those given
   std::vector<std::string> given;       ///< keys that the file or an override gives a value or `auto`
 };
+
+/// Takes one of the ways of a configuration whose degrees are open (`config.open_degrees`): what is effective then.
+void take_degrees(const degree_choice& taken, loaded& what);
 
 using load_result = tl::expected<loaded, std::vector<diagnostic>>;
 

@@ -6,6 +6,7 @@
 #include "core/processor.hpp"
 #include "core/tied_copies.hpp"
 #include "job/configured_model.hpp"
+#include "job/degrees.hpp"
 #include "job/open_sizes.hpp"
 #include "models/table/row_tiles.hpp"
 #include "plan/choose/batch_need.hpp"
@@ -269,10 +270,30 @@ core::result<changed_steps> change_steps(const blueprint& b, const pass_wish& wi
   return out;
 }
 
+namespace {
+
+// Without running anything: by the cost model, and steps that the run's folder has.
+core::result<config::degree_choice> degrees_by_prediction(const config::job_config& c, const host_tables& own,
+                                                          const plan::cost_model* costs, const job::go_on& go_on) {
+  if (own.whole != nullptr)
+    return core::fail(core::error_kind::bad_input,
+                      "parallel: wanted degrees beside a host's own tables, which are of some degrees, got auto");
+  const auto list = list_degrees(c, {}, costs, go_on);
+  if (!list) return core::fail(list.error());
+  return chosen_degrees(*list, c);
+}
+
+}  // namespace
+
 core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config> config, const host_tables& own,
                                        const plan::cost_model* costs, const blueprint_watch& watch) {
   blueprint b;
   b.config = std::move(config);
+  if (!b.config->open_degrees.empty()) {
+    auto degrees = degrees_by_prediction(*b.config, own, costs, watch.go_on);
+    if (!degrees) return core::fail(degrees.error());
+    b.config = std::make_shared<const config::job_config>(b.config->with(*degrees));
+  }
   const auto& c = *b.config;
   core::model_table table;
   if (own.whole != nullptr) {

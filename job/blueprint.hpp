@@ -66,7 +66,8 @@ struct blueprint_watch {
 /// The cost model's defaults for the configuration's parameters on this processor.
 plan::cost_model usual_costs(const config::job_config& config);
 
-/// Reads the model, writes and proves the plans. Refuses what does not fit, with the key named.
+/// Reads the model, writes and proves the plans. Refuses what does not fit, with the key named. Degrees that are open
+/// are chosen first, without running anything (degrees.hpp).
 /// `own`: the tables of a host's own model instead of the configuration's; a sample is one token then.
 core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config> config, const host_tables& own = {},
                                        const plan::cost_model* costs = nullptr, const blueprint_watch& watch = {});

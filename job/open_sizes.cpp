@@ -37,6 +37,18 @@ void overlap_communication(const config::zero_section& z, const core::model_tabl
       std::max(plan::unit_bucket_min, core::div_up(elements_of_a_rank(table, o), published_parts));
   o.updates.sub_group = std::max<uint64_t>(1, o.updates.allgather_bucket / o.shards());
 }
+plan::fit_request fitting(const config::job_config& c, std::shared_ptr<const core::model_table> table,
+                          const plan::plan_options& trains, const plan::cost_model& costs,
+                          const std::function<core::result<void>()>& go_on) {
+  plan::fit_request request;
+  request.table = std::move(table);
+  request.options = trains;
+  request.open = open_choices_of(c);
+  request.limits.states = trains.memory_budget_bytes;
+  request.costs = costs;
+  request.go_on = go_on;
+  return request;
+}
 }  // namespace
 
 plan::open_choices open_choices_of(const config::job_config& c) {
@@ -70,14 +82,7 @@ core::result<plan::plan_options> with_open_sizes(const config::job_config& c,
           std::max<uint64_t>(1, elements_of_a_rank(*table, trains) / trains.shards() / speculative_sub_groups);
     return trains;
   }
-  plan::fit_request request;
-  request.table = table;
-  request.options = trains;
-  request.open = open_choices_of(c);
-  request.limits.states = trains.memory_budget_bytes;
-  request.costs = costs;
-  request.go_on = go_on;
-  auto found = plan::choose(request);
+  auto found = plan::choose(fitting(c, table, trains, costs, go_on));
   if (!found) return core::fail(found.error());
   if (!found->fits) {
     const auto& unit = plan::largest_unit(*table);
@@ -91,6 +96,16 @@ core::result<plan::plan_options> with_open_sizes(const config::job_config& c,
   }
   take_sizes(found->options, trains);
   return trains;
+}
+
+core::result<uint64_t> least_budget(const config::job_config& config, std::shared_ptr<const core::model_table> table,
+                                    plan::plan_options trains, const plan::cost_model& costs,
+                                    const std::function<core::result<void>()>& go_on) {
+  config::job_config limited = config;
+  limited.host_memory_budget = trains.memory_budget_bytes = 1;  // nothing fits: what is found is the smallest
+  const auto found = plan::choose(fitting(limited, std::move(table), trains, costs, go_on));
+  if (!found) return core::fail(found.error());
+  return found->memory.states() * trains.ranks();
 }
 
 void take_sizes(const plan::plan_options& chosen, plan::plan_options& options) {

@@ -26,6 +26,11 @@ core::result<plan::plan_options> with_open_sizes(const config::job_config& confi
                                                  plan::plan_options trains, const plan::cost_model& costs,
                                                  const std::function<core::result<void>()>& go_on = {});
 
+/// The least budget of all ranks that a step of these options has room in, where states are swapped.
+core::result<uint64_t> least_budget(const config::job_config& config, std::shared_ptr<const core::model_table> table,
+                                    plan::plan_options trains, const plan::cost_model& costs,
+                                    const std::function<core::result<void>()>& go_on = {});
+
 /// Copies the sizes that with_open_sizes chose into the options of another plan of the run: all have the same layout.
 void take_sizes(const plan::plan_options& chosen, plan::plan_options& options);
 

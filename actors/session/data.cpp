@@ -4,7 +4,7 @@
 
 namespace troupe::actors {
 
-core::result<void> session::parts::read_data(opening_watch& watch) {
+core::result<void> session::parts::read_data(opening_watch& watch, const std::shared_ptr<const read_texts>& texts) {
   const auto& c = *plan.config;
   data.loader.shape = {c.train_micro_batch_size_per_gpu, c.parallel.data,
                        static_cast<uint32_t>(c.gradient_accumulation_steps)};
@@ -13,6 +13,11 @@ core::result<void> session::parts::read_data(opening_watch& watch) {
   data.loader.prefetch_batches = std::max<uint64_t>(c.data.prefetch_batches, c.parallel.data);
   if (modules.model != nullptr) {
     data.loader.cut = host_cut(modules.model, c.seed);
+    return {};
+  }
+  if (texts != nullptr) {
+    data.tokenizer = texts->tokenizer;
+    data.loader.corpus = texts->corpus;
     return {};
   }
   auto opened = data::open_tokenizer(c.data.tokenizer_path);

@@ -188,6 +188,14 @@ job::host_tables tables_of(const models::prepared_modules* own) {
 core::result<std::unique_ptr<session>> session::open(session_options options) {
   if (options.config == nullptr)
     return core::fail(core::error_kind::bad_input, "session: it was given no configuration");
+  std::string found_degrees;
+  if (!options.config->open_degrees.empty()) {
+    auto degrees = choose_degrees(options);
+    if (!degrees) return core::fail(degrees.error());
+    options.config = degrees->config;
+    options.texts = degrees->texts;
+    found_degrees = std::move(degrees->file);
+  }
   if (auto ok = check_sequence(options); !ok) return core::fail(ok.error());
   if (options.system != nullptr)
     if (auto ok = check_system(*options.system); !ok) return core::fail(ok.error());
@@ -214,13 +222,14 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
                           {[&] { return watch.go_on(); }, [](const job::blueprint& b) { return check_memory(b); }});
   if (!plan) return core::fail(plan.error());
   p->plan = std::move(*plan);
+  p->found_degrees = std::move(found_degrees);
   p->host.hooks = std::move(options.hooks);
   p->memory.ledger.emplace(p->plan.train.ranks());
   p->actors.system = options.system;
   if (auto ok = p->make_own_system(); !ok) return core::fail(ok.error());
   p->progress.scale = kernels::first_loss_scale(p->plan.loss_scale);
   if (auto ok = watch.begin("reading the data"); !ok) return core::fail(ok.error());
-  if (auto ok = p->read_data(watch); !ok) return core::fail(ok.error());
+  if (auto ok = p->read_data(watch, options.texts); !ok) return core::fail(ok.error());
   const bool resumes = !options.resume.empty();
   const bool replaced = resumes && replaces_everything(options.load);
   if (auto ok = p->take_memory(replaced ? first_weights::from_checkpoint : first_weights::drawn, watch); !ok)

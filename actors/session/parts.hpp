@@ -63,6 +63,12 @@ struct session_memory {
   std::unique_ptr<offloaded_states> offloaded;  ///< null: everything is where the plan has it
 };
 
+/// Texts as tokens, and what made them: the same for all degrees of a job.
+struct read_texts {
+  std::shared_ptr<data::tokenizer> tokenizer;
+  std::shared_ptr<const data::corpus> corpus;
+};
+
 /// What is trained on.
 struct session_data {
   std::shared_ptr<data::tokenizer> tokenizer;  ///< null for a host's own model
@@ -130,6 +136,7 @@ struct pass_schedule {
 
 struct session::parts {
   job::blueprint plan;
+  std::string found_degrees;
   std::vector<std::shared_ptr<rank_programs>> programs;  ///< [rank]; an entry of a rank is null until it is wanted
   host_modules modules;
   host_messages host;
@@ -178,7 +185,7 @@ struct session::parts {
   core::result<void> let_go_of_states();
 
   // data.cpp
-  core::result<void> read_data(opening_watch& watch);
+  core::result<void> read_data(opening_watch& watch, const std::shared_ptr<const read_texts>& texts);
   core::result<uint64_t> num_evaluations(uint64_t wanted) const;
 
   // resume.cpp

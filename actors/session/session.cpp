@@ -188,6 +188,8 @@ std::string session::found_schedule() const {
   return p.search.empty() ? std::string() : plan::write_table(p.training.table);
 }
 
+std::string session::found_degrees() const { return parts_->found_degrees; }
+
 std::string session::chosen_tiers() const {
   const auto& b = parts_->plan;
   const auto& options = b.train.layout().options;

@@ -38,6 +38,7 @@ namespace troupe::actors {
 
 struct session_actors;
 struct host_model;
+struct read_texts;
 class state_access;
 
 /// What one optimizer step did.
@@ -150,6 +151,18 @@ struct evaluation_report {     ///< what an evaluation found
   std::vector<double> losses;  ///< [global micro-batch] means over the data ranks; empty where none was asked for
 };
 
+/// Degrees that a configuration left open (`parallel: auto`), chosen for a run.
+struct run_degrees {
+  std::shared_ptr<const config::job_config> config;  ///< with them
+  config::degree_choice taken;
+  std::string reason;  ///< one line
+  std::string table;   ///< every way: step, memory, or why it cannot run
+  /// For `job::degrees_file_name` in the run's folder, so that the next run there chooses the same; empty where nothing
+  /// was measured anew.
+  std::string file;
+  std::shared_ptr<const read_texts> texts{};  ///< for session_options; null where no step was run
+};
+
 struct session_options {  ///< what a session is opened with
   std::shared_ptr<const config::job_config> config;
   session_hooks hooks{};
@@ -163,7 +176,8 @@ struct session_options {  ///< what a session is opened with
   /// The host's own modules and batches instead of `model` and `data` (actors/session/host_model.hpp). Null: the
   /// configuration's.
   std::shared_ptr<const host_model> model{};
-  load_options load{};  ///< how much of `resume` is taken over
+  load_options load{};                        ///< how much of `resume` is taken over
+  std::shared_ptr<const read_texts> texts{};  ///< of run_degrees: the data that choosing them has read already
 };
 
 class session {  ///< a training run
@@ -172,6 +186,11 @@ class session {  ///< a training run
   /// Nothing runs yet. Errors: bad_input for what the configuration or files got wrong, limit (also where memory or
   /// threads would not do), io, stopped.
   static core::result<std::unique_ptr<session>> open(session_options options);
+  /// Chooses degrees that the configuration leaves open: by the steps that the run's folder has of this job; else the
+  /// ways that the cost model finds fastest run a few steps each, from first weights, in sessions that leave nothing
+  /// behind. `pipeline.profile: never` runs none. `open` does all this where nobody has. Errors: as `open`; bad_input
+  /// where no way can run, with the least budget that one could.
+  static core::result<run_degrees> choose_degrees(const session_options& options);
   /// The same with an actor system of its own.
   static core::result<std::unique_ptr<session>> open(std::shared_ptr<const config::job_config> config,
                                                      session_hooks hooks = {});
@@ -254,6 +273,8 @@ class session {  ///< a training run
   /// folder they are the order of the next run too. Empty where nothing was searched.
   [[nodiscard]] std::string found_schedule() const;
   [[nodiscard]] std::string found_schedule_note() const;
+  /// What `run_degrees::file` says, where opening this session has chosen degrees; else empty.
+  [[nodiscard]] std::string found_degrees() const;
   /// What the plan chose for states that are swapped, as YAML to paste; empty where none are.
   [[nodiscard]] std::string chosen_tiers() const;
 

@@ -1,0 +1,208 @@
+#include "job/degrees.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "config/open_degrees.hpp"
+#include "core/cores.hpp"
+#include "core/text.hpp"
+#include "job/open_sizes.hpp"
+#include "plan/choose/shared_cores.hpp"
+
+namespace troupe::job {
+namespace {
+
+/// Of all ranks, each class as often as it has ranks.
+plan_size size_of(const step_plans& plans) {
+  plan_size out;
+  for (size_t c = 0; c < plans.classes().size(); ++c) {
+    const auto& p = *plans.plans()[c];
+    const uint64_t n = plans.classes()[c].ranks.size();
+    out.instructions += n * p.instructions.size();
+    out.memory_bytes += n * p.memory.total();
+    for (const auto& x : p.instructions) {
+      if (x.lane == plan::lane::fabric) out.collective_bytes += n * x.bytes;
+      out.flops += static_cast<double>(n) * x.flops;
+    }
+  }
+  return out;
+}
+
+uint64_t most_states(const step_plans& plans) {
+  uint64_t out = 0;
+  for (const auto& p : plans.plans()) out = std::max(out, p->memory.states());
+  return out * plans.ranks();
+}
+
+double predicted_step(const step_plans& plans, const plan::cost_model& costs, uint32_t cores) {
+  std::vector<uint32_t> stands_for;
+  for (const auto& c : plans.classes()) stands_for.push_back(static_cast<uint32_t>(c.ranks.size()));
+  return plan::predict_on_cores(plans.plans(), costs, cores, std::move(stands_for));
+}
+
+class lister {
+ public:
+  lister(const config::job_config& c, const tables_for& own, const plan::cost_model* costs, const go_on& go_on)
+      : c_(c), own_(own), costs_(costs), go_on_(go_on) {}
+
+  core::result<degree_list> run() {
+    degree_list out;
+    std::optional<degree_profile> kept;
+    if (c_.pipeline.profile != config::profile_choice::never) {
+      auto found = find_degree_profile(c_.output);
+      if (!found) return core::fail(found.error());
+      kept = std::move(*found);
+    }
+    out.cores = kept ? kept->cores : core::usable_cores();
+    for (const auto& choice : c_.open_degrees) {
+      if (go_on_)
+        if (auto ok = go_on_(); !ok) return core::fail(ok.error());
+      listed_way way;
+      way.choice = choice;
+      way.degrees = config::degrees_text(choice.parallel);
+      way.refusal = choice.refusal;
+      if (way.runs())
+        if (auto ok = plan_way(way, out.cores); !ok) return core::fail(ok.error());
+      if (const auto* row = kept && way.runs() ? kept->find(way.degrees, way.size) : nullptr; row != nullptr) {
+        way.measured_s = row->step_s;
+        way.measured_steps = row->steps;
+        out.profile = c_.output / degrees_file_name;
+      }
+      out.ways.push_back(std::move(way));
+    }
+    choose_fastest(out);
+    return out;
+  }
+
+ private:
+  core::result<blueprint> planned(const config::job_config& job) const {
+    auto config = std::make_shared<const config::job_config>(job);
+    host_tables tables;
+    if (own_) {
+      auto made = own_(job);
+      if (!made) return core::fail(made.error());
+      tables = *made;
+    }
+    return make_blueprint(std::move(config), tables, costs_, {.go_on = go_on_});
+  }
+
+  // Errors: those that end the list.
+  core::result<void> plan_way(listed_way& way, uint32_t cores) const {
+    config::job_config job = c_.with(way.choice);
+    auto b = planned(job);
+    if (!b && b.error().kind == core::error_kind::stopped) return core::fail(b.error());
+    if (!b) way.refusal = b.error().text;
+    if (!b && job.host_memory_budget > 0) {
+      job.host_memory_budget = 0;
+      b = planned(job);
+      way.lacks_memory = b.has_value();
+    }
+    if (!b) return {};
+    way.size = size_of(b->train);
+    for (const auto& p : b->train.plans()) way.rank_bytes = std::max(way.rank_bytes, p->memory.total());
+    way.predicted_s = predicted_step(b->train, b->costs, cores);
+    auto least = least_budget_of(*b);
+    if (!least) return core::fail(least.error());
+    way.least_budget = *least;
+    if (way.lacks_memory) raise_until_it_fits(way, job);
+    return {};
+  }
+
+  core::result<uint64_t> least_budget_of(const blueprint& b) const {
+    const auto& c = *b.config;
+    const auto which = c.checkpoint.is_on() ? plan::plan_choice::train_saving : plan::plan_choice::train;
+    const auto& options = b.options[static_cast<size_t>(which)];
+    if (options.tiers.swaps()) return least_budget(c, b.table, options, b.costs, go_on_);
+    uint64_t out = most_states(b.train);
+    if (which == plan::plan_choice::train) return out;
+    auto saving = b.write(which, go_on_);
+    if (!saving) return core::fail(saving.error());
+    return std::max(out, most_states(*saving));
+  }
+
+  // A pipeline is cut otherwise where there is a budget, by estimates of what stages need: what the list tells has to
+  // do.
+  void raise_until_it_fits(listed_way& way, config::job_config job) const {
+    constexpr int tries = 8;
+    for (int i = 0; i < tries; ++i) {
+      job.host_memory_budget = way.least_budget;
+      if (planned(job)) return;
+      way.least_budget += way.least_budget / 16;
+    }
+  }
+
+  const config::job_config& c_;
+  const tables_for& own_;
+  const plan::cost_model* costs_;
+  const go_on& go_on_;
+};
+
+std::string step_text(const listed_way& way) {
+  return way.measured_s ? core::text_of("measured %.2f ms", 1e3 * *way.measured_s)
+                        : core::text_of("predicted %.2f ms", 1e3 * way.predicted_s);
+}
+
+}  // namespace
+
+core::result<degree_list> list_degrees(const config::job_config& config, const tables_for& own,
+                                       const plan::cost_model* costs, const go_on& go_on) {
+  return lister(config, own, costs, go_on).run();
+}
+
+void choose_fastest(degree_list& list) {
+  list.chosen.reset();
+  const bool measured = std::ranges::any_of(list.ways, [](const auto& w) { return w.runs() && w.measured_s; });
+  double least = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < list.ways.size(); ++i) {
+    const auto& w = list.ways[i];
+    if (!w.runs() || (measured && !w.measured_s)) continue;
+    const double step_s = measured ? *w.measured_s : w.predicted_s;
+    if (list.chosen && step_s >= least) continue;
+    least = step_s;
+    list.chosen = i;
+  }
+}
+
+core::result<config::degree_choice> chosen_degrees(const degree_list& list, const config::job_config& c) {
+  if (list.chosen) return list.ways[*list.chosen].choice;
+  const listed_way* least = nullptr;
+  for (const auto& w : list.ways)
+    if (w.lacks_memory && (least == nullptr || w.least_budget < least->least_budget)) least = &w;
+  if (least != nullptr)
+    return core::fail(core::error_kind::bad_input,
+                      "cluster.host_memory_budget: wanted at least " + std::to_string(least->least_budget) +
+                          " bytes, with which " + least->degrees + " fits as the first of " +
+                          std::to_string(list.ways.size()) + " ways to share out the ranks, got " +
+                          std::to_string(c.host_memory_budget));
+  std::string out = "parallel.ranks: wanted ranks that some degrees suit, got " + std::to_string(c.parallel.ranks());
+  constexpr size_t told_max = 4;
+  for (size_t i = 0; i < std::min(told_max, list.ways.size()); ++i)
+    out += "; " + list.ways[i].degrees + ": " + list.ways[i].refusal;
+  if (list.ways.size() > told_max) out += "; and " + std::to_string(list.ways.size() - told_max) + " ways more";
+  return core::fail(core::error_kind::bad_input, out);
+}
+
+std::string reason_of(const degree_list& list) {
+  if (!list.chosen) return "none of " + std::to_string(list.ways.size()) + " ways to share out the ranks fits";
+  const auto& best = list.ways[*list.chosen];
+  const auto runs = static_cast<size_t>(std::ranges::count_if(list.ways, &listed_way::runs));
+  std::string out =
+      best.degrees + ": " + step_text(best) + " a step, " + core::human_bytes(best.rank_bytes) + " at most on a rank";
+  const listed_way* next = nullptr;
+  const bool measured = best.measured_s.has_value();
+  const auto step_of = [&](const listed_way& w) { return measured ? *w.measured_s : w.predicted_s; };
+  for (const auto& w : list.ways)
+    if (&w != &best && w.runs() && (!measured || w.measured_s) && (next == nullptr || step_of(w) < step_of(*next)))
+      next = &w;
+  if (next != nullptr) out += "; next " + next->degrees + ", " + step_text(*next);
+  return out + "; " + std::to_string(runs) + " of " + std::to_string(list.ways.size()) + " ways can run";
+}
+
+degree_profile profile_of(const degree_list& list) {
+  degree_profile out{.cores = list.cores, .ways = {}};
+  for (const auto& w : list.ways)
+    if (w.runs()) out.ways.push_back({w.size, w.predicted_s, w.measured_s.value_or(0), w.measured_steps, w.degrees});
+  return out;
+}
+
+}  // namespace troupe::job

@@ -26,6 +26,7 @@
 #include "apps/progress.hpp"
 #include "checkpoint/files/atomic_file.hpp"
 #include "config/explain.hpp"
+#include "config/open_degrees.hpp"
 #include "config/values.hpp"
 #include "core/text.hpp"
 #include "data/documents.hpp"
@@ -245,8 +246,12 @@ std::optional<int> take_degrees(const train_arguments& a, config::loaded& loaded
   const auto style = style_of(a);
   if (style == output_style::bar || style == output_style::lines) {
     std::printf("%sdegrees: %s\n", out.table.c_str(), out.reason.c_str());
-    std::fflush(stdout);
+  } else if (style == output_style::json) {
+    std::printf("{\"event\":\"degrees\",\"chosen\":%s,\"reason\":%s}\n",
+                core::json_string(config::degrees_text(out.taken.parallel)).c_str(),
+                core::json_string(out.reason).c_str());
   }
+  std::fflush(stdout);
   return std::nullopt;
 }
 

@@ -168,7 +168,10 @@ void add_parallel_keys(key_rows& t) {
       .at_least(1)
       .at_most(1U << 28U)
       .into<&job::parallel, &parallel::all>()
-      .means("Ranks in all, which the degrees have to multiply to; where data is not given, what the others leave.");
+      .means(
+          "Ranks in all, which the degrees have to multiply to; where data is not given, what the others leave. "
+          "Degrees "
+          "of pipeline, tensor, sequence, context and data that are `auto` share them out as a step is fastest.");
   t.row("parallel.data", integer)
       .by_default("1")
       .at_least(1)

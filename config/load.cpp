@@ -247,7 +247,7 @@ class loading {
     }
     if (!errors.empty()) return tl::unexpected(std::move(errors));
     if (!first) {
-      report_.error(given.where("parallel.ranks"), "parallel.ranks", none_suits(choices));
+      report_.error(given.where("parallel.ranks"), "parallel.ranks", none_suits(*c.parallel.all, choices));
       return give_up();
     }
     loaded out;
@@ -267,9 +267,9 @@ class loading {
     std::erase_if(common, [&](const diagnostic& d) { return std::ranges::find(found, d) == found.end(); });
   }
 
-  static std::string none_suits(const std::vector<degree_choice>& choices) {
+  static std::string none_suits(uint64_t ranks, const std::vector<degree_choice>& choices) {
     constexpr size_t told_max = 4;
-    std::string out = fmt::format("wanted ranks that some degrees suit, got {}", choices.front().parallel.ranks());
+    std::string out = fmt::format("wanted ranks that some degrees suit, got {}", ranks);
     for (size_t i = 0; i < std::min(told_max, choices.size()); ++i)
       out += fmt::format("; {}: {}", degrees_text(choices[i].parallel), choices[i].refusal);
     if (choices.size() > told_max) out += fmt::format("; and {} ways more", choices.size() - told_max);

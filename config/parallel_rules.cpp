@@ -62,16 +62,16 @@ class parallel_checks {
     const std::string shared = (p.sequence == 1 ? "" : fmt::format(" x sequence {}", p.sequence)) +
                                (p.context == 1 ? "" : fmt::format(" x context {}", p.context)) +
                                (p.tensor == 1 ? "" : fmt::format(" x tensor {}", p.tensor));
+    const uint64_t others = uint64_t{p.pipeline} * p.sequence * p.context * p.tensor;
     if (given_.value_of("parallel.data") == nullptr) {
-      const uint64_t others = uint64_t{p.pipeline} * p.sequence * p.context * p.tensor;
       if (*p.all % others != 0 || *p.all / others > most_data_ranks)
         return error("parallel.ranks", fmt::format("wanted pipeline {}{} x at most {} data-parallel ranks, got {}",
                                                    p.pipeline, shared, most_data_ranks, *p.all));
       p.data = static_cast<uint32_t>(*p.all / others);
       derived_.emplace("parallel.data", "derived");
-    } else if (*p.all != p.ranks()) {
+    } else if (*p.all != others * p.data) {
       error("parallel.ranks", fmt::format("wanted the product of the degrees, pipeline {} x data {}{} = {}, got {}",
-                                          p.pipeline, p.data, shared, p.ranks(), *p.all));
+                                          p.pipeline, p.data, shared, others * p.data, *p.all));
     }
   }
 

@@ -53,8 +53,8 @@ Every key of a configuration file, made from the table in `config/`; a test keep
   there counts like one; a key that stands in the file itself wins over an imported one, and `--set key=value` over both.
 - `troupe config check` and `explain` also take a plain DeepSpeed JSON and what Accelerate writes: a file that names
   fewer than two of `model`, `data` and `steps`. What nothing honours yet is said there; `train` and `plan` refuse it.
-- `"auto"` means the default. An integer may be written `5e8`. Paths are relative to the folder of the file they stand
-  in, those of `--set` to the current folder.
+- `"auto"` means the default; a degree of `parallel` that is `auto` beside `ranks` is chosen by the run. An integer may be
+  written `5e8`. Paths are relative to the folder of the file they stand in, those of `--set` to the current folder.
 - An unknown key is an error; in a DeepSpeed JSON it is an error in the sections where DeepSpeed refuses it too, and a
   warning elsewhere. `--strict` makes all warnings errors. There `"5"` and `"yes"` are read as 5 and true in the sections
   where DeepSpeed converts them, with a warning.

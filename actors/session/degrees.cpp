@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <utility>
 
 #include "actors/session/host_run.hpp"
 #include "actors/session/parts.hpp"
 #include "core/clock.hpp"
+#include "core/text.hpp"
 #include "job/degrees.hpp"
 
 namespace troupe::actors {
@@ -22,8 +24,9 @@ constexpr double long_enough_s = 0.3;
 constexpr double hopeless = 1.3;
 /// Ways this near the best run once more, so that a moment's other work on the machine decides nothing.
 constexpr double too_near = 1.1;
-/// What opening and closing sessions may take in all, beside reading the text, which the run needs anyway.
-constexpr double opening_seconds_max = 4;
+/// What opening and closing sessions may take in all, beside reading the text, which the run needs anyway. Another one
+/// is expected to take as long as the longest so far.
+constexpr double opening_seconds_max = 5;
 
 double seconds_since(int64_t ns) { return double(core::now_ns() - ns) / 1e9; }
 
@@ -82,6 +85,79 @@ core::result<measured_steps> run_steps(session& s, double best_s) {
 
 }  // namespace
 
+/// Runs ways of one job, one after the other.
+struct session::trials {
+  const session_options& options;
+  opening_watch& watch;
+  std::shared_ptr<const read_texts> texts;                   ///< read by the first
+  double opening_s = 0, longest_opening_s = 0, steps_s = 0;  ///< reading the text does not count
+  double best_s = std::numeric_limits<double>::infinity();
+
+  [[nodiscard]] bool may_open() const { return opening_s + longest_opening_s <= opening_seconds_max; }
+
+  /// The ways that look fastest, each once, and those near the best once more.
+  core::result<void> run(job::degree_list& list) {
+    std::vector<job::listed_way*> tried;
+    const double fastest_s = list.ways[*list.chosen].predicted_s;
+    for (auto& way : list.ways)
+      if (way.runs() && way.predicted_s <= tried_spread * fastest_s) tried.push_back(&way);
+    if (tried.size() == 1) return {};  // nothing to compare
+    std::ranges::stable_sort(tried, {}, &job::listed_way::predicted_s);
+    if (tried.size() > tried_max) tried.resize(tried_max);
+    for (const bool again : {false, true})
+      for (auto* way : tried) {
+        if (!may_open() || (again && (!way->measured_s || *way->measured_s > too_near * best_s))) continue;
+        if (auto ok = attempt(*way); !ok) return ok;
+      }
+    return {};
+  }
+
+ private:
+  /// A way that cannot be opened is no choice.
+  core::result<void> attempt(job::listed_way& way) {
+    const int64_t begin = core::now_ns();
+    double reading_s = 0;
+    auto opened = open_way(way, reading_s);
+    if (!opened && opened.error().kind == core::error_kind::stopped) return core::fail(opened.error());
+    if (!opened) {
+      way.refusal = opened.error().text;
+      return {};
+    }
+    auto& of = *(*opened)->parts_;
+    of.recording.is_open = of.recording.is_closed = true;  // it leaves nothing behind
+    if (texts == nullptr && options.model == nullptr)
+      texts = std::make_shared<const read_texts>(read_texts{of.data.tokenizer, of.data.loader.corpus});
+    const int64_t opened_ns = core::now_ns();
+    const auto steps = run_steps(**opened, best_s);
+    const int64_t ended_ns = core::now_ns();
+    if (!steps) return core::fail(steps.error().in("trying " + way.degrees));
+    opened->reset();
+    steps_s += double(ended_ns - opened_ns) / 1e9;
+    const double mine_s = double(opened_ns - begin) / 1e9 - reading_s + seconds_since(ended_ns);
+    opening_s += mine_s;
+    longest_opening_s = std::max(longest_opening_s, mine_s);
+    way.measured_s = std::min(steps->least_s, way.measured_s.value_or(steps->least_s));
+    way.measured_steps += steps->count;
+    best_s = std::min(best_s, *way.measured_s);
+    return watch.go_on();
+  }
+
+  core::result<std::unique_ptr<session>> open_way(const job::listed_way& way, double& reading_s) const {
+    session_options trial{
+        .config = trial_of(*options.config, way.choice), .system = options.system, .model = options.model};
+    trial.texts = texts;
+    trial.hooks.on_reading = options.hooks.on_reading;
+    int64_t since_ns = 0;
+    trial.hooks.on_opening = [&](const opening_progress& p) {
+      const bool reads = p.phase == reading_phase;
+      if (!reads && since_ns != 0) reading_s += seconds_since(std::exchange(since_ns, 0));
+      if (reads && since_ns == 0) since_ns = core::now_ns();
+      return !options.hooks.on_opening || options.hooks.on_opening({"trying " + way.degrees + ": " + p.phase, p.share});
+    };
+    return open(std::move(trial));
+  }
+};
+
 core::result<run_degrees> session::choose_degrees(const session_options& options) {
   if (options.config == nullptr || options.config->open_degrees.empty())
     return core::fail(core::error_kind::bad_input, "session: it was given no configuration with open degrees");
@@ -92,57 +168,9 @@ core::result<run_degrees> session::choose_degrees(const session_options& options
   auto list = job::list_degrees(c, host.tables(), nullptr, [&] { return watch.go_on(); });
   if (!list) return core::fail(list.error());
   run_degrees out;
-  out.texts = options.texts;
-  double opening_s = 0, best_s = std::numeric_limits<double>::infinity();
-
-  // Runs one way; a way that cannot be opened is no choice.
-  const auto attempt = [&](job::listed_way& way) -> core::result<void> {
-    const int64_t begin = core::now_ns();
-    session_options trial{.config = trial_of(c, way.choice), .system = options.system, .model = options.model};
-    trial.texts = out.texts;
-    trial.hooks.on_reading = options.hooks.on_reading;
-    trial.hooks.on_opening = [&](const opening_progress& p) {
-      return !options.hooks.on_opening || options.hooks.on_opening({"trying " + way.degrees + ": " + p.phase, p.share});
-    };
-    auto opened = open(std::move(trial));
-    if (!opened && opened.error().kind == core::error_kind::stopped) return core::fail(opened.error());
-    if (!opened) {
-      way.refusal = opened.error().text;
-      return {};
-    }
-    auto& s = **opened;
-    s.parts_->recording.is_open = s.parts_->recording.is_closed = true;  // it leaves nothing behind
-    if (out.texts == nullptr && options.model == nullptr)
-      out.texts =
-          std::make_shared<const read_texts>(read_texts{s.parts_->data.tokenizer, s.parts_->data.loader.corpus});
-    else
-      opening_s += seconds_since(begin);
-    const auto steps = run_steps(s, best_s);
-    if (!steps) return core::fail(steps.error().in("trying " + way.degrees));
-    way.measured_s = std::min(steps->least_s, way.measured_s.value_or(steps->least_s));
-    way.measured_steps += steps->count;
-    best_s = std::min(best_s, *way.measured_s);
-    const int64_t closing = core::now_ns();
-    opened->reset();
-    opening_s += seconds_since(closing);
-    return watch.go_on();
-  };
-
-  const bool measures = c.pipeline.profile != config::profile_choice::never && !list->is_measured();
-  if (measures && list->chosen) {
-    std::vector<job::listed_way*> tried;
-    const double fastest_s = list->ways[*list->chosen].predicted_s;
-    for (auto& way : list->ways)
-      if (way.runs() && way.predicted_s <= tried_spread * fastest_s) tried.push_back(&way);
-    std::ranges::stable_sort(tried, {}, &job::listed_way::predicted_s);
-    if (tried.size() > tried_max) tried.resize(tried_max);
-    if (tried.size() == 1) tried.clear();  // nothing to compare
-    for (auto* way : tried)
-      if (opening_s < opening_seconds_max)
-        if (auto ok = attempt(*way); !ok) return core::fail(ok.error());
-    for (auto* way : tried)
-      if (opening_s < opening_seconds_max && way->measured_s && *way->measured_s <= too_near * best_s)
-        if (auto ok = attempt(*way); !ok) return core::fail(ok.error());
+  trials all{options, watch, options.texts};
+  if (c.pipeline.profile != config::profile_choice::never && list->chosen && !list->is_measured()) {
+    if (auto ok = all.run(*list); !ok) return core::fail(ok.error());
     job::choose_fastest(*list);
     if (list->is_measured()) out.file = job::write_degree_profile(job::profile_of(*list));
   }
@@ -150,7 +178,13 @@ core::result<run_degrees> session::choose_degrees(const session_options& options
   if (!taken) return core::fail(taken.error());
   out.taken = std::move(*taken);
   out.config = std::make_shared<const config::job_config>(c.with(out.taken));
+  out.texts = all.texts;
   out.reason = job::reason_of(*list);
+  if (!out.file.empty())
+    out.reason += core::text_of(
+        "; %d tried in %.1f s, %.1f s of it steps",
+        static_cast<int>(std::ranges::count_if(list->ways, [](const auto& w) { return w.measured_s.has_value(); })),
+        all.opening_s + all.steps_s, all.steps_s);
   out.table = job::degrees_as_table(*list);
   return out;
 }

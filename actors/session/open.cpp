@@ -228,7 +228,7 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
   p->actors.system = options.system;
   if (auto ok = p->make_own_system(); !ok) return core::fail(ok.error());
   p->progress.scale = kernels::first_loss_scale(p->plan.loss_scale);
-  if (auto ok = watch.begin("reading the data"); !ok) return core::fail(ok.error());
+  if (auto ok = watch.begin(reading_phase); !ok) return core::fail(ok.error());
   if (auto ok = p->read_data(watch, options.texts); !ok) return core::fail(ok.error());
   const bool resumes = !options.resume.empty();
   const bool replaced = resumes && replaces_everything(options.load);

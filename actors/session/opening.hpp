@@ -16,6 +16,9 @@ namespace troupe::actors {
 /// The host is asked no more often than this.
 inline constexpr std::chrono::milliseconds opening_interval{100};
 
+/// The phase that takes as long as the text is.
+inline constexpr const char* reading_phase = "reading the data";
+
 class opening_watch {  ///< of one session that is being opened
  public:
   /// On the thread that opens.

@@ -310,6 +310,7 @@ class session {  ///< a training run
 
  private:
   struct parts;
+  struct trials;
   explicit session(std::unique_ptr<parts> p);
   std::unique_ptr<parts> parts_;
 };

@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(what_leaves_no_choice_is_refused_with_its_place) {
 
 BOOST_AUTO_TEST_CASE(a_batch_that_would_follow_the_choice_is_refused) {
   BOOST_TEST(errors_of(smallest_with("{data: 2}", "{ranks: 4, pipeline: auto}")) ==
-             "j.yaml:3:33: error: parallel.pipeline: wanted train_batch_size beside auto, so that a step trains on as "
+             "j.yaml:3:32: error: parallel.pipeline: wanted train_batch_size beside auto, so that a step trains on as "
              "many samples whatever data becomes, got nothing\n");
   BOOST_TEST(errors_of(smallest_with("{data: 2}", "{ranks: 8, pipeline: auto, tensor: auto, data: 2}")).empty());
 }

@@ -12,6 +12,7 @@ import sys
 
 import cases
 import cuts
+import degrees
 import disk
 import figures
 import kernels
@@ -24,7 +25,7 @@ import roofline
 import runs
 from session import Session
 
-PARTS = ("steps", "memory", "trace", "roofline", "kernels", "pipelines", "cuts", "passes")
+PARTS = ("steps", "memory", "trace", "roofline", "kernels", "pipelines", "cuts", "degrees", "passes")
 NAMES = [c.name for c in (*cases.CASES, *pipeline_cases.CASES)]
 ROUNDS = 5
 MEMORY_STEPS = 3  # everything is held from the second on
@@ -54,7 +55,7 @@ def arguments():
     a.cases, a.pipeline_cases = ([c for c in some if not names or c.name in names] for some in (cases.CASES, pipeline_cases.CASES))
     a.parts = set(a.parts.split(","))
     if not a.cases:
-        a.parts &= {"pipelines", "cuts", "passes"}
+        a.parts &= {"pipelines", "cuts", "degrees", "passes"}
     if not a.pipeline_cases:
         a.parts -= {"pipelines"}
     return a
@@ -117,6 +118,11 @@ def main():
     if "passes" in a.parts:
         passes.run(a)
         a.parts -= {"passes"}
+        if not a.parts:
+            return
+    if "degrees" in a.parts:
+        degrees.run_part(a)
+        a.parts -= {"degrees"}
         if not a.parts:
             return
     if "pipelines" in a.parts:

@@ -82,7 +82,8 @@ faults = [
      "double(p.options().data()) * micros;", "double(p.options().data() * p.options().sequence_ranks()) * micros;",
      "parity", "sequence"),
     ("a rank's loss counts as if all had as many columns", "models/families/family_model.cpp",
-     "if (given == scope.batch().columns) return mean;", "if (given > 0) return mean;", "parity", "sequence"),
+     "  return static_cast<double>(given) / static_cast<double>(scope.batch().columns);", "  return given > 0 ? 1.0 : 0.0;",
+     "parity", "sequence"),
     ("positions of own columns begin at the first one", "models/layers/embedding.cpp",
      "y.add_(columns_of(positions->bound(), 0, scope.columns()));",
      "y.add_(positions->bound().narrow(0, 0, scope.columns().count()));", "parity", "sequence"),
@@ -115,6 +116,13 @@ faults = [
      "table.units[unit].segments[segment].output.op != core::exchange_op::sum", "parity", "sharded_norms"),
     ("a recompute's exchange is that of another micro-batch", "plan/write/exchanges.cpp",
      "  made.again = std::get<3>(at);", "  made.again = std::get<3>(at) && o.micro > 0;", "plan", "exchanges"),
+    ("passes of the entry before stay", "job/blueprint.cpp",
+     "compile_step(*b.config, b.table, b.plain, wish, b.costs, price)",
+     "compile_step(*b.config, b.table, b.options[0], wish, b.costs, price)", "parity", "passes"),
+    ("a budget of passes counts the states alone", "job/compile.cpp",
+     "c.compile.memory_budget / ranks};", "0};", "parity", "passes"),
+    ("a unit that keeps its activations counts as one that recomputes", "plan/place/memory.cpp",
+     "p.options().recomputes(x.subject) ? 0 : s.saved_bytes;", "p.options().recompute ? 0 : s.saved_bytes;", "plan", "compile_choice"),
 ]
 
 

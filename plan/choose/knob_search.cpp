@@ -1,0 +1,162 @@
+#include "plan/choose/knob_search.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <random>
+
+namespace troupe::plan {
+namespace {
+
+// The share of a step that must be saved for memory to be spent on it.
+constexpr double worth_it = 0.002;
+/// Without a limit, windows take at most this part of what lies in files.
+constexpr uint64_t unlimited_windows = 2;
+/// After a climb has come to its end.
+constexpr size_t polish_plans_max = 150;
+constexpr uint32_t random_starts = 4;
+constexpr size_t single_settings_max = 16, pair_settings_max = 6;
+
+}  // namespace
+
+core::result<fitted> knob_search::judged(const levels& at) {
+  if (const auto known = known_.find(at); known != known_.end()) return known->second;
+  auto out = judge_(at);
+  if (out) known_.emplace(at, *out);
+  return out;
+}
+
+core::result<fitted> knob_search::climbed() {
+  levels at(knobs_.size(), 0);
+  return climb(at, whether::fits);
+}
+
+core::result<fitted> knob_search::best_of_starts() {
+  levels at(knobs_.size(), 0);
+  auto best = climb(at, whether::fits);
+  if (!best) return best;
+  if (best->fits) best = polished(std::move(at), std::move(*best));
+  std::minstd_rand random;
+  for (uint32_t start = 0; best && start <= random_starts; ++start) {
+    levels from(knobs_.size(), 0);
+    for (size_t k = 0; k < knobs_.size() && start > 0; ++k) from[k] = random() % knobs_[k].settings.size();
+    auto x = start == 0 ? climb(from, whether::any) : judged(from);
+    if (x) x = reduced(from, std::move(*x));
+    if (!x) return x;
+    if (!x->fits) continue;
+    x = polished(std::move(from), std::move(*x));
+    if (!x || !best->fits || x->step_s < best->step_s) best = std::move(x);
+  }
+  return best;
+}
+
+core::result<knob_search::levels> knob_search::further(const levels& at,
+                                                       const std::function<double(const fitted&)>& worth) {
+  levels out;
+  double most = 0;
+  for (size_t k = 0; k < knobs_.size(); ++k)
+    for (size_t up = 1; up <= knobs_[k].look && at[k] + up < knobs_[k].settings.size(); ++up) {
+      levels tried = at;
+      tried[k] += up;
+      const auto x = judged(tried);
+      if (!x) return core::fail(x.error());
+      if (const double w = worth(*x); w > most) {
+        most = w;
+        out = std::move(tried);
+      }
+    }
+  return out;
+}
+
+core::result<fitted> knob_search::climb(levels& at, whether counted) {
+  const auto good = [&](const fitted& x) { return counted == whether::any || x.fits; };
+  auto best = judged(at);
+  while (best) {
+    const auto smaller = [&](const fitted& x) {
+      return x.missing < best->missing ? static_cast<double>(best->missing - x.missing) : 0;
+    };
+    const auto faster = [&](const fitted& x) {
+      const double saved = best->step_s - x.step_s;
+      if (!good(x) || saved < worth_it * best->step_s) return 0.0;
+      // A job that swaps without a budget still wants to save memory.
+      if (memory_ == memory::free && x.memory.windows > x.memory.swapped / unlimited_windows) return 0.0;
+      if (counted == whether::any) return saved;
+      const uint64_t before = best->memory.total(), after = x.memory.total();
+      return saved / (after > before ? static_cast<double>(after - before) : 1);
+    };
+    auto next = good(*best) ? further(at, faster) : further(at, smaller);
+    if (!next) return core::fail(next.error());
+    if (next->empty()) break;
+    at = std::move(*next);
+    best = judged(at);
+  }
+  return best;
+}
+
+core::result<fitted> knob_search::reduced(levels& at, fitted best) {
+  while (!best.fits) {
+    std::optional<levels> next;
+    double least = 0;
+    for (size_t k = 0; k < knobs_.size(); ++k)
+      for (size_t lower = 1; lower <= at[k]; ++lower) {
+        levels tried = at;
+        tried[k] -= lower;
+        const auto x = judged(tried);
+        if (!x) return x;
+        if (x->missing >= best.missing) continue;
+        const double lost = (x->step_s - best.step_s) / static_cast<double>(best.missing - x->missing);
+        if (next && lost >= least) continue;
+        least = lost;
+        next = std::move(tried);
+      }
+    if (!next) return best;
+    at = std::move(*next);
+    auto x = judged(at);
+    if (!x) return x;
+    best = std::move(*x);
+  }
+  return best;
+}
+
+core::result<fitted> knob_search::polished(levels at, fitted best) {
+  const size_t plans_max = known_.size() + polish_plans_max;
+  const auto try_it = [&](levels tried) -> core::result<bool> {
+    if (known_.size() >= plans_max) return false;
+    auto x = judged(tried);
+    if (!x) return core::fail(x.error());
+    if (!x->fits || x->step_s >= (1 - worth_it) * best.step_s) return false;
+    at = std::move(tried);
+    best = std::move(*x);
+    return true;
+  };
+  for (bool better = true; better;) {
+    better = false;
+    for (size_t k = 0; k < knobs_.size(); ++k)
+      for (const size_t s : spread(k, single_settings_max)) {
+        levels tried = at;
+        tried[k] = s;
+        auto took = try_it(std::move(tried));
+        if (!took) return core::fail(took.error());
+        better |= *took;
+      }
+    for (size_t k = 0; k < knobs_.size() && !better; ++k)
+      for (size_t other = k + 1; other < knobs_.size() && !better; ++other)
+        for (const size_t s : spread(k, pair_settings_max))
+          for (const size_t t : spread(other, pair_settings_max)) {
+            levels tried = at;
+            tried[k] = s;
+            tried[other] = t;
+            auto took = try_it(std::move(tried));
+            if (!took) return core::fail(took.error());
+            better |= *took;
+          }
+  }
+  return best;
+}
+std::vector<size_t> knob_search::spread(size_t k, size_t most) const {
+  const size_t n = knobs_[k].settings.size(), taken = std::min(n, most);
+  std::vector<size_t> out;
+  for (size_t i = 0; i < taken; ++i) out.push_back(taken == 1 ? 0 : i * (n - 1) / (taken - 1));
+  return out;
+}
+
+}  // namespace troupe::plan

@@ -63,6 +63,7 @@ class reader {
     return v.empty() && key_.default_text != "\"\"" ? "none" : quoted(v.string());
   }
   [[nodiscard]] std::string of(const std::vector<std::string>& v) const {
+    if (v.empty() && none_if_empty_) return "none";
     std::string out;
     for (const std::string& text : v) out += (out.empty() ? "" : ", ") + quoted(text);
     return "[" + out + "]";

@@ -57,13 +57,16 @@ struct norm_function : torch::autograd::Function<norm_function> {
   }
 };
 
-/// As an entry of a Sequential; its weights are the original's, which stays registered.
-struct own_norm : nn::Module {
-  explicit own_norm(std::shared_ptr<nn::LayerNormImpl> of) : of_(std::move(of)) {}
-  at::Tensor forward(const at::Tensor& x) { return own_layer_norm(*of_, x); }
-
- private:
-  std::shared_ptr<nn::LayerNormImpl> of_;
+/// As an entry of a Sequential. A layer norm of torch's, too, for hosts that ask the Sequential for one; its weights
+/// are the original's, which stays registered.
+struct own_norm : nn::LayerNormImpl {
+  explicit own_norm(const nn::LayerNormImpl& of)
+      : nn::LayerNormImpl(nn::LayerNormOptions(of.options).elementwise_affine(false)) {
+    options = of.options;
+    weight = of.weight;
+    bias = of.bias;
+  }
+  at::Tensor forward(const at::Tensor& x) { return own_layer_norm(*this, x); }
 };
 
 /// Why the layer cannot be ours; empty: it can.
@@ -104,7 +107,7 @@ own_layers::own_layers(const std::shared_ptr<nn::Module>& tree, bool is_called_a
     if (out.why.empty() && module == tree && is_called_alone)
       forward_ = [norm](const at::Tensor& x) { return own_layer_norm(*norm, x); };
     else if (out.why.empty() && entry != entries.end())
-      places_.push_back({entry->second, std::make_shared<nn::AnyModule>(std::make_shared<own_norm>(norm)),
+      places_.push_back({entry->second, std::make_shared<nn::AnyModule>(std::make_shared<own_norm>(*norm)),
                          std::make_shared<nn::AnyModule>(*entry->second)});
     else if (out.why.empty())
       out.why = "its module calls it by its type";

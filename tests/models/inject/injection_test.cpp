@@ -279,7 +279,7 @@ std::string found(const std::function<module_unit()>& make, const injection_poli
   if (!made) return made.error().text;
   std::string out;
   for (const auto& l : (*made)->layers())
-    if (l.name.starts_with("new") && !has(l.name, "norm"))
+    if (l.name.starts_with("new") && !has(l.why, "a norm"))
       out += std::string(core::name_of(l.weight.style)) + (l.weight.parts.size() > 1 ? "s " : " ");
   return out;
 }

@@ -54,6 +54,12 @@ void model_cut::tell_own_layers(const module_unit& unit, size_t count) {
     }
 }
 
+std::string model_cut::reasons() const {
+  std::string out = layers_.empty() ? "" : ":\n" + text_of(layers_);
+  if (!out.empty()) out.pop_back();
+  return out;
+}
+
 core::result<void> model_cut::check_used() const {
   for (size_t i = 0; i < used_.size(); ++i)
     if (!used_[i])
@@ -84,7 +90,7 @@ core::result<core::tp_plan> model_cut::plan(const core::model_table& table) cons
                           std::to_string(degree_));
   if (std::ranges::none_of(is_cut_, std::identity()))
     return core::fail(
-        refused("wanted a layer to cut over " + std::to_string(degree_) + " ranks, found none:\n" + text_of(layers_)));
+        refused("wanted a layer to cut over " + std::to_string(degree_) + " ranks, found none" + reasons()));
   std::vector<const core::unit_info*> cut_unit(out.parameters.size()), whole_unit(out.parameters.size());
   for (size_t u = 0; u < table.units.size(); ++u)
     for (const uint32_t q : table.units[u].parameters) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "core/error.hpp"
@@ -34,6 +35,7 @@ class model_cut {  ///< made unit by unit
 
  private:
   [[nodiscard]] core::result<void> check_used() const;
+  [[nodiscard]] std::string reasons() const;                    // of all layers, a line each
   void tell_own_layers(const module_unit& unit, size_t count);  // of the last `count` layers
 
   std::shared_ptr<const injection_policy> policy_;

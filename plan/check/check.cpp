@@ -29,6 +29,21 @@ core::result<void> in_order(const world& w, uint32_t rank, uint32_t a, uint32_t 
   return broken(*w.ranks[rank], b, "does not wait for " + name(*w.ranks[rank], a) + ", " + why);
 }
 
+bool starts_after(const world& w, uint32_t rank, uint32_t a, uint32_t b) {
+  const rank_plan& p = *w.ranks[rank];
+  if (p.instructions[b].lane != lane::fabric) return w.before(rank, a, b);
+  const auto& order = p.lanes[static_cast<size_t>(lane::fabric)];
+  const auto ended_for = [&](uint32_t on) { return on == a || w.before(rank, a, on); };
+  // Those of one communicator start in order: what an earlier one has waited for, a later one has, too.
+  for (auto it = std::find(order.rbegin(), order.rend(), b); it != order.rend() && *it != a; ++it) {
+    const instruction& x = p.instructions[*it];
+    if (x.communicator != p.instructions[b].communicator || !runs(x, w.taken)) continue;
+    for (const uint32_t on : x.after)
+      if (runs(p.instructions[on], w.taken) && ended_for(on)) return true;
+  }
+  return false;
+}
+
 // The vote decides, so nothing can be guarded before it; and an unguarded instruction cannot wait for a guarded one.
 core::result<void> guards(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
@@ -45,7 +60,7 @@ core::result<void> guards(const world& w, uint32_t rank) {
       for (uint32_t on : x.after)
         if (p.instructions[on].guard != guard::always)
           return broken(p, x.id, "always runs but waits for " + name(p, on) + ", which a skipped step leaves out");
-    } else if (vote == none || !w.before(rank, vote, x.id)) {
+    } else if (vote == none || !starts_after(w, rank, vote, x.id)) {  // when it starts it asks how the vote went
       return broken(p, x.id, "is guarded by a vote that it does not wait for");
     }
   }

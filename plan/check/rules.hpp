@@ -118,6 +118,9 @@ struct world {
 
   [[nodiscard]] bool before(uint32_t rank, uint32_t a, uint32_t b) const { return order.before(rank, a, rank, b); }
 };
+/// `a` has ended before this rank itself starts `b`. Of a collective `before` says less: that no bytes move sooner,
+/// which may be for what another member waits for.
+bool starts_after(const world& w, uint32_t rank, uint32_t a, uint32_t b);
 /// `a` must have ended before `b` starts, both of this rank; `why` completes "rank 1: b does not wait for a, <why>".
 core::result<void> in_order(const world& w, uint32_t rank, uint32_t a, uint32_t b, const std::string& why);
 

@@ -91,9 +91,10 @@ core::result<void> gradients(const world& w, uint32_t rank) {
   // The compute lane does one thing at a time: waiting for its last instruction is waiting for all losses and readers.
   const auto& computed = p.lanes[static_cast<size_t>(lane::compute)];
   if (!computed.empty())
-    if (auto ok = in_order(w, rank, computed.back(), r.vote, "so losses or readers of parameters may come after it");
-        !ok)
-      return ok;
+    if (!starts_after(w, rank, computed.back(), r.vote))
+      return broken(
+          p, r.vote,
+          "does not wait for " + name(p, computed.back()) + ", so losses or readers of parameters may come after it");
   if (p.options().mode != mode::train) return {};
   const auto writers = writers_of(p, r);
   for (uint32_t b = 0; b < p.layout->buckets.size(); ++b)

@@ -63,7 +63,7 @@ class plan_changer {
       if (runs(p_.instructions[id], taken) && !idle && !order_oracle(now, taken).before(p_.rank, on, p_.rank, id))
         return false;
     }
-    return true;
+    return asks_after_the_vote(now);
   }
   /// For bytes that two buffers share: all uses of the earlier one are over before the other begins. Uses lie within a
   /// life, as was proved for the unchanged plan.
@@ -88,6 +88,28 @@ class plan_changer {
   }
 
  protected:
+  // When a guarded collective is posted, and when the vote is, what they ask of their own rank is known: from what they
+  // wait for themselves, or an earlier one of their communicator.
+  [[nodiscard]] bool asks_after_the_vote(const shared_plans& now) const {
+    const auto vote = std::ranges::find(p_.instructions, kind::vote, &instruction::kind);
+    if (vote == p_.instructions.end()) return true;
+    const auto& computed = p_.lanes[static_cast<size_t>(lane::compute)];
+    for (const branch taken : {branch::not_skipped, branch::clipped}) {
+      const order_oracle order(now, taken);
+      const auto knows = [&](const instruction& x, uint32_t what) {
+        return std::ranges::any_of(p_.instructions, [&](const instruction& y) {
+          return y.lane == lane::fabric && y.communicator == x.communicator && y.sequence <= x.sequence &&
+                 runs(y, taken) && std::ranges::any_of(y.after, [&](uint32_t on) {
+                   return runs(p_.instructions[on], taken) && (on == what || order.before(p_.rank, what, p_.rank, on));
+                 });
+        });
+      };
+      if (!computed.empty() && !knows(*vote, computed.back())) return false;
+      for (const instruction& x : p_.instructions)
+        if (x.lane == lane::fabric && x.guard != guard::always && runs(x, taken) && !knows(x, vote->id)) return false;
+    }
+    return true;
+  }
   // A copy of the shared layout for this rank's plan alone.
   job_layout& layout() {
     if (layout_ == nullptr) p_.layout = layout_ = std::make_shared<job_layout>(*p_.layout);

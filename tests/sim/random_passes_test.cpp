@@ -1,5 +1,5 @@
-// A pass that drops, moves or adds any instruction: its result is refused with the instruction named, or it computes
-// what the plan did before, from the same bytes, when the production actors run it.
+// A pass that drops, moves or adds any instruction, or forgets what one waits for: its result is refused with the
+// instruction named, or it computes what the plan did before, from the same bytes, when the production actors run it.
 #include <map>
 #include <random>
 
@@ -16,8 +16,8 @@ BOOST_AUTO_TEST_SUITE(random_passes)
 
 namespace {
 
-enum class change : uint8_t { drop, move, add };
-constexpr const char* change_names[] = {"drop", "move", "add"};
+enum class change : uint8_t { drop, move, add, hurry };
+constexpr const char* change_names[] = {"drop", "move", "add", "hurry"};
 
 /// What the pass does next: a function of a draft knows nothing else.
 struct {
@@ -51,10 +51,42 @@ void move(draft& d, const std::vector<handle>& all, size_t from, std::mt19937_64
   if (random() % 4 == 0) d.depend_on_nothing(all[from]);
 }
 
-// The same once more, or the like of another micro-batch; perhaps in a slot of its own, perhaps without waiting.
+// It waits for one thing less, or for nothing.
+void hurry(draft& d, handle x, std::mt19937_64& random) {
+  std::vector<handle> before;
+  d.for_each_before(x, [&](handle on) { before.push_back(on); });
+  d.depend_on_nothing(x);
+  if (before.empty() || random() % 2 == 0) return;
+  before.erase(before.begin() + static_cast<long>(random() % before.size()));
+  for (const handle on : before) d.depend(x, on);
+}
+
+/// How many subjects of a kind there are, where an instruction of another subject is as well formed.
+size_t num_subjects(const plan::rank_plan& p, plan::kind k) {
+  switch (k) {
+    case plan::kind::gather:
+    case plan::kind::release:
+      return p.layout->gather_sets.size();
+    case plan::kind::reduce:
+    case plan::kind::norm:
+      return p.layout->buckets.size();
+    case plan::kind::publish:
+      return p.layout->publish_sets.size();
+    case plan::kind::prepare:
+    case plan::kind::update:
+      return p.sub_groups.size();
+    default:
+      return 0;
+  }
+}
+
+// The same once more, or the like of another subject or another micro-batch; perhaps in a slot of its own, perhaps
+// without waiting.
 void add(draft& d, const std::vector<handle>& all, size_t like, const plan::rank_plan& p, std::mt19937_64& random) {
   plan::operation made = d.at(all[like]);
   const handle x = d.insert_after(all[random() % all.size()], made.kind, made.subject, made.micro);
+  if (const size_t n = num_subjects(p, made.kind); n > 0 && random() % 4 == 0)
+    made.subject = static_cast<uint32_t>(random() % n);
   if (random() % 4 == 0) made.micro = static_cast<uint32_t>(random() % p.options().accumulation);
   if (made.buffer != plan::none && random() % 2 == 0) {
     const plan::lifetime like_it = d.buffer(d.standing_buffer(made.buffer));
@@ -82,6 +114,7 @@ std::string change_anything(draft& d, const plan::rank_plan& p) {
   next.done = true;
   if (next.what == change::drop) drop(d, all[chosen], random);
   if (next.what == change::move) move(d, all, chosen, random);
+  if (next.what == change::hurry) hurry(d, all[chosen], random);
   if (next.what == change::add) add(d, all, chosen, p, random);
   return "by chance";
 }
@@ -138,7 +171,7 @@ BOOST_AUTO_TEST_CASE(what_a_random_pass_leaves_is_refused_by_name_or_computes_th
     const auto layout = plan::layout_of(table, options);
     const auto plain = plan::plans_of(layout);
     std::optional<meaning> right;
-    for (const change what : {change::drop, change::move, change::move, change::add}) {
+    for (const change what : {change::drop, change::move, change::hurry, change::add}) {
       next = {random(), what, random() % 2 == 0 ? plan::none : static_cast<uint32_t>(random() % options.ranks())};
       const auto changed = changed_plans(layout);
       if (!next.done) continue;

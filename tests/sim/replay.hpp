@@ -1,6 +1,6 @@
 // Replays the log of a simulated run on memory of which every byte knows what made it. Finds bytes that are written
 // while another lane or rank uses them, read before they are written or after they were given back, and whatever is
-// computed from other bytes than in a run that is right.
+// computed from other bytes than in a run that is right. Tokens are no such bytes: the control lane leaves no events.
 #pragma once
 
 #include <cstdint>

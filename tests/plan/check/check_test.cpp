@@ -336,6 +336,17 @@ BOOST_AUTO_TEST_CASE(a_slot_taken_before_its_last_reader_is_named) {
       "of the pool of buckets without waiting for reduce bucket");
 }
 
+// Rank 1 owns nothing: its measure would move no bytes before the vote has ended, since rank 0's waits for that. But it
+// asks whether the step is skipped when it starts.
+BOOST_AUTO_TEST_CASE(a_collective_that_the_vote_holds_back_on_another_rank_alone_is_named) {
+  auto o = small_options(2, 2);
+  o.updates.rules = {{2, update_need::parameter_norms}};
+  refused(
+      chain_table({1000}), o,
+      [](rank_plan& p) { std::erase(p.instructions[first_of(p, kind::measure)].after, first_of(p, kind::vote)); },
+      "is guarded by a vote that it does not wait for");
+}
+
 BOOST_AUTO_TEST_CASE(an_update_that_an_overflow_does_not_stop_is_named) {
   refused(
       gpt_table(1, 64, 256, false), small_options(2, 1),

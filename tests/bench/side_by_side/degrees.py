@@ -30,7 +30,6 @@ STEPS = cases.WARM_STEPS + 12
 ROUNDS = 3
 LIMIT_S = 100
 OF_BEST = 1.05  # the bound: the chosen way's step by the fastest's
-COST_S = 5  # the bound: what choosing takes beside the steps that it runs
 
 
 def topology(model, ranks, degrees, folder):
@@ -97,7 +96,9 @@ def page(results):
     chosen, ways = [], []
     for name, case in results["cases"].items():
         best, figure = by_best(case)
-        chosen.append([name, ", ".join(dict.fromkeys(case["chosen"])), best, of(figure), bound_text(figure.bound)])
+        alone = [case["ways"][name]["opening_s"][i] for i, name in enumerate(case["chosen"])]
+        chosen.append([name, ", ".join(dict.fromkeys(case["chosen"])), best, of(figure), bound_text(figure.bound),
+                       f"{statistics.median(case['opening_s']):.1f}", f"{statistics.median(alone):.1f}"])
         for degrees, w in case["ways"].items():
             predicted = "" if w["predicted_s"] is None else f"{1e3 * w['predicted_s']:.1f}"
             tried = [t for t in w["tried_s"] if t]
@@ -109,7 +110,7 @@ def page(results):
         ", then ".join(f"`{c}`" for c in results["commands"]) + f" (part of `make bench`), {results['seconds'] / 60:.0f} minutes.", "",
         f"Three models, {SAMPLES} samples a step in micro-batches of {MICRO_BATCH}, fp32, AdamW, ZeRO 0; pipeline, tensor and data ranks "
         "are `auto`. A run's figure is the median of its steps; rounds in turn. A way's runs have its degrees written out.", "",
-        table(["case", "chosen", "fastest", "chosen by fastest", "bound"], chosen), "",
+        table(["case", "chosen", "fastest", "chosen by fastest", "bound", "first step after, s", "degrees given, s"], chosen), "",
         "Milliseconds: as the cost model predicts, the least of the steps that choosing ran, a run's step.", "",
         table(["case", "degrees", "predicted", "tried", "step, ms"], ways), ""])
 

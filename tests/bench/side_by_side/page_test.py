@@ -6,6 +6,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import cases
 import cuts
+import degrees
 import figures
 import kernels
 import page
@@ -119,6 +120,19 @@ class Kernels(unittest.TestCase):
 
 def pipelined(step_s, loss=5.5, **more):
     return {"timed_s": [step_s] * pipeline_cases.TIMED_STEPS, "losses": [loss] * 3, "peak_rss_bytes": 400 << 20, **more}
+
+
+class Degrees(unittest.TestCase):
+    def test_the_chosen_way_stands_beside_the_fastest_and_one_that_cannot_run_beside_its_reason(self):
+        way = lambda *steps_s, refusal=None: {"predicted_s": 0.02, "refusal": refusal, "tried_s": [s for s in steps_s],
+                                              "steps_s": list(steps_s), "opening_s": [1.0 for _ in steps_s]}
+        case = {"chosen": ["data 2", "tensor 2"], "opening_s": [3.0, 3.0],
+                "ways": {"data 2": way(0.10, 0.10), "tensor 2": way(0.12, 0.12), "pipeline 2": way(refusal="too many stages")}}
+        r = {**results([], []), "cases": {"deep and narrow, 2 ranks": case}}
+        text = degrees.page(r)
+        self.assertIn("| deep and narrow, 2 ranks | data 2, tensor 2 | data 2 | **1.10 (1.00 to 1.20) missed** | 1.05 | 3.0 | 1.0 |", text)
+        self.assertIn("| deep and narrow, 2 ranks | tensor 2 | 20.0 | 120.0 | 120.0 |", text)
+        self.assertIn("| deep and narrow, 2 ranks | pipeline 2 | 20.0 |  | too many stages |", text)
 
 
 class Pipelines(unittest.TestCase):

@@ -26,17 +26,18 @@ inline shared_plans healthy_plans(const overlap_defect& d) { return plans_of(d.t
 
 /// Of all ranks alike, as one generator writes them.
 inline shared_plans broken_plans(const overlap_defect& d) {
-  const auto layout = layout_of(d.table, d.options);
-  std::vector<pass> passes(all_passes().begin(), all_passes().end());
+  plan_options options = d.options;
   if (d.in_draft != nullptr)
-    passes.push_back({"wrong",
-                      {.needs = {fact::gathers_placed, fact::updates_placed, fact::gradients_placed},
-                       .provides = {},
-                       .keeps = all_facts},
-                      d.in_draft});
+    options.passes = {std::make_shared<const pass>(
+        pass{"wrong",
+             {.needs = {fact::gathers_placed, fact::updates_placed, fact::gradients_placed},
+              .provides = {},
+              .keeps = all_facts},
+             d.in_draft})};
+  const auto layout = layout_of(d.table, options);
   shared_plans out;
   for (uint32_t r = 0; r < layout->options.ranks(); ++r) {
-    auto made = explain(layout, r, passes);
+    auto made = explain(layout, r);
     BOOST_REQUIRE_MESSAGE(made.has_value(), (made ? "" : made.error().text));
     auto p = std::make_shared<rank_plan>(*made->plan);
     if (d.in_plan != nullptr) d.in_plan(*p);

@@ -119,19 +119,20 @@ std::string change_anything(draft& d, const plan::rank_plan& p) {
   return "by chance";
 }
 
-constexpr plan::pass random_pass{
-    "random",
-    {.needs = {plan::fact::gathers_placed, plan::fact::updates_placed, plan::fact::gradients_placed},
-     .provides = {},
-     .keeps = plan::all_facts},
-    change_anything};
+const auto random_pass = std::make_shared<const plan::pass>(
+    plan::pass{"random",
+               {.needs = {plan::fact::gathers_placed, plan::fact::updates_placed, plan::fact::gradients_placed},
+                .provides = {},
+                .keeps = plan::all_facts},
+               change_anything});
 
-shared_rank_plans changed_plans(const std::shared_ptr<const plan::job_layout>& layout) {
-  std::vector<plan::pass> passes(plan::all_passes().begin(), plan::all_passes().end());
-  passes.push_back(random_pass);
+shared_rank_plans changed_plans(const std::shared_ptr<const plan::job_layout>& plain) {
+  plan::plan_options options = plain->options;
+  options.passes = {random_pass};
+  const auto layout = *plan::make_layout(plain->table, options);
   shared_rank_plans out;
   for (uint32_t r = 0; r < layout->options.ranks(); ++r) {
-    auto made = plan::explain(layout, r, passes);
+    auto made = plan::explain(layout, r);
     BOOST_REQUIRE(made.has_value());
     out.push_back(made->plan);
   }

@@ -336,13 +336,13 @@ BOOST_AUTO_TEST_CASE(a_slot_taken_before_its_last_reader_is_named) {
       "of the pool of buckets without waiting for reduce bucket");
 }
 
-// Rank 1 owns nothing: its measure would move no bytes before the vote has ended, since rank 0's waits for that. But it
-// asks whether the step is skipped when it starts.
+// Rank 1 owns nothing that needs norms: its measure would move no bytes before the vote has ended, since rank 0's waits
+// for that. But it asks whether the step is skipped when it starts.
 BOOST_AUTO_TEST_CASE(a_collective_that_the_vote_holds_back_on_another_rank_alone_is_named) {
   auto o = small_options(2, 2);
-  o.updates.rules = {{2, update_need::parameter_norms}};
+  o.updates.rules = {{2, update_need::parameter_norms}, {2, update_need::elements}};
   refused(
-      chain_table({1000}), o,
+      chain_table({1000, 5000}), o,
       [](rank_plan& p) { std::erase(p.instructions[first_of(p, kind::measure)].after, first_of(p, kind::vote)); },
       "is guarded by a vote that it does not wait for");
 }

@@ -4,6 +4,7 @@
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/container/sequential.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "tests/parity/own_blocks.hpp"
@@ -167,6 +168,7 @@ BOOST_AUTO_TEST_CASE(a_model_that_the_heuristic_cannot_cut_is_refused_with_every
 
 BOOST_AUTO_TEST_CASE(the_report_lists_the_layers) {
   const scratch_folder folder;
+  std::filesystem::create_directories(folder / "run");
   const settings to = {"output=" + (folder / "run").string(), "telemetry.report=true"};
   auto s = open_own(common + autotp + to, plain());
   BOOST_TEST_REQUIRE(s->open_records().has_value());

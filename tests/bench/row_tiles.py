@@ -2,11 +2,12 @@
 """What row tiles of the head save and cost: the same run with and without them, in turn.
 
 row_tiles.py TROUPE [ROUNDS] [--before TROUPE] [--set KEY=VALUE ...]: a Llama with a vocabulary of 128,256 and 32,768
-tokens in a micro-batch. Prints each run's last step, the most memory of its process and the losses, then the ratios of
-the medians. With --before an earlier program's run without tiles stands beside them. Fails where losses differ.
+tokens in a micro-batch. Prints each run's last step, the processor time of the whole run, the most memory of its process and the losses, then
+the ratios of the medians. With --before an earlier program's run without tiles stands beside them. Fails where losses differ.
 """
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -14,11 +15,11 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 JOB = """
-model: {model_type: llama, hidden_size: 128, intermediate_size: 352, num_hidden_layers: 2, num_attention_heads: 4,
-  num_key_value_heads: 2, max_position_embeddings: 512, vocab_size: 128256, tie_word_embeddings: true}
+model: {model_type: llama, hidden_size: 64, intermediate_size: 176, num_hidden_layers: 2, num_attention_heads: 2,
+  num_key_value_heads: 1, max_position_embeddings: 512, vocab_size: 128256, tie_word_embeddings: true}
 data: {text: corpus.txt, sequence_length: 512}
 seed: 1
-steps: 2
+steps: 1
 train_micro_batch_size_per_gpu: 64
 bf16: {enabled: true}
 optimizer: {type: AdamW, params: {lr: 1.0e-4}}
@@ -28,7 +29,7 @@ telemetry: {trace: false, report: false}
 
 
 def run(troupe, folder, settings):
-    """The losses, the last step's seconds and the most memory of the process in bytes."""
+    """The losses, the last step's seconds, the processor's of the whole run, and the most memory of the process."""
     command = [str(troupe), "train", str(folder / "job.yaml"), "--json", "--set", f"output={folder}/out"]
     process = subprocess.Popen(command + [x for s in settings for x in ("--set", s)], stdout=subprocess.PIPE, text=True)
     peak, events = 0, []
@@ -40,10 +41,11 @@ def run(troupe, folder, settings):
             peak = max([peak] + [int(x.split()[1]) << 10 for x in status.splitlines() if x.startswith("VmHWM")])
         except FileNotFoundError:
             pass
-    if process.wait() != 0:
-        raise SystemExit(f"{troupe} ended with {process.returncode}")
+    _, status, used = os.wait4(process.pid, 0)
+    if status != 0:
+        raise SystemExit(f"{troupe} ended with {status}")
     steps = [e for e in events if e["event"] == "step"]
-    return [e["loss"] for e in steps], steps[-1]["step_s"], peak
+    return [e["loss"] for e in steps], steps[-1]["step_s"], used.ru_utime + used.ru_stime, peak
 
 
 def main():
@@ -57,21 +59,24 @@ def main():
     kinds = {"at once": (a.troupe, []), "in tiles": (a.troupe, [f"cluster.row_tile_bytes={a.tile}"])}
     if a.before:
         kinds["before"] = (a.before, [])
-    seconds, bytes_, losses = ({k: [] for k in kinds} for _ in range(3))
+    seconds, processor, bytes_, losses = ({k: [] for k in kinds} for _ in range(4))
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         (folder / "job.yaml").write_text(JOB)
         (folder / "corpus.txt").write_text((ROOT / "examples/corpus.txt").read_text() * 40)
         for _ in range(a.rounds):
             for kind, (troupe, settings) in kinds.items():
-                loss, step_s, peak = run(troupe, folder, settings + a.settings)
-                seconds[kind].append(step_s), bytes_[kind].append(peak), losses[kind].append(loss)
-                print(f"{kind:9} step {step_s:7.2f} s, peak {peak / 2**30:6.2f} GiB, losses {loss}", flush=True)
+                loss, step_s, used_s, peak = run(troupe, folder, settings + a.settings)
+                seconds[kind].append(step_s), processor[kind].append(used_s)
+                bytes_[kind].append(peak), losses[kind].append(loss)
+                print(f"{kind:9} step {step_s:7.2f} s, processor {used_s:7.2f} s, peak {peak / 2**30:6.2f} GiB, "
+                      f"losses {loss}", flush=True)
     if losses["at once"] != losses["in tiles"]:
         raise SystemExit("losses differ")
     for kind in kinds:
         if kind != "in tiles":
-            print(f"in tiles / {kind}: time {statistics.median(seconds['in tiles']) / statistics.median(seconds[kind]):.3f}, "
+            ratio = lambda of: statistics.median(of["in tiles"]) / statistics.median(of[kind])
+            print(f"in tiles / {kind}: step {ratio(seconds):.3f}, processor {ratio(processor):.3f}, "
                   f"peak {max(bytes_['in tiles']) / max(bytes_[kind]):.3f}")
 
 

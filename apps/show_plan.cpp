@@ -96,6 +96,7 @@ void show_summary(const job::blueprint& b, const shown_plans& shown, const plan:
   if (b.pipeline.is_cut()) std::printf("%s%s", stages_summary(b).c_str(), moves_summary(b).c_str());
   if (b.tensor.split.degree > 1) std::printf("%s", tensor_summary(b).c_str());
   if (b.compiled) std::printf("passes: %s", job::passes_as_text(*b.compiled).c_str());
+  std::printf("%s", job::idle_unit_passes(*b.config).c_str());
   show_row_tiles(b);
   const auto& t = timeline.ranks[shown.mine];
   std::printf("%zu instructions and %zu collectives a step on each rank; proved\n", mine.instructions.size(),

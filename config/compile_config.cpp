@@ -10,6 +10,8 @@ bool is_in_every_plan(const std::string& pass) {
   return std::ranges::find(names, pass) != std::end(names);
 }
 
+bool changes_units(const std::string& pass) { return pass == "fuse_activation"; }
+
 std::vector<compile_entry> compile_section::entries() const {
   if (!enabled) return {};
   std::vector<compile_entry> out = schedule;

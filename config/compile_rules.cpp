@@ -1,6 +1,8 @@
 // Rules of the `compile` section: one schedule of passes from its two forms, DeepSpeed's names, what moves to the host.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "config/resolve.hpp"
 
 namespace troupe::config {
@@ -72,6 +74,22 @@ class compile_checks {
         error(item + ".step", fmt::format("wanted a step behind that of the entry before, {}, got {}",
                                           c_.schedule[k - 1].step, c_.schedule[k].step));
     }
+    units_stay();
+  }
+
+  /// A host's units are what they were opened as: what changes them is in every entry, from the first step on.
+  void units_stay() {
+    const auto has = [](const compile_entry& e, const std::string& name) {
+      return std::ranges::find(e.passes, name) != e.passes.end();
+    };
+    for (const compile_entry& x : c_.schedule)
+      for (const std::string& name : x.passes)
+        if (changes_units(name) &&
+            (c_.schedule.front().step > 0 ||
+             !std::ranges::all_of(c_.schedule, [&](const compile_entry& e) { return has(e, name); })))
+          return error("compile.schedule", fmt::format("wanted {} in every entry, from step 0 on, or in none, as units "
+                                                       "do not change between steps, got it in some",
+                                                       name));
   }
 
   [[nodiscard]] std::string where(const std::string& key) const {

@@ -24,12 +24,18 @@ hand_made partition_field() {
           }};
 }
 
-/// DeepSpeed's, and plan::option_passes.
-const std::vector<std::string_view> pass_names = {"z1",           "z3",
-                                                  "autosp",       "autotp",
-                                                  "prefetch",     "selective_gather",
-                                                  "recompute",    "offload_activation",
-                                                  "fuse_buckets", "overlap_exchanges"};
+/// DeepSpeed's, plan::option_passes, and those over a host's units.
+const std::vector<std::string_view> pass_names = {"z1",
+                                                  "z3",
+                                                  "autosp",
+                                                  "autotp",
+                                                  "prefetch",
+                                                  "selective_gather",
+                                                  "recompute",
+                                                  "offload_activation",
+                                                  "fuse_buckets",
+                                                  "overlap_exchanges",
+                                                  "fuse_activation"};
 
 /// An empty list is no pass; nothing, all of them.
 hand_made passes_field() {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/text.hpp"
 
 namespace troupe::job {
@@ -17,7 +19,25 @@ core::error at(const pass_wish& wish, const core::error& e) { return wish.where.
 }  // namespace
 
 pass_wish wish_of(const config::job_config& config, const config::compile_entry& entry) {
-  return {entry.passes, {}, config.compile.is_automatic(), entry.where};
+  pass_wish out{entry.passes, {}, config.compile.is_automatic(), entry.where};
+  std::erase_if(out.passes, config::changes_units);
+  return out;
+}
+
+std::vector<std::string> unit_passes_of(const config::job_config& c, const std::vector<std::string>& automatic) {
+  const auto entries = c.compile.entries();
+  if (c.compile.is_automatic()) return automatic;
+  std::vector<std::string> out;
+  for (const auto& name : entries.empty() ? std::vector<std::string>() : entries.front().passes)
+    if (config::changes_units(name)) out.push_back(name);
+  return out;
+}
+
+std::string idle_unit_passes(const config::job_config& c) {
+  std::string out;
+  for (const auto& name : unit_passes_of(c, {}))
+    out += fmt::format("pass {}: nothing to change: a published family's layers are ours already\n", name);
+  return out;
 }
 
 core::result<plan::compiled_step> compile_step(const config::job_config& c,
@@ -27,6 +47,11 @@ core::result<plan::compiled_step> compile_step(const config::job_config& c,
                                                const std::function<core::result<void>()>& go_on) {
   plan::compile_request request{std::move(table), base, wish.passes, limits_of(c), costs, price, go_on};
   request.base.passes = wish.own;
+  if (const auto x = std::ranges::find_if(wish.passes, config::changes_units); x != wish.passes.end())
+    return core::fail(at(wish, {core::error_kind::bad_input,
+                                fmt::format("passes between two steps: wanted none over a host's units, which stay "
+                                            "what they were opened as, got {}",
+                                            *x)}));
   if (const auto order = plan::in_order(plan::passes_of(request.base)); !order)
     return core::fail(at(wish, order.error()));
   if (wish.is_automatic) {

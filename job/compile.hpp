@@ -23,8 +23,13 @@ struct pass_wish {
   std::string where;  ///< file and line, in front of errors; empty: none
 };
 
-/// What an entry of the configuration wishes for.
+/// What an entry of the configuration wishes for of the plan.
 pass_wish wish_of(const config::job_config& config, const config::compile_entry& entry);
+
+/// What the configuration wishes of a host's units, by name; of `automatic` ones all, if nothing else is said.
+std::vector<std::string> unit_passes_of(const config::job_config& config, const std::vector<std::string>& automatic);
+/// A line for each pass over units that is asked for by name of a published family, where none has anything to change.
+std::string idle_unit_passes(const config::job_config& config);
 
 /// The options of a step that trains with these passes, from those without. Times are `price`'s, else those of `costs`.
 /// Errors: an unknown or contradictory pass, a budget (`compile.memory_budget`, `cluster.host_memory_budget`) that

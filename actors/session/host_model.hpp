@@ -10,9 +10,11 @@
 #include <functional>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "actors/session/session.hpp"
 #include "models/host/module_model.hpp"
+#include "models/host/unit_pass.hpp"
 
 namespace troupe::actors {
 
@@ -25,6 +27,9 @@ struct host_model {  ///< what a session trains instead of the configuration's m
   /// The largest micro-batch, where their lengths differ: what crosses between stages or waits in windows has room for
   /// it, and no more. Empty: the first of training.
   std::function<models::host_batch()> largest{};
+  /// Passes over the units of every instance that `make` gives, beside those of the configuration's `compile` section;
+  /// their contracts order them.
+  std::vector<std::shared_ptr<const models::unit_pass>> passes{};
 };
 
 /// For session_options::model.

@@ -3,8 +3,12 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
 
+#include <algorithm>
+#include <stdexcept>
+
 #include "actors/aten_threads.hpp"
 #include "actors/session/host_policy.hpp"
+#include "job/compile.hpp"
 #include "models/host/dry_run.hpp"
 #include "models/host/module_table.hpp"
 #include "models/host/random_turn.hpp"
@@ -51,6 +55,55 @@ core::result<models::host_batch> first_batch(const std::shared_ptr<const host_mo
   }
 }
 
+/// What passes over units did to the first instance; to the others they do the same.
+struct changed_units {
+  std::vector<models::unit_account> accounts;
+  std::optional<core::error> failure;
+};
+
+/// Of the configuration, and of the program.
+core::result<models::unit_pass_order> unit_passes_of(const host_model& model, const config::job_config& config) {
+  std::vector<std::string> automatic;
+  for (const auto& x : models::all_unit_passes())
+    if (x.keeps_bits) automatic.push_back(x.name);
+  models::unit_pass_order all;
+  const auto wished = job::unit_passes_of(config, automatic);
+  for (const auto& x : models::all_unit_passes())
+    if (std::ranges::find(wished, x.name) != wished.end()) all.push_back(&x);
+  for (const auto& x : model.passes) all.push_back(x.get());
+  auto order = models::in_order(all);
+  return order ? std::move(order) : core::fail(order.error().in("passes over units"));
+}
+
+/// `make` with the passes behind it, where there are any.
+core::result<models::module_factory> with_passes(const models::module_factory& make, const host_model& model,
+                                                 const config::job_config& config, const models::host_batch& first,
+                                                 const std::shared_ptr<changed_units>& out) {
+  auto order = unit_passes_of(model, config);
+  if (!order) return core::fail(order.error());
+  if (order->empty()) return make;
+  models::unit_surroundings around;
+  around.tensor = config.parallel.tensor;
+  const auto& cut = config.pipeline;
+  around.units_are_numbered =
+      config.parallel.pipeline > 1 && (!cut.first_units.empty() || cut.partition.starts_with("type:"));
+  if (std::ranges::any_of(*order, [](const auto* x) { return x->reads_nodes; })) {
+    const auto made = models::prepared_modules::make(make, 1, config.parameter_dtype(), config.seed, first);
+    if (!made) return core::fail(made.error());
+    around.nodes = models::nodes_of(**made);
+  }
+  return models::module_factory([make, out, order = std::move(*order), around = std::move(around)] {
+    models::module_model m = make();
+    auto done = models::run_unit_passes(m, around, order);
+    if (!done) {
+      out->failure = done.error();
+      throw std::runtime_error(done.error().text);
+    }
+    if (out->accounts.empty()) out->accounts = std::move(*done);
+    return m;
+  });
+}
+
 }  // namespace
 
 std::function<std::shared_ptr<const data::batch>(const next_batch&)> host_cut(std::shared_ptr<const host_model> model,
@@ -76,7 +129,8 @@ std::function<std::shared_ptr<const data::batch>(const next_batch&)> host_cut(st
 }
 
 core::result<std::shared_ptr<models::prepared_modules>> prepare(const std::shared_ptr<const host_model>& model,
-                                                                const config::job_config& config) {
+                                                                const config::job_config& config,
+                                                                std::string* changes) {
   if (!model->make || !model->training)
     return core::fail(error_kind::bad_input,
                       std::string("own model: it has no ") + (model->make ? "training batches" : "factory"));
@@ -86,8 +140,14 @@ core::result<std::shared_ptr<models::prepared_modules>> prepare(const std::share
   if (*with_policy) factory = [make = model->make, with = *with_policy] { return with(make()); };
   const auto batch = first_batch(model, config.seed);
   if (!batch) return core::fail(batch.error());
+  auto changed = std::make_shared<changed_units>();
+  auto changing = with_passes(factory, *model, config, *batch, changed);
+  if (!changing) return core::fail(changing.error());
+  factory = std::move(*changing);
   auto made = models::prepared_modules::make(factory, config.parallel.mesh().ranks(), config.parameter_dtype(),
                                              config.seed, *batch, {}, config.parallel.tensor);
+  if (changed->failure) return core::fail(*changed->failure);
+  if (changes != nullptr) *changes = models::text_of(changed->accounts);
   // As DeepSpeed looks: at the micro-batch that ends a step, at the stages that have flat gradients.
   const auto& z = config.zero_optimization;
   if (made && !z.ignore_unused_parameters && (z.stage == 1 || z.stage == 2))

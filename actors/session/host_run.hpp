@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "actors/hands/tensor_batch.hpp"
 #include "actors/loader.hpp"
@@ -18,8 +19,10 @@ std::function<std::shared_ptr<const data::batch>(const next_batch&)> host_cut(st
                                                                               uint64_t seed);
 
 /// Takes the first micro-batch and makes the instances of all ranks. Refuses what prepared_modules refuses, functions
-/// that are missing, and a first batch that cannot be had.
+/// that are missing, a first batch that cannot be had, and what unit_pass.hpp refuses. `changes`, where it is given,
+/// is told what passes over units did, a line for each.
 core::result<std::shared_ptr<models::prepared_modules>> prepare(const std::shared_ptr<const host_model>& model,
-                                                                const config::job_config& config);
+                                                                const config::job_config& config,
+                                                                std::string* changes = nullptr);
 
 }  // namespace troupe::actors

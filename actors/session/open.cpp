@@ -20,6 +20,7 @@
 #include "actors/session/memory_need.hpp"
 #include "actors/session/parts.hpp"
 #include "actors/session/thread_room.hpp"
+#include "job/compile.hpp"
 #include "job/measured_costs.hpp"
 #include "models/host/prepared_modules.hpp"
 
@@ -205,13 +206,16 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
   p->modules.model = std::move(options.model);
   if (p->modules.model != nullptr) {
     if (auto ok = watch.begin("making the host's model"); !ok) return core::fail(ok.error());
-    auto prepared = prepare(p->modules.model, *options.config);
+    auto prepared = prepare(p->modules.model, *options.config, &p->modules.changes);
     if (!prepared) return core::fail(prepared.error());
     p->modules.instances = std::move(*prepared);
     p->modules.outputs = p->modules.instances->outputs();
     p->modules.layers = models::text_of(p->modules.instances->layers());
     p->recording.lines->put_lines(p->modules.layers);
+  } else {
+    p->modules.changes = job::idle_unit_passes(*options.config);
   }
+  p->recording.lines->put_lines(p->modules.changes);
   if (auto ok = watch.begin("writing and proving the plans"); !ok) return core::fail(ok.error());
   std::optional<plan::cost_model> costs;
   if (options.config->zero_optimization.swaps() && job::needs_measured_costs(*options.config))

@@ -45,6 +45,7 @@ struct host_modules {
   std::shared_ptr<models::prepared_modules> instances;  ///< of `model`, until the actors take them over
   std::vector<std::string> outputs{};                   ///< names of what the last unit puts out
   std::string layers{};                                 ///< what of them is cut or replaced, what not and why
+  std::string changes{};                                ///< what passes over units did, a line for each
 };
 
 /// What the session has to tell its host.

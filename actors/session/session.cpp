@@ -188,6 +188,7 @@ std::string session::found_schedule() const {
   return p.search.empty() ? std::string() : plan::write_table(p.training.table);
 }
 
+std::string session::changed_units() const { return parts_->modules.changes; }
 std::string session::found_degrees() const { return parts_->found_degrees; }
 
 std::string session::chosen_tiers() const {

@@ -275,6 +275,8 @@ class session {  ///< a training run
   [[nodiscard]] std::string found_schedule_note() const;
   /// What `run_degrees::file` says, where opening this session has chosen degrees; else empty.
   [[nodiscard]] std::string found_degrees() const;
+  /// What passes over a host's units did, a line for each; empty without any.
+  [[nodiscard]] std::string changed_units() const;
   /// What the plan chose for states that are swapped, as YAML to paste; empty where none are.
   [[nodiscard]] std::string chosen_tiers() const;
 

@@ -90,7 +90,7 @@ core::result<void> dry_run::compute(const module_unit& unit, uint32_t u, core::m
   info.input_tensors = static_cast<uint32_t>(x_.size());
   for (const auto& [name, t] : x_) {
     if (u > 0) info.input_bytes = core::round_up(info.input_bytes, core::input_alignment) + t.nbytes();
-    inputs_.back().push_back({name, t.requires_grad()});
+    inputs_.back().push_back({name, t.requires_grad(), t.sizes().vec()});
   }
   for (uint32_t q : info.parameters) {
     const auto& parameter = table.parameters[q];
@@ -100,7 +100,7 @@ core::result<void> dry_run::compute(const module_unit& unit, uint32_t u, core::m
   named_values y;
   try {
     random_key mine = key_;
-    mine.use = u;
+    mine.use = unit.place.value_or(u);
     const random_turn turn(mine);
     const operation_meter meter;
     y = without_gaps(unit.forward(x_));
@@ -137,7 +137,7 @@ core::result<void> dry_run::try_cut(const module_unit& unit, injection& cut, uin
     return fail(std::string("one output in ") + c10::toString(type_), shape_text(y_));
   if (u > 0 && x_.size() != 1) return fail("one input, whose gradient can be summed", shape_text(x_));
   random_key mine = key_;
-  mine.use = static_cast<uint32_t>(u);
+  mine.use = unit.place.value_or(static_cast<uint32_t>(u));
   if (joins_loss_) columns_ = cut.vocabulary();
   auto costs = probe(unit, x_, cut, degree, mine, !columns_.empty());
   if (!costs) return core::fail(costs.error());
@@ -199,7 +199,10 @@ void dry_run::tell(module_facts& facts) const {
   facts.inputs = inputs_;
   facts.columns = columns_;
   for (const auto& c : cut_) facts.is_cut.push_back(c.has_value());
-  for (const auto& [name, tensor] : y_) facts.outputs.push_back(name);
+  for (const auto& [name, tensor] : y_) {
+    facts.outputs.push_back(name);
+    facts.output_shapes.push_back(tensor.sizes().vec());
+  }
 }
 
 }  // namespace troupe::models

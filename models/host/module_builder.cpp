@@ -32,7 +32,7 @@ core::result<std::shared_ptr<void>> module_builder::make(const module_model& mod
   try {
     const at::AutoGradMode as_usual(true);
     std::optional<random_turn> turn;
-    if (seed_) turn.emplace(random_key{*seed_, 0, static_cast<uint32_t>(first), 0, drawing_a_unit});
+    if (seed_) turn.emplace(random_key{*seed_, 0, place_of(model, first), 0, drawing_a_unit});
     auto made = model.units[first].recipe->make();
     if (made == nullptr) return fail("gave nothing");
     return made;

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,9 @@ struct module_unit {
   double forward_flops = 0;  ///< of one micro-batch; 0: the matrix products and convolutions of a dry run are counted
   std::shared_ptr<const module_recipe> recipe{};  ///< makes module and forward where the unit is computed
   bool calls_own = false;                         ///< forward is the module's own
+  /// Its place in the list that the factory gave, by which its random numbers are seeded wherever a pass has put it;
+  /// nullopt: the place that it has.
+  std::optional<uint32_t> place{};
 };
 
 /// Parameters live on the CPU in any floating type; the run converts them and its floating buffers to the precision of
@@ -42,6 +46,11 @@ struct module_model {
   /// How units are cut over the tensor axis; null: none is, and a run with tensor ranks is refused.
   std::shared_ptr<const injection_policy> policy{};
 };
+
+/// By which the random numbers of unit `u` are seeded.
+inline uint32_t place_of(const module_model& model, size_t u) {
+  return model.units[u].place.value_or(static_cast<uint32_t>(u));
+}
 
 /// Has the layers of a model's units cut as `policy` says, in a run with tensor ranks (models/inject/injection.hpp).
 /// For the factory's model, before a session has it; nothing changes in its modules where there is one tensor rank.

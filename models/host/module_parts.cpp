@@ -1,4 +1,4 @@
-// With models/inject the one library file that sees torch::nn.
+// With models/inject and fuse_activation.cpp the one library file that sees torch::nn.
 #include "models/host/module_parts.hpp"
 
 #include <torch/nn/module.h>

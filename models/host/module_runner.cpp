@@ -199,7 +199,8 @@ class module_runner final : public language_model {
     std::vector<int64_t> versions;
     for (const auto& b : buffers_[unit]) versions.push_back(b._version());
     std::optional<random_turn> turn;
-    if (facts_->draws[unit]) turn.emplace(random_key{batch.seed, batch.step, batch.micro, batch.rank, unit});
+    if (facts_->draws[unit])
+      turn.emplace(random_key{batch.seed, batch.step, batch.micro, batch.rank, place_of(model_, unit)});
     named_values y;
     try {
       y = is_cut(unit) ? summand(unit, x) : model_.units[unit].forward(x);

@@ -17,15 +17,17 @@ namespace troupe::models {
 /// One of the tensors that a unit takes.
 struct value_info {
   std::string name;
-  bool has_gradient = false;  ///< something before it is trained, of which it depends
+  bool has_gradient = false;        ///< something before it is trained, of which it depends
+  std::vector<int64_t> shape = {};  ///< in the dry run
 };
 
 /// Facts about a host's model beside the model itself.
 struct module_facts {
   core::model_table table;
-  std::vector<bool> draws;                      ///< [unit]: draws numbers from torch's generator
-  std::vector<std::vector<value_info>> inputs;  ///< [unit]: in the order in which they are handed on
-  std::vector<std::string> outputs;             ///< names of what the last unit puts out
+  std::vector<bool> draws;                               ///< [unit]: draws numbers from torch's generator
+  std::vector<std::vector<value_info>> inputs;           ///< [unit]: in the order in which they are handed on
+  std::vector<std::string> outputs;                      ///< names of what the last unit puts out
+  std::vector<std::vector<int64_t>> output_shapes = {};  ///< likewise, in the dry run
   /// Ranks that compute a unit together, and how its parameters are cut; what a rank computes with is `local` then.
   core::tp_plan cut = {};
   core::model_table local = {};

@@ -38,6 +38,9 @@ class prepared_modules {
   /// Names of what the last unit puts out.
   [[nodiscard]] const std::vector<std::string>& outputs() const { return facts_->outputs; }
 
+  /// What the dry run has seen: what units take and put out, whether they draw random numbers.
+  [[nodiscard]] const module_facts& facts() const { return *facts_; }
+
   /// Rank `rank` computes the units where this is true; without this call, all.
   void keep(uint32_t rank, std::vector<bool> units) { instances_.at(rank).computes = std::move(units); }
 

@@ -12,7 +12,7 @@ namespace troupe::models {
 /// Identifies a sequence of random numbers.
 struct random_key {
   uint64_t seed = 0, step = 0;
-  uint32_t micro = 0, rank = 0, use = 0;  ///< `use`: the unit; other uses are below
+  uint32_t micro = 0, rank = 0, use = 0;  ///< `use`: the unit's place; other uses are below
 };
 inline constexpr uint32_t drawing_a_model = 0xFFFFFFFF, drawing_a_batch = 0xFFFFFFFE,
                           drawing_an_evaluation = 0xFFFFFFFD, drawing_a_unit = 0xFFFFFFFC;

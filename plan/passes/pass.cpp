@@ -1,7 +1,8 @@
 #include "plan/passes/pass.hpp"
 
-#include <algorithm>
 #include <exception>
+
+#include "core/pass_order.hpp"
 
 namespace troupe::plan {
 namespace {
@@ -20,17 +21,6 @@ core::result<void> all_provided(const pass_order& passes) {
       if (const auto f = static_cast<fact>(k); x->promise.needs.without(provided).overlaps({f}))
         return core::fail(core::error_kind::bad_input,
                           "pass " + x->name + " needs that " + std::string(name_of(f)) + ", which no pass provides");
-  return {};
-}
-
-core::result<void> go_together(const pass_order& passes) {
-  for (const pass* x : passes)
-    for (const pass* y : passes) {
-      if (x != y && x->name == y->name)
-        return core::fail(core::error_kind::bad_input, "two passes are named " + x->name);
-      if (std::ranges::find(x->promise.conflicts, y->name) != x->promise.conflicts.end())
-        return core::fail(core::error_kind::bad_input, "passes " + x->name + " and " + y->name + " conflict");
-    }
   return {};
 }
 
@@ -53,22 +43,9 @@ std::string_view name_of(fact x) {
 }
 
 core::result<pass_order> in_order(const pass_order& passes) {
-  if (auto ok = go_together(passes); !ok) return core::fail(ok.error());
+  if (auto ok = core::go_together(passes); !ok) return core::fail(ok.error());
   if (auto ok = all_provided(passes); !ok) return core::fail(ok.error());
-  pass_order out, waiting = passes;
-  while (!waiting.empty()) {
-    const auto ready = std::ranges::find_if(waiting, [&](const pass* x) {
-      return std::ranges::none_of(waiting, [&](const pass* y) { return y != x && behind(*x, *y); });
-    });
-    if (ready == waiting.end()) {
-      std::string names;
-      for (const pass* x : waiting) names.append(names.empty() ? "" : ", ").append(x->name);
-      return core::fail(core::error_kind::bad_input, "passes wait for each other: " + names);
-    }
-    out.push_back(*ready);
-    waiting.erase(ready);
-  }
-  return out;
+  return core::one_behind_another(passes, behind);
 }
 
 pass_order passes_of(const plan_options& options) {

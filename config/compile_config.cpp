@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "config/unit_passes.hpp"
+
 namespace troupe::config {
 
 bool is_in_every_plan(const std::string& pass) {

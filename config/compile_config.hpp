@@ -35,8 +35,4 @@ struct compile_section {
 /// Whether it names what DeepSpeed's plan of a ZeRO stage or a parallelism is: ours always has it.
 bool is_in_every_plan(const std::string& pass);
 
-/// Whether it is a pass over a host's units (models/host/unit_pass.hpp): chosen when a session opens, as units do not
-/// change between steps.
-bool changes_units(const std::string& pass);
-
 }  // namespace troupe::config

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "config/resolve.hpp"
+#include "config/unit_passes.hpp"
 
 namespace troupe::config {
 namespace {

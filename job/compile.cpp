@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "config/unit_passes.hpp"
 #include "core/text.hpp"
 
 namespace troupe::job {

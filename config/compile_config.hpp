@@ -15,7 +15,7 @@ struct compile_entry {
   std::string where;                ///< file and line
 };
 
-struct compile_section {
+struct compile_section {  ///< `compile`
   bool enabled = false;  ///< deepcompile
   std::vector<std::string> passes;
   bool passes_given = false;            ///< otherwise all of them

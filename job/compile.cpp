@@ -1,6 +1,6 @@
 #include "job/compile.hpp"
 
-#include <fmt/format.h>
+#include <cstdlib>
 
 #include <algorithm>
 
@@ -49,26 +49,11 @@ core::result<plan::compiled_step> compile_step(const config::job_config& c,
   plan::compile_request request{std::move(table), base, wish.passes, limits_of(c), costs, price, go_on};
   request.base.passes = wish.own;
   if (const auto x = std::ranges::find_if(wish.passes, config::changes_units); x != wish.passes.end())
-    return core::fail(at(wish, {core::error_kind::bad_input,
-                                fmt::format("passes between two steps: wanted none over a host's units, which stay "
-                                            "what they were opened as, got {}",
-                                            *x)}));
-  if (const auto order = plan::in_order(plan::passes_of(request.base)); !order)
-    return core::fail(at(wish, order.error()));
-  if (wish.is_automatic) {
-    request.passes.clear();
-    for (const auto& x : plan::option_passes()) request.passes.emplace_back(x.name);
-  }
-  auto out = plan::compile(request);
-  if (!out) return core::fail(at(wish, out.error()));
-  if (out->chosen.fits) return out;
-  const uint64_t ranks = c.parallel.ranks();
-  const bool total = request.limits.total > 0 && out->chosen.memory.total() > request.limits.total;
-  const uint64_t least = (total ? out->chosen.memory.total() : out->chosen.memory.states()) * ranks;
-  return core::fail(at(wish, {core::error_kind::bad_input,
-                              fmt::format("{}: wanted at least {} bytes for {} ranks with these passes, got {}",
-                                          total ? "compile.memory_budget" : "cluster.host_memory_budget", least, ranks,
-                                          total ? c.compile.memory_budget : c.host_memory_budget)}));
+    const std::string key = total ? "compile.memory_budget" : "cluster.host_memory_budget";
+  return core::fail(at(
+      wish, {core::error_kind::bad_input, key + ": wanted at least " + std::to_string(least) + " bytes for " +
+                                              std::to_string(ranks) + " ranks with these passes, got " +
+                                              std::to_string(total ? c.compile.memory_budget : c.host_memory_budget)}));
 }
 
 void take_passes(const plan::plan_options& chosen, plan::plan_options& options) {
@@ -83,18 +68,19 @@ void take_passes(const plan::plan_options& chosen, plan::plan_options& options) 
 }
 
 std::string passes_as_text(const plan::compiled_step& x) {
-  const auto megabytes = [](uint64_t bytes) { return core::human_bytes(bytes); };
+  using core::human_bytes;
   std::string out =
-      fmt::format("predicted step {:.1f} ms -> {:.1f} ms, a rank's memory {} -> {}{}\n", 1e3 * x.base.step_s,
-                  1e3 * x.chosen.step_s, megabytes(x.base.memory.total()), megabytes(x.chosen.memory.total()),
-                  x.base.fits ? "" : " (without them it does not fit)");
+      core::text_of("predicted step %.1f ms -> %.1f ms, a rank's memory ", 1e3 * x.base.step_s, 1e3 * x.chosen.step_s) +
+      human_bytes(x.base.memory.total()) + " -> " + human_bytes(x.chosen.memory.total()) +
+      (x.base.fits ? "\n" : " (without them it does not fit)\n");
+  const auto named = [](const std::string& name) { return core::text_of("  %-20s", name.c_str()); };
   for (const auto& gain : x.gains) {
     if (gain.change.empty()) continue;
     const auto bytes = static_cast<uint64_t>(std::abs(gain.saved_bytes));
-    out += fmt::format("  {:<20}{}: {:+.1f} ms, {}{}\n", gain.pass, gain.change, -1e3 * gain.saved_s,
-                       gain.saved_bytes > 0 ? "-" : "+", megabytes(bytes));
+    out += named(gain.pass) + gain.change + core::text_of(": %+.1f ms, ", -1e3 * gain.saved_s) +
+           (gain.saved_bytes > 0 ? "-" : "+") + human_bytes(bytes) + "\n";
   }
-  for (const auto& own : x.chosen.options.passes) out += fmt::format("  {:<20}of this program\n", own->name);
+  for (const auto& own : x.chosen.options.passes) out += named(own->name) + "of this program\n";
   return out;
 }
 

@@ -36,6 +36,7 @@ struct draft_changes {
   uint64_t added = 0, moved = 0, removed = 0;
 };
 
+/// One rank's instructions in order, each known by its handle, with their buffers' lifetimes.
 class draft {
  public:
   schedule uses;                         ///< the schedule that the draft was written for

@@ -25,6 +25,7 @@ struct option_pass {
 /// All of them, in the order in which they are shown.
 std::span<const option_pass> option_passes();
 
+/// A step, and what may be done to it.
 struct compile_request {
   std::shared_ptr<const core::model_table> table;
   plan_options base;                ///< the step without passes
@@ -43,6 +44,7 @@ struct pass_gain {
   int64_t saved_bytes = 0;  ///< of the rank that needs most
 };
 
+/// What became of it.
 struct compiled_step {
   fitted chosen;  ///< `fits` false: the least that there is
   fitted base;

@@ -39,6 +39,7 @@ struct knob {
   size_t look = 2;  ///< how many settings further are tried at a time
 };
 
+/// A step, and what is open of it.
 struct fit_request {
   std::shared_ptr<const core::model_table> table;
   plan_options options;  ///< of the step that trains; its own budget is not looked at
@@ -54,8 +55,8 @@ struct fit_request {
 struct swap_traffic {
   uint64_t read = 0, written = 0;
 };
+/// Of all pieces; of one kind.
 swap_traffic traffic_of(const rank_plan& p);
-/// Of one kind of piece.
 swap_traffic traffic_of(const rank_plan& p, swapped what);
 
 /// Options with everything chosen, and what a step with them needs.

@@ -9,6 +9,7 @@
 
 namespace troupe::plan {
 
+/// A plan, and how it came about.
 struct explained_plan {
   std::shared_ptr<const rank_plan> plan;
   std::vector<account> accounts;  ///< the writers' first, then the passes' as they ran

@@ -56,6 +56,7 @@ struct contract {
   std::vector<std::string> conflicts = {};
 };
 
+/// A change of drafts, with its name and its contract.
 struct pass {
   std::string name;
   contract promise;

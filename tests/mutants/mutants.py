@@ -122,7 +122,7 @@ faults = [
     ("a budget of passes counts the states alone", "job/compile.cpp",
      "c.compile.memory_budget / ranks};", "0};", "parity", "passes"),
     ("a unit that keeps its activations counts as one that recomputes", "plan/place/memory.cpp",
-     "p.options().recomputes(x.subject) ? 0 : s.saved_bytes;", "p.options().recompute ? 0 : s.saved_bytes;", "plan", "compile_choice"),
+     "p.options().recomputes(x.subject) ? 0 : s.saved_bytes;", "p.options().recompute ? 0 : s.saved_bytes;", "plan", "compile"),
 ]
 
 

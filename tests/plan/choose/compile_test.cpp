@@ -32,7 +32,7 @@ compiled_step compiled_by(const compile_request& r) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(compile_choice)
+BOOST_AUTO_TEST_SUITE(compile)
 
 BOOST_AUTO_TEST_CASE(without_a_limit_no_step_becomes_slower) {
   for (uint32_t stage = 0; stage <= 3; ++stage)

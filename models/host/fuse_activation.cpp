@@ -86,12 +86,11 @@ std::shared_ptr<Module> exactly_a(const std::shared_ptr<nn::Module>& m) {
 
 using seen_modules = std::set<const nn::Module*>;
 
-/// Pairs of neighbours that were fused, in the Sequential and those that it holds, but for modules that `others` call.
+/// How many pairs of neighbours were fused, unless `others` call the Sequential.
 size_t fuse_entries(nn::SequentialImpl& s, const seen_modules& others) {
   if (others.contains(&s)) return 0;
   size_t fused = 0;
   for (auto entry = s.begin(); entry != s.end(); ++entry) {
-    if (const auto inner = exactly_a<nn::SequentialImpl>(entry->ptr())) fused += fuse_entries(*inner, others);
     const auto layer = exactly_a<nn::LinearImpl>(entry->ptr());
     const auto next = entry + 1;
     if (layer == nullptr || next == s.end()) continue;
@@ -107,12 +106,8 @@ size_t fuse_entries(nn::SequentialImpl& s, const seen_modules& others) {
 /// What a forward of the host's, or a module's of its own, may call by itself.
 void note_callers(const std::shared_ptr<nn::Module>& m, bool calls_own, seen_modules& out) {
   if (m == nullptr) return;
-  const auto s = exactly_a<nn::SequentialImpl>(m);
-  if (s == nullptr || !calls_own) {
-    for (const auto& each : m->modules()) out.insert(each.get());
-    return;
-  }
-  for (const nn::AnyModule& entry : *s) note_callers(entry.ptr(), true, out);
+  const bool is_called_whole = calls_own && exactly_a<nn::SequentialImpl>(m) != nullptr;
+  for (const auto& each : m->modules(/*include_self=*/!is_called_whole)) out.insert(each.get());
 }
 
 class fusion {
@@ -149,9 +144,7 @@ class fusion {
       auto recipe = std::make_shared<module_recipe>(*u.recipe);
       recipe->use = [use = u.recipe->use](const std::shared_ptr<void>& made) {
         built_module out = use(made);
-        seen_modules others;
-        note_callers(out.module, true, others);
-        if (const auto s = exactly_a<nn::SequentialImpl>(out.module)) fuse_entries(*s, others);
+        if (const auto s = exactly_a<nn::SequentialImpl>(out.module)) fuse_entries(*s, {});
         return out;
       };
       u.recipe = std::move(recipe);

@@ -15,8 +15,8 @@ namespace troupe::models {
 /// Units: torch::nn::Linear, called as it is, directly in front of a unit that is torch::nn::ReLU, GELU, SiLU or Tanh,
 /// becomes one unit with the linear layer's name, module and parameters, built or by its factory. Over tensor ranks,
 /// and where units are numbered, units stay. Sequentials: an entry that is such a linear layer computes the activation
-/// behind it, whose entry gives on what it takes, where the Sequential is a unit or an entry of one and nothing of the
-/// host's calls it; what it registers stays.
+/// behind it, whose entry gives on what it takes, where the Sequential is a unit and nothing of the host's calls it; what
+/// it registers stays.
 std::string fuse_activations(module_model& m, const unit_surroundings& s);
 
 }  // namespace troupe::models

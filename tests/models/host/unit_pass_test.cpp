@@ -67,7 +67,7 @@ void check_bits(const std::vector<at::Tensor>& got, const std::vector<at::Tensor
 
 template <class Activation>
 void check_pair(const Activation& then, at::ScalarType type, bool bias, const at::Tensor& x) {
-  const nn::Linear layer(nn::LinearOptions(x.size(-1), 40).bias(bias));
+  nn::Linear layer(nn::LinearOptions(x.size(-1), 40).bias(bias));
   layer->to(type);
   const nn::Sequential both(layer, then);
   const std::vector<module_unit> apart = {unit("layer", layer), unit("then", then)};
@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(what_somebody_else_may_read_stays_apart) {
   const nn::Sequential both(nn::Linear(16, 16), nn::ReLU());
   BOOST_TEST(names_behind({unit("a", both, twice)}) == "a");
   BOOST_TEST(names_behind({unit("a", both, twice), unit("b", both)}) == "a b");
-  BOOST_TEST(names_behind({unit("a", nn::Sequential(both, nn::Tanh()))}).ends_with("joins its linear layer"));
+  BOOST_TEST(names_behind({unit("a", both), unit("b", both)}).starts_with("a b: 1 entry"));
 }
 
 BOOST_AUTO_TEST_CASE(contracts_give_the_order) {

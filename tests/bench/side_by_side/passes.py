@@ -94,7 +94,27 @@ def measure(a):
                 s.results["cases"].setdefault(case, {}).setdefault(name, []).append(r)
                 s.keep()
                 s.say(f"{case}, {name}: {said}")
+    measure_units(a, s)
     return s.results
+
+
+def measure_units(a, s):
+    """Passes over a host's units: bench_units says a line for each activation, and fails where losses differ."""
+    r = subprocess.run([str(a.programs / "bench_units"), str(a.rounds or ROUNDS)], capture_output=True, text=True)
+    s.keep(units=[json.loads(line) for line in r.stdout.splitlines()], units_error=r.stderr.strip()[-800:] if r.returncode else "")
+    s.say(f"host's units: {r.stdout.strip() or r.stderr.strip()}")
+
+
+def units_section(results):
+    """What fuse_activation saves of a host's own modules."""
+    rows = [[u["activation"], f"{u['step_s']:.4f}", f"{u['fused_step_s']:.4f}", f"{u['fused_step_s'] / u['step_s']:.3f}",
+             f"{u['bytes'] / 2**20:.1f} MiB", f"{u['fused_bytes'] / 2**20:.1f} MiB", f"{u['fused_bytes'] / u['bytes']:.2f}"]
+            for u in results.get("units", [])]
+    if results.get("units_error"):
+        return ["What `bench_units` said:", "", f"`{results['units_error']}`", ""]
+    return ["A host's own perceptron of 4 x (512 - 2048 - 512), 1,024 rows, fp32, ZeRO-3 over two ranks, its activations as units "
+            "(`bench_units`): `fuse_activation` beside the same without it, in turn; losses are equal.", "",
+            table(["activation", "step, s", "fused, s", "ratio", "activations of a rank", "fused", "ratio"], rows), ""] if rows else []
 
 
 def rows_of(results):
@@ -126,7 +146,7 @@ def page(results):
         "GPT-2, 10.8 M parameters, fp32. `none` is the plan of the other keys; passes are chosen by the times of the run's first five "
         "steps. A run's figure is the median of its steps; rounds in turn. Memory is the plan's, of all ranks, before anything was measured.",
         "", table(["job", "passes", "step, s", "by none", "bound", "memory (by none)"], rows_of(results)), "",
-        *(["What did not run, and its error:", "", *failed, ""] if failed else [])])
+        *units_section(results), *(["What did not run, and its error:", "", *failed, ""] if failed else [])])
 
 
 def run(a):

@@ -244,6 +244,13 @@ BOOST_AUTO_TEST_CASE(passes_that_cannot_act_and_schedules_that_go_back_are_refus
   refused("passes: [], schedule: [{step: 0, passes: []}]", "passes: wanted either passes or a schedule, got both");
   refused("schedule: [{step: 4, passes: []}, {step: 4, passes: [recompute]}]",
           "schedule[1].step: wanted a step behind that of the entry before, 4, got 4");
+  const std::string units =
+      "schedule: wanted fuse_activation in every entry, from step 0 on, or in none, as units do not change between "
+      "steps, got it in some";
+  refused("schedule: [{step: 0, passes: []}, {step: 4, passes: [fuse_activation]}]", units);
+  refused("schedule: [{step: 1, passes: [fuse_activation]}]", units);
+  BOOST_TEST(line_9("compile: {deepcompile: true, schedule: [{step: 0, passes: [fuse_activation]}, "
+                    "{step: 4, passes: [prefetch, fuse_activation]}]}") == "");
   BOOST_TEST(line_9("compile: auto") == "");
   BOOST_TEST(line_9("compile: {deepcompile: true, passes: [recompute]}") == "");
   const std::string unknown = line_9("compile: {deepcompile: true, passes: [magic]}");

@@ -16,12 +16,12 @@ namespace {
 namespace nn = torch::nn;
 
 constexpr uint64_t steps = 3;
+constexpr int64_t w = own_width;
 const settings fused = {"compile.deepcompile=true", "compile.passes=[fuse_activation]"};
 
 /// Pairs as units, built and by factories, and as entries of a Sequential; dropout behind them.
 models::module_model make_pairs() {
   using models::unit;
-  constexpr int64_t w = own_width;
   return {{unit("words", nn::Embedding(own_vocabulary, w)), unit("up", nn::Linear(w, 3 * w)), unit("relu", nn::ReLU()),
            unit("dropout", nn::Dropout(0.2)), unit("down", [] { return nn::Linear(3 * w, w); }),
            unit("gelu", [] { return nn::GELU(nn::GELUOptions().approximate("tanh")); }),

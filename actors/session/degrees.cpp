@@ -22,8 +22,9 @@ constexpr uint64_t warm_steps = 2, least_steps = 3, most_steps = 40;
 constexpr double long_enough_s = 0.3;
 /// A way that is this much slower than the best so far is not looked at any longer.
 constexpr double hopeless = 1.3;
-/// Ways this near the best run once more, so that a moment's other work on the machine decides nothing.
-constexpr double too_near = 1.1;
+/// All ways run once, those within this of the best again, and once more, so that a moment's other work on the machine
+/// decides little.
+constexpr double rounds[] = {std::numeric_limits<double>::infinity(), 1.5, 1.1};
 /// What opening and closing sessions may take in all, beside reading the text, which the run needs anyway. Another one
 /// is expected to take as long as the longest so far.
 constexpr double opening_seconds_max = 5;
@@ -95,7 +96,7 @@ struct session::trials {
 
   [[nodiscard]] bool may_open() const { return opening_s + longest_opening_s <= opening_seconds_max; }
 
-  /// The ways that look fastest, each once, and those near the best once more.
+  /// The ways that look fastest, and those near the best several times, in turn.
   core::result<void> run(job::degree_list& list) {
     std::vector<job::listed_way*> tried;
     const double fastest_s = list.ways[*list.chosen].predicted_s;
@@ -104,9 +105,9 @@ struct session::trials {
     if (tried.size() == 1) return {};  // nothing to compare
     std::ranges::stable_sort(tried, {}, &job::listed_way::predicted_s);
     if (tried.size() > tried_max) tried.resize(tried_max);
-    for (const bool again : {false, true})
+    for (const double near : rounds)
       for (auto* way : tried) {
-        if (!may_open() || (again && (!way->measured_s || *way->measured_s > too_near * best_s))) continue;
+        if (!may_open() || !way->runs() || way->measured_s.value_or(0) > near * best_s) continue;
         if (auto ok = attempt(*way); !ok) return ok;
       }
     return {};

@@ -37,7 +37,7 @@ std::vector<std::string> unit_passes_of(const config::job_config& c, const std::
 std::string idle_unit_passes(const config::job_config& c) {
   std::string out;
   for (const auto& name : unit_passes_of(c, {}))
-    out += fmt::format("pass {}: nothing to change: a published family's layers are ours already\n", name);
+    out += "pass " + name + ": nothing to change: a published family's layers are ours already\n";
   return out;
 }
 
@@ -49,7 +49,23 @@ core::result<plan::compiled_step> compile_step(const config::job_config& c,
   plan::compile_request request{std::move(table), base, wish.passes, limits_of(c), costs, price, go_on};
   request.base.passes = wish.own;
   if (const auto x = std::ranges::find_if(wish.passes, config::changes_units); x != wish.passes.end())
-    const std::string key = total ? "compile.memory_budget" : "cluster.host_memory_budget";
+    return core::fail(at(wish, {core::error_kind::bad_input,
+                                "passes between two steps: wanted none over a host's units, which stay what they were "
+                                "opened as, got " +
+                                    *x}));
+  if (const auto order = plan::in_order(plan::passes_of(request.base)); !order)
+    return core::fail(at(wish, order.error()));
+  if (wish.is_automatic) {
+    request.passes.clear();
+    for (const auto& x : plan::option_passes()) request.passes.emplace_back(x.name);
+  }
+  auto out = plan::compile(request);
+  if (!out) return core::fail(at(wish, out.error()));
+  if (out->chosen.fits) return out;
+  const uint64_t ranks = c.parallel.ranks();
+  const bool total = request.limits.total > 0 && out->chosen.memory.total() > request.limits.total;
+  const uint64_t least = (total ? out->chosen.memory.total() : out->chosen.memory.states()) * ranks;
+  const std::string key = total ? "compile.memory_budget" : "cluster.host_memory_budget";
   return core::fail(at(
       wish, {core::error_kind::bad_input, key + ": wanted at least " + std::to_string(least) + " bytes for " +
                                               std::to_string(ranks) + " ranks with these passes, got " +

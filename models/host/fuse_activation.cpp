@@ -1,8 +1,6 @@
 #include "models/host/fuse_activation.hpp"
 
-#include <ATen/ops/addmm.h>
 #include <ATen/ops/gelu.h>
-#include <ATen/ops/linear.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/tanh.h>
@@ -58,21 +56,11 @@ activation activation_made(const module_recipe& by) {
   return {};
 }
 
-/// The weights are the layer's as they are then. Rows in several dimensions are flattened as torch does it, but before
-/// the product and not behind it, so that its output is no view.
-at::Tensor linear_and(const nn::LinearImpl& layer, const activation& then, const at::Tensor& x) {
-  if (x.dim() < 3 || !layer.bias.defined() || !x.is_contiguous()) return then(at::linear(x, layer.weight, layer.bias));
-  auto shape = x.sizes().vec();
-  const at::Tensor rows = x.reshape({-1, shape.back()});
-  shape.back() = layer.weight.size(0);
-  return then(at::addmm(layer.bias, rows, layer.weight.t())).view(shape);
-}
-
 /// As an entry of a Sequential; the layer stays registered.
 struct fused_entry : nn::Module {
   fused_entry(std::shared_ptr<nn::LinearImpl> layer, activation then)
       : layer_(std::move(layer)), then_(std::move(then)) {}
-  at::Tensor forward(const at::Tensor& x) { return linear_and(*layer_, then_, x); }
+  at::Tensor forward(const at::Tensor& x) { return then_(layer_->forward(x)); }
 
  private:
   std::shared_ptr<nn::LinearImpl> layer_;
@@ -173,7 +161,7 @@ class fusion {
 
   static unit_forward forward_of(const std::shared_ptr<nn::Module>& module, activation then) {
     return [layer = std::static_pointer_cast<nn::LinearImpl>(module), then = std::move(then)](const at::Tensor& x) {
-      return linear_and(*layer, then, x);
+      return then(layer->forward(x));
     };
   }
 

@@ -3,7 +3,7 @@
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/container/sequential.h>
 
-#include "actors/session/state_access.hpp"
+#include "config/unit_passes.hpp"
 #include "tests/parity/own_model.hpp"
 #include "tests/parity/run_result.hpp"
 #include "tests/scratch_folder.hpp"
@@ -70,6 +70,11 @@ std::shared_ptr<const models::unit_pass> own(models::unit_pass x) {
 
 BOOST_AUTO_TEST_SUITE(unit_passes)
 
+BOOST_AUTO_TEST_CASE(configuration_knows_ours_by_their_names) {
+  for (const auto& x : models::all_unit_passes()) BOOST_TEST(config::changes_units(x.name));
+  BOOST_TEST(!config::changes_units("prefetch"));
+}
+
 BOOST_AUTO_TEST_CASE(fused_activations_keep_all_bits) {
   const settings micros = {"gradient_accumulation_steps=2"}, bf16 = {"bf16.enabled=true"};
   check_both({});
@@ -119,7 +124,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_is_loaded_with_and_without_it) {
   const scratch_folder folder;
   for (const bool first : {false, true}) {
     const settings before = first ? fused : settings{}, after = first ? settings{} : fused;
-    auto a = open_own(settings{"parallel.data=2"} + stage(3) + before, pairs());
+    auto a = open_own(stage(3) + before, pairs());
     (void)result_of(*a, steps);
     const auto saved = a->save({.root = folder.path() / std::to_string(first)});
     BOOST_TEST_REQUIRE(saved.has_value(), (saved ? "" : saved.error().text));

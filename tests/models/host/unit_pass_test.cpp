@@ -11,7 +11,6 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "config/unit_passes.hpp"
 #include "models/host/fuse_activation.hpp"
 #include "models/host/module_parts.hpp"
 #include "models/host/prepared_modules.hpp"
@@ -92,11 +91,6 @@ module_model perceptron() {
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(unit_passes)
-
-BOOST_AUTO_TEST_CASE(configuration_knows_ours_by_their_names) {
-  for (const auto& x : all_unit_passes()) BOOST_TEST(config::changes_units(x.name));
-  BOOST_TEST(!config::changes_units("prefetch"));
-}
 
 BOOST_AUTO_TEST_CASE(a_linear_layer_with_its_activation_has_the_bits_of_both) {
   at::manual_seed(3);

@@ -25,7 +25,7 @@ compile_request request_of(uint32_t ranks, uint32_t stage) {
 }
 
 compiled_step compiled_by(const compile_request& r) {
-  auto out = compile(r);
+  auto out = troupe::plan::compile(r);
   BOOST_REQUIRE_MESSAGE(out.has_value(), (out ? "" : out.error().text));
   return std::move(*out);
 }
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(every_choice_of_units_that_stay_or_recompute_is_proved) {
 BOOST_AUTO_TEST_CASE(an_unknown_pass_is_refused_with_the_known_ones) {
   auto r = request_of(1, 0);
   r.passes = {"prefetch", "magic"};
-  const auto x = compile(r);
+  const auto x = troupe::plan::compile(r);
   BOOST_REQUIRE(!x.has_value());
   BOOST_TEST(x.error().text ==
              "wanted passes among prefetch, selective_gather, recompute, offload_activation, fuse_buckets, "

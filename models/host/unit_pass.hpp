@@ -55,6 +55,7 @@ struct unit_surroundings {          ///< what a pass may go by beside the model
   bool units_are_numbered = false;  ///< the configuration names units by place or type: the list shall stay as it is
 };
 
+/// A change of a host's units, with its name and its contract.
 struct unit_pass {
   std::string name;
   unit_contract promise{};

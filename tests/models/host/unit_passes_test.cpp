@@ -90,7 +90,7 @@ module_model perceptron() {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(unit_pass)
+BOOST_AUTO_TEST_SUITE(unit_passes)
 
 BOOST_AUTO_TEST_CASE(a_linear_layer_with_its_activation_has_the_bits_of_both) {
   at::manual_seed(3);

@@ -53,7 +53,7 @@ def planned_bytes(troupe, topology):
         file = pathlib.Path(folder) / "job.yaml"
         file.write_text(json.dumps(topology))
         said = subprocess.run([str(troupe), "plan", str(file)], check=True, capture_output=True, text=True).stdout
-    return sum(float(n) * UNITS[unit] for n, unit in re.findall(r"in all\s+([\d.]+) (\w+)", said))
+    return sum(float(n) * UNITS[unit] for n, unit in re.findall(r"in all\s+([\d.]+) (B|KiB|MiB|GiB)\b", said))
 
 
 def with_passes(troupe, case, which):

@@ -1,9 +1,8 @@
 #include "job/degree_profile.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 
+#include "core/cells.hpp"
 #include "core/source_file.hpp"
 #include "core/text.hpp"
 
@@ -14,29 +13,16 @@ constexpr std::string_view first_line = "troupe degrees,1";
 constexpr std::string_view way_line =
     "instructions,collective_bytes,memory_bytes,flops,predicted_s,step_s,steps,degrees";
 
-// Everything before the next `separator`, which is taken too.
-std::string_view take(std::string_view& s, char separator) {
-  const size_t n = std::min(s.find(separator), s.size());
-  const auto out = s.substr(0, n);
-  s.remove_prefix(std::min(n + 1, s.size()));
-  return out;
-}
-
-template <class T>
-bool read_number(std::string_view cell, T& out) {
-  const auto [end, problem] = std::from_chars(cell.data(), cell.data() + cell.size(), out);
-  return problem == std::errc() && end == cell.data() + cell.size();
-}
-bool read_amount(std::string_view cell, double& out) {
-  return read_number(cell, out) && std::isfinite(out) && out >= 0;
-}
+using core::read_amount;
+using core::read_number;
+using core::take_cell;
 
 bool read_way(std::string_view line, measured_way& w) {
   for (uint64_t* n : {&w.size.instructions, &w.size.collective_bytes, &w.size.memory_bytes})
-    if (!read_number(take(line, ','), *n)) return false;
+    if (!read_number(take_cell(line, ','), *n)) return false;
   for (double* d : {&w.size.flops, &w.predicted_s, &w.step_s})
-    if (!read_amount(take(line, ','), *d)) return false;
-  if (!read_number(take(line, ','), w.steps)) return false;
+    if (!read_amount(take_cell(line, ','), *d)) return false;
+  if (!read_number(take_cell(line, ','), w.steps)) return false;
   w.degrees = line;
   return !w.degrees.empty() && (w.steps > 0) == (w.step_s > 0);
 }
@@ -68,7 +54,7 @@ core::result<degree_profile> read_degree_profile(std::string_view text, const st
   size_t line = 0;
   const auto next = [&] {
     ++line;
-    return take(text, '\n');
+    return take_cell(text, '\n');
   };
   const auto refuse = [&](std::string_view wanted) {
     return core::fail(core::error_kind::bad_input,
@@ -76,7 +62,7 @@ core::result<degree_profile> read_degree_profile(std::string_view text, const st
   };
   if (next() != first_line) return refuse("'" + std::string(first_line) + "'");
   auto cores = next();
-  if (take(cores, ',') != "cores" || !read_number(cores, out.cores) || out.cores == 0) return refuse("'cores,N'");
+  if (take_cell(cores, ',') != "cores" || !read_number(cores, out.cores) || out.cores == 0) return refuse("'cores,N'");
   if (next() != way_line) return refuse("'" + std::string(way_line) + "'");
   while (!text.empty())
     if (!read_way(next(), out.ways.emplace_back())) return refuse("seven numbers and degrees");

@@ -1,7 +1,5 @@
 // Passes between steps: when the plans of training change, and to what. Owns the switch; job/compile.hpp chooses, the
 // checker proves.
-#include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "actors/session/parts.hpp"

@@ -1,9 +1,8 @@
 #include "plan/choose/profile.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 
+#include "core/cells.hpp"
 #include "core/math.hpp"
 #include "core/text.hpp"
 
@@ -14,22 +13,9 @@ constexpr std::string_view first_line = "troupe profile,1";
 constexpr std::string_view unit_line =
     "elements,forward_flops,activation_bytes,forward_s,backward_input_s,backward_weight_s,recompute_s,unit";
 
-// Everything before the next `separator`, which is taken too.
-std::string_view take(std::string_view& s, char separator) {
-  const size_t n = std::min(s.find(separator), s.size());
-  const auto out = s.substr(0, n);
-  s.remove_prefix(std::min(n + 1, s.size()));
-  return out;
-}
-
-template <class T>
-bool read_number(std::string_view cell, T& out) {
-  const auto [end, problem] = std::from_chars(cell.data(), cell.data() + cell.size(), out);
-  return problem == std::errc() && end == cell.data() + cell.size();
-}
-bool read_seconds(std::string_view cell, double& out) {
-  return read_number(cell, out) && std::isfinite(out) && out >= 0;
-}
+using core::read_amount;
+using core::read_number;
+using core::take_cell;
 
 class reader {
  public:
@@ -40,9 +26,9 @@ class reader {
     if (next() != first_line) return refuse("'" + std::string(first_line) + "'");
     if (!field("dtype", [&](std::string_view v) { return !(out.dtype = v).empty(); })) return refuse("'dtype,NAME'");
     if (!field("steps", [&](std::string_view v) { return read_number(v, out.steps); })) return refuse("'steps,N'");
-    if (!field("update_s_per_element", [&](std::string_view v) { return read_seconds(v, out.update_s_per_element); }))
+    if (!field("update_s_per_element", [&](std::string_view v) { return read_amount(v, out.update_s_per_element); }))
       return refuse("'update_s_per_element,SECONDS'");
-    if (!field("transfer_s_per_byte", [&](std::string_view v) { return read_seconds(v, out.transfer_s_per_byte); }))
+    if (!field("transfer_s_per_byte", [&](std::string_view v) { return read_amount(v, out.transfer_s_per_byte); }))
       return refuse("'transfer_s_per_byte,SECONDS'");
     if (next() != unit_line) return refuse("'" + std::string(unit_line) + "'");
     while (!rest_.empty())
@@ -53,18 +39,18 @@ class reader {
  private:
   std::string_view next() {
     ++line_;
-    return take(rest_, '\n');
+    return take_cell(rest_, '\n');
   }
   bool field(std::string_view name, auto value) {
     auto line = next();
-    return take(line, ',') == name && value(line);
+    return take_cell(line, ',') == name && value(line);
   }
   static bool read_unit(std::string_view line, profiled_unit& u) {
-    if (!read_number(take(line, ','), u.elements) || !read_seconds(take(line, ','), u.forward_flops) ||
-        !read_number(take(line, ','), u.activation_bytes))
+    if (!read_number(take_cell(line, ','), u.elements) || !read_amount(take_cell(line, ','), u.forward_flops) ||
+        !read_number(take_cell(line, ','), u.activation_bytes))
       return false;
     for (double* s : {&u.forward_s, &u.backward_input_s, &u.backward_weight_s, &u.recompute_s})
-      if (!read_seconds(take(line, ','), *s)) return false;
+      if (!read_amount(take_cell(line, ','), *s)) return false;
     u.name = line;  // as it is written, in quotes
     return line.size() >= 2 && line.front() == '"' && line.back() == '"';
   }

@@ -1,0 +1,32 @@
+// Cells of a line that separators part: the small tables that a run leaves in its folder.
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <string_view>
+#include <system_error>
+
+namespace troupe::core {
+
+/// Everything before the next `separator`, which is taken too.
+inline std::string_view take_cell(std::string_view& s, char separator) {
+  const size_t n = std::min(s.find(separator), s.size());
+  const auto out = s.substr(0, n);
+  s.remove_prefix(std::min(n + 1, s.size()));
+  return out;
+}
+
+/// Whether the whole cell is a number of this type.
+template <class T>
+bool read_number(std::string_view cell, T& out) {
+  const auto [end, problem] = std::from_chars(cell.data(), cell.data() + cell.size(), out);
+  return problem == std::errc() && end == cell.data() + cell.size();
+}
+
+/// The same, and finite and not below 0.
+inline bool read_amount(std::string_view cell, double& out) {
+  return read_number(cell, out) && std::isfinite(out) && out >= 0;
+}
+
+}  // namespace troupe::core

@@ -5,6 +5,8 @@
 #include <queue>
 #include <tuple>
 
+#include "plan/choose/waits.hpp"
+
 namespace troupe::plan {
 namespace {
 
@@ -75,18 +77,16 @@ uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
 class player {
  public:
   player(rank_plans ranks, const instruction_price& price, double latency_s, std::vector<uint32_t> stands_for)
-      : price_(price), latency_s_(latency_s), state_(ranks.size()), meetings_(ranks[0]->layout->communicators.size()) {
+      : price_(price), waits_(ranks, latency_s), fabric_free_s_(ranks.size()), io_free_s_(ranks.size()) {
     out_.plans.assign(ranks.begin(), ranks.end());
     out_.ranks.resize(ranks.size());
     out_.stands_for = std::move(stands_for);
     out_.stands_for.resize(ranks.size(), 1);
-    for (uint32_t r = 0; r < ranks.size(); ++r) prepare(r);
+    for (uint32_t r = 0; r < ranks.size(); ++r) out_.ranks[r].instructions.resize(ranks[r]->instructions.size());
   }
 
   timeline run() {
-    for (uint32_t r = 0; r < out_.plans.size(); ++r)
-      for (uint32_t id = 0; id < state_[r].unmet.size(); ++id)
-        if (state_[r].unmet[id] == 0) waiting_.push({0, r, id});
+    waits_.begin(start_);
     while (!waiting_.empty()) {
       const moment m = waiting_.top();
       waiting_.pop();
@@ -97,76 +97,19 @@ class player {
   }
 
  private:
-  struct moment {
-    double at_s = 0;
-    uint32_t rank = 0, id = 0;
+  struct moment : arrival {
     bool operator>(const moment& o) const { return std::tie(at_s, rank, id) > std::tie(o.at_s, o.rank, o.id); }
   };
-  struct rank_state {
-    std::vector<uint32_t> unmet;                    // [id]: what it waits for, its predecessor in the line among it
-    std::vector<double> ready_s;                    // [id]: so far
-    std::vector<uint32_t> behind;                   // [id]: the next in its line
-    std::vector<std::vector<uint32_t>> dependents;  // [id]
-    double fabric_free_s = 0, io_free_s = 0;
-  };
-  struct meeting {
-    std::vector<moment> posted;
-    uint32_t members = 0;
-  };
 
-  [[nodiscard]] const instruction& at(uint32_t r, uint32_t id) const { return out_.plans[r]->instructions[id]; }
-
-  void prepare(uint32_t r) {
-    const auto& p = *out_.plans[r];
-    auto& s = state_[r];
-    const size_t n = p.instructions.size();
-    out_.ranks[r].instructions.resize(n);
-    s.unmet.assign(n, 0);
-    s.ready_s.assign(n, 0);
-    s.behind.assign(n, none);
-    s.dependents.resize(n);
-    for (const auto& x : p.instructions)
-      for (uint32_t on : x.after) {
-        s.dependents[on].push_back(x.id);
-        ++s.unmet[x.id];
-      }
-    std::vector<uint32_t> last(num_lanes + meetings_.size(), none);
-    for (const auto& order : p.lanes)
-      for (uint32_t id : order) {
-        const auto& x = p.instructions[id];
-        const size_t line = x.lane == lane::fabric ? num_lanes + x.communicator : static_cast<size_t>(x.lane);
-        if (last[line] != none) {
-          s.behind[last[line]] = id;
-          ++s.unmet[id];
-        }
-        last[line] = id;
-        if (x.lane == lane::fabric) ++at_meeting(x).members;
-      }
-  }
-  meeting& at_meeting(const instruction& x) {
-    auto& all = meetings_[x.communicator];
-    if (all.size() <= x.sequence) all.resize(x.sequence + 1);
-    return all[x.sequence];
-  }
-
-  // One thing less to wait for, and not before `at_s`.
-  void met(uint32_t r, uint32_t id, double at_s) {
-    auto& s = state_[r];
-    s.ready_s[id] = std::max(s.ready_s[id], at_s);
-    if (--s.unmet[id] == 0) waiting_.push({s.ready_s[id], r, id});
-  }
-  void free_line(uint32_t r, uint32_t id, double at_s) {
-    if (const uint32_t next = state_[r].behind[id]; next != none) met(r, next, at_s);
-  }
-  // Whoever waits in another lane hears of it by a message.
+  void free_line(uint32_t r, uint32_t id, double at_s) { waits_.free_line(r, id, at_s, start_); }
   void end(uint32_t r, const instruction& x, timed t) {
     out_.ranks[r].instructions[x.id] = t;
     if (x.kind != kind::write) out_.step_s = std::max(out_.step_s, t.end_s);
-    for (uint32_t d : state_[r].dependents[x.id]) met(r, d, t.end_s + (at(r, d).lane == x.lane ? 0 : latency_s_));
+    waits_.end(r, x, t.end_s, start_);
   }
 
   void play(const moment& m) {
-    const auto& x = at(m.rank, m.id);
+    const auto& x = waits_.at(m.rank, m.id);
     if (x.lane == lane::fabric) return post(m, x);
     const double seconds = price_(*out_.plans[m.rank], x);
     if (x.kind == kind::write) {  // handed over; the ranks share a disk, and the step does not wait for it
@@ -176,7 +119,7 @@ class player {
       return end(m.rank, x, {m.at_s, moving, disk_free_});
     }
     if (x.lane == lane::io) {  // started in order, moved one after the other
-      double& free = state_[m.rank].io_free_s;
+      double& free = io_free_s_[m.rank];
       const double moving = std::max(m.at_s, free);
       free = moving + seconds;
       free_line(m.rank, x.id, m.at_s);
@@ -189,18 +132,17 @@ class player {
   // It starts the next without waiting for this one's end.
   void post(const moment& m, const instruction& x) {
     free_line(m.rank, x.id, m.at_s);
-    meeting& here = at_meeting(x);
+    meeting& here = waits_.meeting_of(x);
     here.posted.push_back(m);
-    if (here.posted.size() < here.members) return;
-    double moving =
-        m.at_s + (out_.plans[m.rank]->layout->communicators[x.communicator].members.size() > 1 ? latency_s_ : 0);
-    double seconds = 0;
+    if (!here.complete()) return;
+    double moving = m.at_s + waits_.latency_of(x), seconds = 0;
     for (const auto& who : here.posted) {
-      moving = std::max(moving, state_[who.rank].fabric_free_s);
-      seconds = std::max(seconds, price_(*out_.plans[who.rank], at(who.rank, who.id)));
+      moving = std::max(moving, fabric_free_s_[who.rank]);
+      seconds = std::max(seconds, price_(waits_.plan_of(who.rank), waits_.at(who.rank, who.id)));
     }
-    for (const auto& who : here.posted) state_[who.rank].fabric_free_s = moving + seconds;
-    for (const auto& who : here.posted) end(who.rank, at(who.rank, who.id), {who.at_s, moving, moving + seconds});
+    for (const auto& who : here.posted) fabric_free_s_[who.rank] = moving + seconds;
+    for (const auto& who : here.posted)
+      end(who.rank, waits_.at(who.rank, who.id), {who.at_s, moving, moving + seconds});
   }
 
   void sum_up(uint32_t r) {
@@ -242,11 +184,13 @@ class player {
   }
 
   const instruction_price& price_;
-  const double latency_s_;
+  wait_graph waits_;
   timeline out_;
-  std::vector<rank_state> state_;
-  std::vector<std::vector<meeting>> meetings_;  // [communicator][sequence]
+  std::vector<double> fabric_free_s_, io_free_s_;  // [rank]
   std::priority_queue<moment, std::vector<moment>, std::greater<>> waiting_;
+  const std::function<void(double, uint32_t, uint32_t)> start_ = [this](double at_s, uint32_t r, uint32_t id) {
+    waiting_.push({{at_s, r, id}});
+  };
   double disk_free_ = 0;
 };
 

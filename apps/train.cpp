@@ -333,8 +333,11 @@ class training {
       return !stop_.requested();
     };
     out.on_passes = [style = style_](const actors::passes_report& r) {
-      log_line(style, std::string("passes by ") + (r.measured ? "measured" : "modelled") + " times, after " +
-                          std::to_string(r.steps) + " steps:");
+      const std::string after = "after " + std::to_string(r.steps) + " steps:";
+      if (r.went_back)
+        return log_line(style, fmt::format("passes {} those before again, whose step took {:.1f} ms, not {:.1f} ms",
+                                           after, 1e3 * r.went_back->earlier_step_s, 1e3 * r.went_back->step_s));
+      log_line(style, std::string("passes by ") + (r.measured ? "measured" : "modelled") + " times, " + after);
       std::istringstream lines(job::passes_as_text(r.compiled));
       for (std::string line; std::getline(lines, line);) log_line(style, line);
     };

@@ -103,7 +103,9 @@ void add_compile(key_rows& t) {
       .at_least(3)
       .at_most(1000)
       .into<&job::compile, &compile::profile_steps>()
-      .means("Steps that are measured before passes are chosen anew, by their times.");
+      .means(
+          "Steps that are measured before passes are chosen anew, by their times, and for which that choice, and the "
+          "plan without passes, are tried.");
   key("autoep_non_moe", boolean, "false", "Compile what stands around expert layers.")
       .ignored("nothing is compiled at run time");
   key("free_activation", boolean, "false", "Free large activations right after their last use.")

@@ -31,7 +31,7 @@ struct blueprint {  ///< everything that is known before anything runs
   plan::plan_options options[plan::num_plan_choices];  ///< [plan::plan_choice]
   chosen_pipeline pipeline;                            ///< stages and order, the same in all of them
   plan::plan_options plain;                            ///< of training, before passes change it
-  std::optional<plan::compiled_step> compiled;         ///< what the passes of the first step did, if there are any
+  std::optional<plan::compiled_step> compiled;         ///< what passes did to it, if there are any
   step_plans train;                                    ///< the plans of a step that trains and does not save
   std::vector<plan::pool_sizes> pools;                 ///< [rank]: the most that any kind of step needs
   plan::cost_model costs;                              ///< used to choose open sizes and to predict times

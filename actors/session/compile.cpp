@@ -34,15 +34,21 @@ void session::parts::schedule_passes() {
   const auto& compile = plan.config->compile;
   for (const auto& x : compile.entries()) {
     // Without a schedule of its own a run measures its first steps, wherever it begins.
-    const uint64_t from = compile.schedule.empty() && x.step > 0 ? progress.steps : 0;
-    passes.entries.push_back({from + x.step, job::wish_of(*plan.config, x)});
+    const bool is_measured = compile.schedule.empty() && x.step > 0;
+    const uint64_t from = is_measured ? progress.steps : 0;
+    passes.entries.push_back({from + x.step, job::wish_of(*plan.config, x), is_measured ? compile.profile_steps : 0});
   }
   if (!plan.compiled) return;
   passes.next = 1;
-  if (host.hooks.on_passes) host.hooks.on_passes({progress.steps, false, *plan.compiled});
+  // The plan without passes is tried as well: prices do not say how much instructions slow each other down.
+  const bool is_plain = plan.compiled->chosen.options == plan.compiled->base.options;
+  if (compile.schedule.empty() && plan.compiled->base.fits && !is_plain)
+    passes.entries.push_back({passes.entries.back().step + compile.profile_steps, {}, compile.profile_steps});
+  if (host.hooks.on_passes) host.hooks.on_passes({progress.steps, false, *plan.compiled, {}});
 }
 
 core::result<void> session::parts::change_passes() {
+  if (auto ok = end_trial(); !ok) return ok;
   const auto& entries = passes.entries;
   size_t end = passes.next;
   while (end < entries.size() && entries[end].step <= progress.steps) ++end;
@@ -54,26 +60,58 @@ core::result<void> session::parts::change_passes() {
     price = [prices](const plan::rank_plan& p, const plan::instruction& x) { return prices->seconds(p, x); };
   auto changed = job::change_steps(plan, entry.wish, price);
   if (!changed) return core::fail(changed.error());
-  const auto all = changed->plans.all();
+  passes.next = end;
+  const auto& now = plan.options[static_cast<size_t>(plan::plan_choice::train)];
+  if (entry.tried_steps > 0 && changed->train == now) return {};
+  std::optional<pass_schedule::earlier> before;
+  const double step_s = prices != nullptr ? passes.times.step_s() : passes.step_s;
+  if (entry.tried_steps > 0 && step_s > 0)
+    before = {progress.steps + entry.tried_steps,
+              step_s,
+              {now,
+               plan.options[static_cast<size_t>(plan::plan_choice::train_saving)],
+               plan.train,
+               {},
+               plan.compiled.value_or(plan::compiled_step{})}};
+  if (auto ok = take_steps(std::move(*changed), {progress.steps, prices != nullptr, {}, {}}); !ok) return ok;
+  passes.before = std::move(before);
+  return {};
+}
+
+core::result<void> session::parts::end_trial() {
+  if (!passes.before || progress.steps < passes.before->until) return {};
+  auto before = *std::exchange(passes.before, std::nullopt);
+  const auto& now = passes.times;
+  if (now.steps() == 0 || !now.is_warm() || now.step_s() <= before.step_s) return {};
+  before.steps.pools = plan.pools;
+  auto done = take_steps(std::move(before.steps), {progress.steps, true, {}, {{before.step_s, now.step_s()}}});
+  passes.step_s = before.step_s;
+  return done;
+}
+
+core::result<void> session::parts::take_steps(job::changed_steps changed, passes_report report) {
+  const auto all = changed.plans.all();
   if (!all) return core::fail(all.error());
   for (uint32_t r = 0; r < memory.ranks.size(); ++r)
     if (auto ok = same_states(memory.ranks[r]->plan(), *(*all)[r]); !ok) return ok;
-  passes.next = end;
   passes.times = {};
+  passes.step_s = 0;
   for (uint32_t r = 0; r < memory.ranks.size(); ++r)
-    if (auto ok = memory.ranks[r]->train_by((*all)[r], changed->pools[r]); !ok) return ok;
-  plan.options[static_cast<size_t>(plan::plan_choice::train)] = changed->train;
-  plan.options[static_cast<size_t>(plan::plan_choice::train_saving)] = changed->train_saving;
-  plan.pools = std::move(changed->pools);
-  plan.train = std::move(changed->plans);
+    if (auto ok = memory.ranks[r]->train_by((*all)[r], changed.pools[r]); !ok) return ok;
+  plan.options[static_cast<size_t>(plan::plan_choice::train)] = changed.train;
+  plan.options[static_cast<size_t>(plan::plan_choice::train_saving)] = changed.train_saving;
+  plan.pools = std::move(changed.pools);
+  plan.train = std::move(changed.plans);
   use_programs(plan::plan_choice::train, *all);
   for (const auto& rank : programs) (*rank)[static_cast<size_t>(plan::plan_choice::train_saving)] = nullptr;
-  if (host.hooks.on_passes) host.hooks.on_passes({progress.steps, prices != nullptr, std::move(changed->compiled)});
+  report.compiled = changed.compiled;
+  plan.compiled = std::move(changed.compiled);
+  if (host.hooks.on_passes) host.hooks.on_passes(report);
   return {};
 }
 
 void session::parts::measure(std::span<const telemetry::rank_spans> step) {
-  if (passes.next < passes.entries.size()) passes.times.add(step);
+  if (passes.next < passes.entries.size() || passes.before) passes.times.add(step);
 }
 
 core::result<void> session::compile(std::vector<scheduled_passes> schedule) {
@@ -88,8 +126,10 @@ core::result<void> session::compile(std::vector<scheduled_passes> schedule) {
     job::pass_wish wish{std::move(x.passes), std::move(x.own), x.is_automatic, {}};
     // Refused now and not when its step comes, as far as that does not depend on what is measured.
     if (auto ok = job::change_steps(p.plan, wish); !ok) return core::fail(ok.error());
-    next.entries.push_back({x.step, std::move(wish)});
+    next.entries.push_back({x.step, std::move(wish), x.tried_steps});
   }
+  next.times = std::move(p.passes.times);  // of the plans that steps still run by
+  next.step_s = p.passes.step_s;
   p.passes = std::move(next);
   return {};
 }

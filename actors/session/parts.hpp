@@ -129,10 +129,18 @@ struct pass_schedule {
   struct entry {
     uint64_t step = 0;
     job::pass_wish wish;
+    uint64_t tried_steps = 0;  ///< if measured times chose it: after so many steps the faster of it and the last stays
+  };
+  struct earlier {       ///< what steps ran by before an entry that is tried
+    uint64_t until = 0;  ///< steps done when the trial ends
+    double step_s = 0;   ///< measured
+    job::changed_steps steps;
   };
   std::vector<entry> entries;          ///< steps ascend
   size_t next = 0;                     ///< of them: those before have been used, or a later one has
+  std::optional<earlier> before;       ///< while an entry is tried
   telemetry::instruction_times times;  ///< of the steps since the plan last changed
+  double step_s = 0;                   ///< that a trial has measured of the plan that it went back to; 0: none has
 };
 
 struct session::parts {
@@ -176,6 +184,10 @@ struct session::parts {
   void schedule_passes();
   /// Before a step: changes the plans of training if the schedule says so.
   core::result<void> change_passes();
+  /// Goes back to what steps ran by before the entry that was tried, if that was faster.
+  core::result<void> end_trial();
+  /// Training runs by `changed` from the next step on.
+  core::result<void> take_steps(job::changed_steps changed, passes_report report);
   /// What may be wanted for another schedule of passes, while the steps before it run.
   void measure(std::span<const telemetry::rank_spans> step);
 

@@ -68,13 +68,22 @@ struct scheduled_passes {
   std::vector<std::string> passes{};                     ///< of ours, by name
   std::vector<std::shared_ptr<const plan::pass>> own{};  ///< of the program; alive as long as the session
   bool is_automatic = false;                             ///< all of ours, each as far as it helps
+  /// After so many steps the plan from before comes back if its steps took less. 0: this one stays. It stays,
+  /// too, where not at least three steps on either side could be measured.
+  uint64_t tried_steps = 0;
 };
 
 /// A change of the step plan between two steps.
 struct passes_report {
+  /// Why steps run by an earlier plan again.
+  struct slower {
+    double earlier_step_s = 0,
+           step_s = 0;  ///< measured means of the earlier plan's steps, and of those that were tried
+  };
   uint64_t steps = 0;     ///< done before it
   bool measured = false;  ///< times were of this run, not of the cost model
   plan::compiled_step compiled;
+  std::optional<slower> went_back{};
 };
 
 /// What the session tells its host. Each is called by the thread that is in a call of the session, before that call

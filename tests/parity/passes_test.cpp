@@ -2,7 +2,12 @@
 // steps, resumed in the middle of a schedule, and a program's own.
 #include "plan/passes/pass.hpp"
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "plan/choose/compile.hpp"
+#include "tests/parity/own_model.hpp"
 #include "tests/parity/run_result.hpp"
 
 using namespace troupe;
@@ -55,6 +60,21 @@ std::shared_ptr<const plan::pass> own(const char* name, std::string (*run)(plan:
       plan::pass{name, {.needs = {plan::fact::gathers_placed}, .provides = {}, .keeps = plan::all_facts}, run});
 }
 
+std::atomic<bool> pauses = false;
+
+/// A model that takes longer while it `pauses`.
+actors::host_model pausing_model() {
+  return {[] {
+            auto out = make_own_model(0.1);
+            out.units.insert(out.units.end() - 1, models::unit("pause", [](const at::Tensor& x) {
+                               if (pauses) std::this_thread::sleep_for(std::chrono::milliseconds(60));
+                               return x * 1;
+                             }));
+            return out;
+          },
+          &own_batch, &own_batch};
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(passes)
@@ -75,10 +95,11 @@ BOOST_AUTO_TEST_CASE(each_alone_and_all_together_leave_the_bits) {
 BOOST_AUTO_TEST_CASE(they_change_between_steps_and_measured_times_leave_the_bits) {
   const small_job job;
   for (const auto& set : jobs) {
-    const auto wanted = train(job, set, steps + 2);
+    const auto wanted = train(job, set, steps + 5);
     BOOST_TEST_CONTEXT(text_of(set)) {
-      check_same(train(job, set + settings{"compile=auto", "compile.profile_steps=4"}, steps + 2), wanted);
-      check_same(train(job, set + with("[recompute, selective_gather]", 2), steps + 2), wanted);
+      // Three steps each: modelled times, measured ones, no passes; the fastest of these for the last.
+      check_same(train(job, set + settings{"compile=auto", "compile.profile_steps=3"}, steps + 5), wanted);
+      check_same(train(job, set + with("[recompute, selective_gather]", 2), steps + 5), wanted);
     }
   }
 }
@@ -147,6 +168,38 @@ BOOST_AUTO_TEST_CASE(a_programs_own_pass_runs_and_a_wrong_one_changes_nothing) {
   BOOST_REQUIRE(!back.has_value());
   BOOST_TEST(back.error().text == "compile: wanted steps that ascend, got 3 behind 3");
   check_same(result_of(*s, steps), wanted);
+}
+
+// Steps 0 to 3 run by the plan of the other keys, 4 to 7 by the program's pass, then by the faster one.
+BOOST_AUTO_TEST_CASE(a_choice_that_is_tried_stays_if_its_steps_are_faster_than_those_before) {
+  const settings set = {"parallel.data=2", zero + "stage=3"};
+  const auto wanted = result_of(*open_own(set, pausing_model()), 10);
+  for (const bool slower : {true, false}) BOOST_TEST_CONTEXT("the choice is slower: " << slower) {
+      std::vector<actors::passes_report> told;
+      actors::session_options options{.config = own_config(set), .model = actors::own_model(pausing_model())};
+      options.hooks.on_passes = [&](const actors::passes_report& r) { told.push_back(r); };
+      auto opened = actors::session::open(std::move(options));
+      BOOST_TEST_REQUIRE(opened.has_value());
+      auto& s = **opened;
+      const auto is_tried = [&] { return !s.training_plan(0).options().passes.empty(); };
+      BOOST_REQUIRE(
+          s.compile({{.step = 4, .own = {own("in a row", one_after_the_other)}, .tried_steps = 4}}).has_value());
+      std::vector<uint64_t> losses;
+      for (uint64_t i = 0; i < 10; ++i) {
+        pauses = i < 8 && slower == (i >= 4);
+        losses.push_back(std::bit_cast<uint64_t>(step_of(s).loss));
+        BOOST_TEST(is_tried() == (i >= 4 && (i < 8 || !slower)));
+      }
+      pauses = false;
+      BOOST_TEST(losses == wanted.losses, boost::test_tools::per_element());
+      BOOST_TEST_REQUIRE(told.size() == (slower ? 2U : 1U));
+      BOOST_TEST(told[0].steps == 4U);
+      BOOST_TEST(!told[0].went_back.has_value());
+      if (!slower) continue;
+      BOOST_TEST(told[1].steps == 8U);
+      BOOST_TEST_REQUIRE(told[1].went_back.has_value());
+      BOOST_TEST(told[1].went_back->step_s > told[1].went_back->earlier_step_s + 0.05);
+    }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

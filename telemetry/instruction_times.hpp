@@ -1,5 +1,5 @@
-// How long a run's instructions take by themselves, in the mean and at the least, and how long compute lanes stand idle:
-// what it needs to play a run's own plan with its own times, and what its profile is made of.
+// How long a run's instructions take by themselves, in the mean and at the least, and how long compute lanes stand
+// idle: what it needs to play a run's own plan with its own times, and what its profile is made of.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +34,8 @@ class instruction_times {
   [[nodiscard]] double least_seconds(const plan::rank_plan& p, const plan::instruction& x) const;
   /// From the first start to the last end, over all ranks.
   [[nodiscard]] double step_s() const;
+  /// Of the step that took least; 0 before the first.
+  [[nodiscard]] double least_step_s() const { return least_step_s_; }
   /// Of that, the time in which the compute lane of `rank` did nothing.
   [[nodiscard]] double compute_idle_s(uint32_t rank) const;
 
@@ -53,7 +55,7 @@ class instruction_times {
 
   std::vector<std::shared_ptr<const plan::rank_plan>> plans_;
   std::vector<rank_times> ranks_;
-  double step_s_ = 0;
+  double step_s_ = 0, least_step_s_ = 0;
   uint64_t steps_ = 0, seen_ = 0;
 };
 

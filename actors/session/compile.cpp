@@ -64,7 +64,7 @@ core::result<void> session::parts::change_passes() {
   const auto& now = plan.options[static_cast<size_t>(plan::plan_choice::train)];
   if (entry.tried_steps > 0 && changed->train == now) return {};
   std::optional<pass_schedule::earlier> before;
-  const double step_s = prices != nullptr ? passes.times.step_s() : passes.step_s;
+  const double step_s = prices != nullptr ? passes.times.least_step_s() : passes.step_s;
   if (entry.tried_steps > 0 && step_s > 0)
     before = {progress.steps + entry.tried_steps,
               step_s,
@@ -82,9 +82,9 @@ core::result<void> session::parts::end_trial() {
   if (!passes.before || progress.steps < passes.before->until) return {};
   auto before = *std::exchange(passes.before, std::nullopt);
   const auto& now = passes.times;
-  if (now.steps() == 0 || !now.is_warm() || now.step_s() <= before.step_s) return {};
+  if (now.steps() == 0 || !now.is_warm() || now.least_step_s() <= before.step_s) return {};
   before.steps.pools = plan.pools;
-  auto done = take_steps(std::move(before.steps), {progress.steps, true, {}, {{before.step_s, now.step_s()}}});
+  auto done = take_steps(std::move(before.steps), {progress.steps, true, {}, {{before.step_s, now.least_step_s()}}});
   passes.step_s = before.step_s;
   return done;
 }

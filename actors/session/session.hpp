@@ -78,7 +78,7 @@ struct passes_report {
   /// Why steps run by an earlier plan again.
   struct slower {
     double earlier_step_s = 0,
-           step_s = 0;  ///< measured means of the earlier plan's steps, and of those that were tried
+           step_s = 0;  ///< measured: the least of the earlier plan's steps, and of those tried
   };
   uint64_t steps = 0;     ///< done before it
   bool measured = false;  ///< times were of this run, not of the cost model

@@ -62,7 +62,11 @@ core::result<void> session::parts::change_passes() {
   if (!changed) return core::fail(changed.error());
   passes.next = end;
   const auto& now = plan.options[static_cast<size_t>(plan::plan_choice::train)];
-  if (entry.tried_steps > 0 && changed->train == now) return {};
+  if (entry.tried_steps > 0 && changed->train == now) {
+    if (host.hooks.on_passes && prices != nullptr)
+      host.hooks.on_passes({progress.steps, true, std::move(changed->compiled), {}});
+    return {};
+  }
   std::optional<pass_schedule::earlier> before;
   const double step_s = prices != nullptr ? passes.times.least_step_s() : passes.step_s;
   if (entry.tried_steps > 0 && step_s > 0)

@@ -40,9 +40,11 @@ void session::parts::schedule_passes() {
   }
   if (!plan.compiled) return;
   passes.next = 1;
-  // The plan without passes is tried as well: prices do not say how much instructions slow each other down.
+  // The plan without passes is tried as well: prices do not say how much instructions slow each other down. Not where
+  // it moves activations away: its windows may be larger than those that the run began with.
   const bool is_plain = plan.compiled->chosen.options == plan.compiled->base.options;
-  if (compile.schedule.empty() && plan.compiled->base.fits && !is_plain)
+  if (compile.schedule.empty() && plan.compiled->base.fits && !is_plain &&
+      plan.plain.tiers.activations == plan::tier::device)
     passes.entries.push_back({passes.entries.back().step + compile.profile_steps, {}, compile.profile_steps});
   if (host.hooks.on_passes) host.hooks.on_passes({progress.steps, false, *plan.compiled, {}});
 }

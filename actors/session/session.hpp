@@ -102,7 +102,7 @@ struct session_hooks {
   std::function<bool(const data::reading_progress&)> on_reading{};
   /// While `open` works, several times a second, at every phase; false ends the opening with error_kind::stopped.
   opening_hook on_opening{};
-  /// Before a step whose plan passes have changed.
+  /// Before a step whose plan passes have changed, or by measured times would not change.
   std::function<void(const passes_report&)> on_passes{};
   /// After a save has ended, well or not: during the next call, at the latest that which waits for it.
   std::function<void(const save_report&)> on_saved{};

@@ -67,7 +67,7 @@ actors::host_model pausing_model() {
   return {[] {
             auto out = make_own_model(0.1);
             out.units.insert(out.units.end() - 1, models::unit("pause", [](const at::Tensor& x) {
-                               if (pauses) std::this_thread::sleep_for(std::chrono::milliseconds(60));
+                               if (pauses) std::this_thread::sleep_for(std::chrono::milliseconds(200));
                                return x * 1;
                              }));
             return out;

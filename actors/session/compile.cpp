@@ -28,6 +28,14 @@ core::result<void> same_states(const plan::rank_plan& before, const plan::rank_p
   return core::fail(core::error_kind::bad_input, "passes between two steps: wanted states where they are, got others");
 }
 
+/// Windows onto files and onto the host cannot grow between steps.
+bool fit_windows(std::span<const plan::pool_sizes> wanted, std::span<const plan::pool_sizes> there) {
+  for (size_t r = 0; r < wanted.size(); ++r)
+    for (const auto k : {plan::pool::states, plan::pool::shards, plan::pool::reduced, plan::pool::activations})
+      if (wanted[r].of(k) > there[r].of(k)) return false;
+  return true;
+}
+
 }  // namespace
 
 void session::parts::schedule_passes() {
@@ -40,11 +48,9 @@ void session::parts::schedule_passes() {
   }
   if (!plan.compiled) return;
   passes.next = 1;
-  // The plan without passes is tried as well: prices do not say how much instructions slow each other down. Not where
-  // it moves activations away: its windows may be larger than those that the run began with.
+  // The plan without passes is tried as well: prices do not say how much instructions slow each other down.
   const bool is_plain = plan.compiled->chosen.options == plan.compiled->base.options;
-  if (compile.schedule.empty() && plan.compiled->base.fits && !is_plain &&
-      plan.plain.tiers.activations == plan::tier::device)
+  if (compile.schedule.empty() && plan.compiled->base.fits && !is_plain)
     passes.entries.push_back({passes.entries.back().step + compile.profile_steps, {}, compile.profile_steps});
   if (host.hooks.on_passes) host.hooks.on_passes({progress.steps, false, *plan.compiled, {}});
 }
@@ -69,6 +75,7 @@ core::result<void> session::parts::change_passes() {
       host.hooks.on_passes({progress.steps, true, std::move(changed->compiled), {}});
     return {};
   }
+  if (entry.tried_steps > 0 && !fit_windows(changed->pools, plan.pools)) return {};
   std::optional<pass_schedule::earlier> before;
   const double step_s = prices != nullptr ? passes.times.least_step_s() : passes.step_s;
   if (entry.tried_steps > 0 && step_s > 0)

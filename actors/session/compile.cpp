@@ -75,10 +75,10 @@ core::result<void> session::parts::change_passes() {
       host.hooks.on_passes({progress.steps, true, std::move(changed->compiled), {}});
     return {};
   }
-  if (entry.tried_steps > 0 && !fit_windows(changed->pools, plan.pools)) return {};
-  std::optional<pass_schedule::earlier> before;
   const double step_s = prices != nullptr ? passes.times.least_step_s() : passes.step_s;
-  if (entry.tried_steps > 0 && step_s > 0)
+  if (entry.tried_steps > 0 && (step_s <= 0 || !fit_windows(changed->pools, plan.pools))) return {};
+  std::optional<pass_schedule::earlier> before;
+  if (entry.tried_steps > 0)
     before = {progress.steps + entry.tried_steps,
               step_s,
               {now,
@@ -92,10 +92,11 @@ core::result<void> session::parts::change_passes() {
 }
 
 core::result<void> session::parts::end_trial() {
-  if (!passes.before || progress.steps < passes.before->until) return {};
-  auto before = *std::exchange(passes.before, std::nullopt);
   const auto& now = passes.times;
-  if (now.steps() == 0 || !now.is_warm() || now.least_step_s() <= before.step_s) return {};
+  const bool is_measured = now.steps() > 0 && now.is_warm();
+  if (!passes.before || progress.steps < passes.before->until || !is_measured) return {};
+  auto before = *std::exchange(passes.before, std::nullopt);
+  if (now.least_step_s() <= before.step_s) return {};
   before.steps.pools = plan.pools;
   auto done = take_steps(std::move(before.steps), {progress.steps, true, {}, {{before.step_s, now.least_step_s()}}});
   passes.step_s = before.step_s;

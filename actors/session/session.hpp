@@ -68,8 +68,8 @@ struct scheduled_passes {
   std::vector<std::string> passes{};                     ///< of ours, by name
   std::vector<std::shared_ptr<const plan::pass>> own{};  ///< of the program; alive as long as the session
   bool is_automatic = false;                             ///< all of ours, each as far as it helps
-  /// After so many steps the plan from before comes back if its steps took less. 0: this one stays. It stays,
-  /// too, where not at least three steps on either side could be measured.
+  /// After so many steps the plan from before comes back if its steps took less. 0: this one stays.
+  /// Three steps have to be measured before it, else it is not tried, and three of it, else the trial takes longer.
   uint64_t tried_steps = 0;
 };
 
@@ -77,8 +77,8 @@ struct scheduled_passes {
 struct passes_report {
   /// Why steps run by an earlier plan again.
   struct slower {
-    double earlier_step_s = 0,
-           step_s = 0;  ///< measured: the least of the earlier plan's steps, and of those tried
+    double earlier_step_s = 0;  ///< measured: the least of the earlier plan's steps
+    double step_s = 0;          ///< of those that were tried
   };
   uint64_t steps = 0;     ///< done before it
   bool measured = false;  ///< times were of this run, not of the cost model

@@ -28,9 +28,11 @@ std::map<uint64_t, double> losses_of(const std::string& out) {
   return losses;
 }
 
-/// The step of the newest committed checkpoint, every byte of which is good; 0: none yet.
+/// The step of the checkpoint that a run begins with, every byte of which is good; 0: none yet. A kill between the first
+/// checkpoint's name and `latest` leaves one that nothing names: a run takes it.
 uint64_t newest_step(const std::filesystem::path& root) {
-  const auto found = open_checkpoint(real_files(), root);
+  const bool named = std::filesystem::exists(root / latest_file_name);
+  const auto found = open_checkpoint(real_files(), root, {.fallback_to_previous = !named});
   if (!found) return 0;
   const auto report = verify_checkpoint(real_files(), found->folder);
   BOOST_REQUIRE_MESSAGE(report.has_value(), (report ? "" : report.error().text));

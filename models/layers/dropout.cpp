@@ -21,6 +21,9 @@ struct add_dropped_node final : function_node {
   [[nodiscard]] std::string name() const override { return "add_dropped"; }
 };
 
+/// Whether a segment that trains took `y`, and did not compute it.
+bool is_input(const at::Tensor& y) { return y.requires_grad() && y.is_leaf(); }
+
 }  // namespace
 
 dropout_masks::dropout_masks(const segment_scope& scope, dropout_site site, float probability)
@@ -68,8 +71,10 @@ at::Tensor add_dropped(const segment_scope& scope, const at::Tensor& x, at::Tens
   at::Tensor sum;
   {
     const below_autograd plain;
-    masks.apply_rows(y);
-    sum = scope.leads() ? x.add(y) : y.detach();
+    // What the segment took, a recompute may read again.
+    sum = is_input(y) ? y.clone(at::MemoryFormat::Contiguous) : y.detach();
+    masks.apply_rows(sum);
+    if (scope.leads()) sum.add_(x);
   }
   if (!wants_node(x, y)) return sum;
   auto node = std::make_shared<add_dropped_node>();
@@ -84,7 +89,7 @@ at::Tensor add_dropped(const segment_scope& scope, const at::Tensor& x, at::Tens
 
 at::Tensor add_past(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y) {
   if (!scope.leads()) return std::move(y);
-  return y.requires_grad() && y.is_leaf() ? y.add(x) : y.add_(x);
+  return is_input(y) ? y.add(x) : y.add_(x);
 }
 
 }  // namespace troupe::models

@@ -16,8 +16,8 @@ settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
 settings micros(int n) { return {"gradient_accumulation_steps=" + std::to_string(n)}; }
 settings sharded(int degree) { return {"parallel.tensor=" + std::to_string(degree), "parallel.sharded_norms=true"}; }
 const settings overlapped = {"tensor_parallel.tp_overlap_comm=true"};
-const settings partitioned = {"activation_checkpointing.enabled=true",
-                              "activation_checkpointing.partition_activations=true"};
+const settings recomputed = {"activation_checkpointing.enabled=true"};
+const settings partitioned = recomputed + settings{"activation_checkpointing.partition_activations=true"};
 
 settings pipeline(int n, const std::string& schedule) {
   return {"parallel.pipeline=" + std::to_string(n), "pipeline.schedule=" + schedule};
@@ -56,8 +56,8 @@ BOOST_AUTO_TEST_CASE(every_zero_stage_schedule_and_recompute_has_the_same_bits) 
     const auto reference = train(job, common + stage(0), steps);
     for (const auto& cut :
          {stage(3), stage(1) + overlapped, stage(2) + partitioned, stage(3) + overlapped + partitioned,
-          stage(3) + pipeline(2, "zb_h1"), stage(1) + pipeline(2, "1f1b") + overlapped + partitioned,
-          stage(3) + pipeline(2, "dual_pipe_v") + overlapped,
+          stage(1) + recomputed, stage(3) + pipeline(2, "1f1b") + recomputed, stage(3) + pipeline(2, "zb_h1"),
+          stage(1) + pipeline(2, "1f1b") + overlapped + partitioned, stage(3) + pipeline(2, "dual_pipe_v") + overlapped,
           stage(3) + pipeline(2, "dual_pipe_v") + overlapped + partitioned +
               settings{zero + "stage3_max_reuse_distance=0", zero + "stage3_param_persistence_threshold=0"}})
       BOOST_TEST_CONTEXT(type << " " << text_of(cut)) { check_same(train(job, common + cut, steps), reference); }
@@ -70,8 +70,7 @@ BOOST_AUTO_TEST_CASE(exchanges_beside_weight_parts_leave_the_bits_of_sums_and_sw
                                 settings{"parallel.tensor=2", "parallel.context=2"}}) {
     const auto common = group + micros(2) + settings{"tied_gradients=per_use", "gradient_order=per_step"};
     const auto reference = train(job, common, steps);
-    for (const auto& cut : {overlapped, overlapped + stage(3) + settings{"activation_checkpointing.enabled=true"},
-                            overlapped + pipeline(2, "1f1b")})
+    for (const auto& cut : {overlapped, overlapped + stage(3) + recomputed, overlapped + pipeline(2, "1f1b")})
       BOOST_TEST_CONTEXT(text_of(common + cut)) { check_same(train(job, common + cut, steps), reference); }
   }
 }
@@ -94,7 +93,7 @@ BOOST_AUTO_TEST_CASE(an_evaluation_and_a_sample_are_the_uncut_models) {
 
 BOOST_AUTO_TEST_CASE(stages_send_each_ranks_own_tokens_and_a_recompute_keeps_no_more) {
   const small_job job(tiny_gpt2);
-  const settings common = {"parallel.tensor=2", "activation_checkpointing.enabled=true"};
+  const settings common = settings{"parallel.tensor=2"} + recomputed;
   const auto sent = [&](const settings& set) {
     const auto s = job.open(common + settings{"parallel.pipeline=2"} + micros(2) + set);
     uint64_t bytes = 0;

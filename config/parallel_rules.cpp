@@ -24,7 +24,6 @@ class parallel_checks {
         {{"sequence_parallel_size", config_.degrees.sequence_parallel_size},
          {"sequence_parallel.size", config_.degrees.sequence_enabled ? config_.degrees.sequence_size : 1}});
     degrees();
-    norms();
     tensor_layers();
     schedule();
     partition();
@@ -73,25 +72,6 @@ class parallel_checks {
       error("parallel.ranks", fmt::format("wanted the product of the degrees, pipeline {} x data {}{} = {}, got {}",
                                           p.pipeline, p.data, shared, others * p.data, *p.all));
     }
-  }
-
-  void norms() {
-    constexpr std::string_view own = "parallel.sharded_norms", cut = "activation_checkpointing.partition_activations";
-    parallel_section& p = config_.parallel;
-    const auto& kept = config_.activation_checkpointing;
-    const bool given = given_.value_of(own) != nullptr;
-    if (!given) derived_.emplace(own, "derived");
-    if (kept.partition_activations && kept.enabled && p.tensor > 1) {
-      if (given && !p.sharded_norms) return error(own, fmt::format("wanted true with {}, got false", cut));
-      p.sharded_norms = true;
-    }
-    if (!p.sharded_norms) return;
-    const std::string_view key = given ? own : cut;
-    if (p.tensor == 1) return error(key, "wanted parallel.tensor above 1 with it, got 1");
-    for (const auto& [other, degree] : {std::pair("sequence", p.sequence), std::pair("context", p.context)})
-      if (degree > 1)
-        return error(key, fmt::format("wanted parallel.{} 1 with it, with which it does not go together yet, got {}",
-                                      other, degree));
   }
 
   /// Which layers are cut: the mapping as a whole, with the place of whatever is wrong in it.
@@ -163,7 +143,62 @@ class parallel_checks {
   purpose why_;
 };
 
+/// Norms cut by tokens, and activations that are.
+class norm_checks {
+ public:
+  norm_checks(const settings& given, job_config& config, reporter& report, origins& derived)
+      : given_(given), config_(config), report_(report), derived_(derived) {}
+
+  void all() {
+    parallel_section& p = config_.parallel;
+    const bool given = given_.value_of(own) != nullptr, partitions = activations_are_cut();
+    if (!given) derived_.emplace(own, "derived");
+    if (partitions) {
+      if (given && !p.sharded_norms) return error(own, fmt::format("wanted true with {}, got false", cut));
+      p.sharded_norms = true;
+    }
+    if (!p.sharded_norms) return;
+    const std::string_view key = given ? own : cut;
+    if (p.tensor == 1) return error(key, "wanted parallel.tensor above 1 with it, got 1");
+    for (const auto& [other, degree] : {std::pair("sequence", p.sequence), std::pair("context", p.context)})
+      if (degree > 1)
+        return error(key, fmt::format("wanted parallel.{} 1 with it, with which it does not go together yet, got {}",
+                                      other, degree));
+  }
+
+ private:
+  static constexpr std::string_view own = "parallel.sharded_norms",
+                                    cut = "activation_checkpointing.partition_activations";
+
+  /// Says why not, where it was asked for.
+  [[nodiscard]] bool activations_are_cut() {
+    const auto& kept = config_.activation_checkpointing;
+    if (!kept.partition_activations) return false;
+    const char* why_not = config_.parallel.tensor == 1 ? "parallel.tensor is 1"
+                          : kept.enabled               ? ""
+                                                       : "activation_checkpointing.enabled is false";
+    if (*why_not == '\0') return true;
+    for (const char* key : {"parallel.tensor", "tensor_parallel.autotp_size", "activation_checkpointing.enabled"})
+      if (given_.was_refused(key)) return false;
+    report_.warn(given_.where(cut), std::string(cut), std::string("no effect: ") + why_not);
+    return false;
+  }
+
+  void error(std::string_view key, std::string text) {
+    report_.error(given_.where(key), std::string(key), std::move(text));
+  }
+
+  const settings& given_;
+  job_config& config_;
+  reporter& report_;
+  origins& derived_;
+};
+
 }  // namespace
+
+void norm_rules(const settings& given, job_config& config, reporter& report, origins& derived) {
+  norm_checks(given, config, report, derived).all();
+}
 
 void parallel_rules(const settings& given, job_config& config, reporter& report, origins& derived, purpose why) {
   parallel_checks(given, config, report, derived, why).all();

@@ -244,6 +244,7 @@ class rules {
 void resolve(const settings& given, job_config& config, reporter& report, origins& derived, purpose why) {
   parallel_rules(given, config, report, derived, why);
   compile_rules(given, config, report, derived);
+  norm_rules(given, config, report, derived);
   rules(given, config, report, derived, why).all();
   training_rules(given, config, report, derived, why);
   offload_rules(given, config, report, derived, why);

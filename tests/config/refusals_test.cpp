@@ -130,6 +130,26 @@ BOOST_AUTO_TEST_CASE(degrees_that_do_not_act_yet_are_refused) {
              "j.yaml:3:18: error: parallel.data: wanted an integer from 1 to 65536, got 0\n");
 }
 
+BOOST_AUTO_TEST_CASE(activations_are_partitioned_with_norms_whatever_recomputes_them_or_it_is_told_why_not) {
+  const auto partitioned = [](const std::string& recomputed, int ranks) {
+    return smallest + recomputed + "tensor_parallel: {autotp_size: " + std::to_string(ranks) + "}\n";
+  };
+  const std::string cut = "activation_checkpointing: {partition_activations: true";
+  for (const std::string& recomputed :
+       {cut + ", enabled: true}\n", cut + "}\npipeline: {activation_checkpoint_interval: 1}\n",
+        cut + "}\ncompile: {deepcompile: true, offload_activation: true}\n"})
+    BOOST_TEST_CONTEXT(recomputed) {
+      const auto two = load_text(partitioned(recomputed, 2), "j.yaml", "/base");
+      BOOST_TEST_REQUIRE(two.has_value());
+      BOOST_TEST(two->config.parallel.sharded_norms);
+      const std::string told = "j.yaml:9:51: warning: activation_checkpointing.partition_activations: no effect: ";
+      BOOST_TEST(warnings_of(partitioned(recomputed, 1)).find(told + "parallel.tensor is 1\n") != std::string::npos);
+    }
+  BOOST_TEST(warnings_of(partitioned(cut + "}\n", 2)) ==
+             "j.yaml:9:51: warning: activation_checkpointing.partition_activations: no effect: "
+             "activation_checkpointing.enabled is false\n");
+}
+
 BOOST_AUTO_TEST_CASE(keys_of_a_hosts_layers_are_checked_and_told_where_they_have_no_effect) {
   const std::string host_job =
       "seed: 1\nsteps: 100\ntrain_micro_batch_size_per_gpu: 4\n"

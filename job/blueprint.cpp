@@ -250,9 +250,8 @@ core::result<step_plans> blueprint::write(plan::plan_choice which, const job::go
   return out;
 }
 
-core::result<changed_steps> change_steps(const blueprint& b, const pass_wish& wish,
-                                         const plan::instruction_price& price) {
-  auto compiled = compile_step(*b.config, b.table, b.plain, wish, b.costs, price);
+core::result<changed_steps> change_steps(const blueprint& b, const pass_wish& wish, const measured_run& measured) {
+  auto compiled = compile_step(*b.config, b.table, b.plain, wish, b.costs, measured);
   if (!compiled) return core::fail(compiled.error());
   changed_steps out;
   out.train = b.options[static_cast<size_t>(plan::plan_choice::train)];

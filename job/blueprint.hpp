@@ -53,8 +53,7 @@ struct changed_steps {
   plan::compiled_step compiled;
 };
 /// Between two steps of a run of `b`. Errors: compile_step's and the checker's.
-core::result<changed_steps> change_steps(const blueprint& b, const pass_wish& wish,
-                                         const plan::instruction_price& price = {});
+core::result<changed_steps> change_steps(const blueprint& b, const pass_wish& wish, const measured_run& measured = {});
 
 /// Callbacks while a blueprint is made; an error of one ends it. Both may be empty.
 struct blueprint_watch {

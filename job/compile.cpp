@@ -10,9 +10,13 @@
 namespace troupe::job {
 namespace {
 
-plan::memory_limits limits_of(const config::job_config& c) {
+plan::memory_limits limits_of(const config::job_config& c, const measured_run& measured) {
   const uint64_t ranks = std::max(1U, c.parallel.ranks());
-  return {c.host_memory_budget / ranks, c.compile.memory_budget / ranks};
+  plan::memory_limits out{c.host_memory_budget / ranks, c.compile.memory_budget / ranks};
+  const uint64_t there = measured.memory_bytes;
+  if (there > 0) out.total = out.total == 0 ? there : std::min(out.total, there);
+  if (out.total > 0) out.total -= std::min(out.total - 1, measured.over_bytes);  // 0 would be no limit
+  return out;
 }
 
 core::error at(const pass_wish& wish, const core::error& e) { return wish.where.empty() ? e : e.in(wish.where); }
@@ -44,9 +48,10 @@ std::string idle_unit_passes(const config::job_config& c) {
 core::result<plan::compiled_step> compile_step(const config::job_config& c,
                                                std::shared_ptr<const core::model_table> table,
                                                const plan::plan_options& base, const pass_wish& wish,
-                                               const plan::cost_model& costs, const plan::instruction_price& price,
+                                               const plan::cost_model& costs, const measured_run& measured,
                                                const std::function<core::result<void>()>& go_on) {
-  plan::compile_request request{std::move(table), base, wish.passes, limits_of(c), costs, price, go_on};
+  plan::compile_request request{std::move(table), base, wish.passes, limits_of(c, measured), costs,
+                                measured.price,   go_on};
   request.base.passes = wish.own;
   if (const auto x = std::ranges::find_if(wish.passes, config::changes_units); x != wish.passes.end())
     return core::fail(at(wish, {core::error_kind::bad_input,
@@ -66,10 +71,12 @@ core::result<plan::compiled_step> compile_step(const config::job_config& c,
   const bool total = request.limits.total > 0 && out->chosen.memory.total() > request.limits.total;
   const uint64_t least = (total ? out->chosen.memory.total() : out->chosen.memory.states()) * ranks;
   const std::string key = total ? "compile.memory_budget" : "cluster.host_memory_budget";
-  return core::fail(at(
-      wish, {core::error_kind::bad_input, key + ": wanted at least " + std::to_string(least) + " bytes for " +
-                                              std::to_string(ranks) + " ranks with these passes, got " +
-                                              std::to_string(total ? c.compile.memory_budget : c.host_memory_budget)}));
+  const uint64_t got = measured.memory_bytes + measured.over_bytes > 0 && total ? request.limits.total * ranks
+                       : total                                                  ? c.compile.memory_budget
+                                                                                : c.host_memory_budget;
+  return core::fail(at(wish, {core::error_kind::bad_input,
+                              key + ": wanted at least " + std::to_string(least) + " bytes for " +
+                                  std::to_string(ranks) + " ranks with these passes, got " + std::to_string(got)}));
 }
 
 void take_passes(const plan::plan_options& chosen, plan::plan_options& options) {

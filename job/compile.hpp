@@ -23,6 +23,13 @@ struct pass_wish {
   std::string where;  ///< file and line, in front of errors; empty: none
 };
 
+/// What a run has measured that a choice may go by.
+struct measured_run {
+  plan::instruction_price price;  ///< empty: the cost model's
+  uint64_t memory_bytes = 0;      ///< all that a rank may take; 0: unknown
+  uint64_t over_bytes = 0;        ///< by which a rank had more at its peak than its plan says
+};
+
 /// What an entry of the configuration wishes for of the plan.
 pass_wish wish_of(const config::job_config& config, const config::compile_entry& entry);
 
@@ -31,13 +38,13 @@ std::vector<std::string> unit_passes_of(const config::job_config& config, const 
 /// A line for each pass over units that is asked for by name of a published family, where none has anything to change.
 std::string idle_unit_passes(const config::job_config& config);
 
-/// The options of a step that trains with these passes, from those without. Times are `price`'s, else those of `costs`.
-/// Errors: an unknown or contradictory pass, a budget (`compile.memory_budget`, `cluster.host_memory_budget`) that
-/// nothing fits, with the least that does; those of `go_on`.
+/// The options of a step that trains with these passes, from those without. Times are `measured`, else those of
+/// `costs`. Errors: an unknown or contradictory pass, a budget (`compile.memory_budget`, `cluster.host_memory_budget`)
+/// or a machine that nothing fits, with the least that does; those of `go_on`.
 core::result<plan::compiled_step> compile_step(const config::job_config& config,
                                                std::shared_ptr<const core::model_table> table,
                                                const plan::plan_options& base, const pass_wish& wish,
-                                               const plan::cost_model& costs, const plan::instruction_price& price = {},
+                                               const plan::cost_model& costs, const measured_run& measured = {},
                                                const std::function<core::result<void>()>& go_on = {});
 
 /// What passes changed, into the options of another plan that trains.

@@ -4,6 +4,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/Device.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -18,6 +19,7 @@ namespace {
 
 struct account {
   std::atomic<uint64_t> current{0}, peak{0};
+  std::atomic<uint64_t> taken{0};  // the highest peak of those that were asked for
 };
 account accounts[ledger_owners_max];
 
@@ -103,12 +105,15 @@ allocation_ledger::allocation_ledger(uint32_t ranks) {
     if (taken[o]) continue;
     taken[o] = true;
     accounts[o].peak.store(accounts[o].current.load());
+    accounts[o].taken.store(0);
     heap_of(o).keep();
     owners_.push_back(o);
   }
   if (scopes++ > 0) return;
   before = c10::GetAllocator(c10::DeviceType::CPU);
-  accounts[ledger_owners_max - 1].peak.store(accounts[ledger_owners_max - 1].current.load());
+  auto& shared = accounts[ledger_owners_max - 1];
+  shared.peak.store(shared.current.load());
+  shared.taken.store(0);
   c10::SetAllocator(c10::DeviceType::CPU, &ours(), priority);
 }
 
@@ -122,6 +127,14 @@ allocation_ledger::~allocation_ledger() {
 }
 
 uint64_t allocation_ledger::current_bytes(uint32_t owner) const { return accounts[owner].current.load(); }
-uint64_t allocation_ledger::peak_bytes(uint32_t owner) const { return accounts[owner].peak.load(); }
+uint64_t allocation_ledger::peak_bytes(uint32_t owner) const {
+  return std::max(accounts[owner].peak.load(), accounts[owner].taken.load());
+}
+uint64_t allocation_ledger::take_peak(uint32_t owner) {
+  auto& a = accounts[owner];
+  const uint64_t out = a.peak.exchange(a.current.load());
+  if (out > a.taken.load()) a.taken.store(out);
+  return out;
+}
 
 }  // namespace troupe::actors

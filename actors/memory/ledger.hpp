@@ -32,6 +32,8 @@ class allocation_ledger {
   }
   [[nodiscard]] uint64_t current_bytes(uint32_t owner) const;
   [[nodiscard]] uint64_t peak_bytes(uint32_t owner) const;
+  /// The peak since this was last asked, or since the ledger is there.
+  uint64_t take_peak(uint32_t owner);
 
  private:
   std::vector<uint32_t> owners_;  // [rank]

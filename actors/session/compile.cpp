@@ -1,21 +1,21 @@
 // Passes between steps: when the plans of training change, and to what. Owns the switch; job/compile.hpp chooses, the
 // checker proves.
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "actors/session/parts.hpp"
-#include "plan/choose/measured_prices.hpp"
+#include "storage/memory/memory_room.hpp"
 
 namespace troupe::actors {
 namespace {
 
-/// Null before anything was measured that later steps repeat.
-std::shared_ptr<const plan::measured_prices> prices_of(const telemetry::instruction_times& times,
-                                                       const plan::cost_model& costs) {
-  if (times.steps() == 0 || !times.is_warm()) return nullptr;
-  auto out = std::make_shared<plan::measured_prices>(costs);
-  for (const auto& p : times.plans())
-    for (const auto& x : p->instructions) out->add(*p, x, times.seconds(*p, x));
-  return out;
+/// A rank's own part of what was measured.
+plan::rank_vote vote_of(const telemetry::instruction_times& times, const plan::rank_plan& p,
+                        const plan::cost_model& costs) {
+  plan::measured_prices mine(costs);
+  for (const auto& x : p.instructions) mine.add(p, x, times.seconds(p, x));
+  return {.rank = p.rank, .step_s = times.least_step_s(), .prices = mine.sums()};
 }
 
 /// What does not change states is left out: where they lie has to stay.
@@ -36,7 +36,28 @@ bool fit_windows(std::span<const plan::pool_sizes> wanted, std::span<const plan:
   return true;
 }
 
+/// The limits that a choice by measured times keeps to: the least memory of all ranks, the highest peak.
+job::measured_run within(const plan::joined_votes& votes, plan::rank_plans ran, job::measured_run out) {
+  uint64_t planned = 0;
+  for (const auto& p : ran) planned = std::max(planned, p->memory.total());
+  out.memory_bytes = votes.memory_bytes;
+  out.over_bytes = votes.peak_bytes - std::min(votes.peak_bytes, planned);
+  return out;
+}
+
 }  // namespace
+
+// One that stays ends all before it. One that is tried has its turn once there is something to compare it with: steps
+// that were skipped are not measured.
+size_t pass_schedule::due(uint64_t steps) const {
+  size_t end = next;
+  for (size_t i = next; i < entries.size() && entries[i].step <= steps; ++i)
+    if (entries[i].tried_steps == 0) end = i + 1;
+  if (end > next || next == entries.size() || entries[next].step > steps) return end;
+  const bool is_chosen = entries[next].wish.is_automatic || !entries[next].wish.passes.empty();
+  const bool comparable = is_measured() || (step_s > 0 && !is_chosen);
+  return before || !comparable ? next : next + 1;
+}
 
 void session::parts::schedule_passes() {
   const auto& compile = plan.config->compile;
@@ -57,26 +78,41 @@ void session::parts::schedule_passes() {
 
 core::result<void> session::parts::change_passes() {
   if (auto ok = end_trial(); !ok) return ok;
-  const auto& entries = passes.entries;
-  size_t end = passes.next;
-  while (end < entries.size() && entries[end].step <= progress.steps) ++end;
+  const size_t end = passes.due(progress.steps);
   if (end == passes.next) return {};
-  const auto& entry = entries[end - 1];
-  const auto prices = prices_of(passes.times, plan.costs);
-  plan::instruction_price price;
-  if (prices != nullptr)
-    price = [prices](const plan::rank_plan& p, const plan::instruction& x) { return prices->seconds(p, x); };
-  auto changed = job::change_steps(plan, entry.wish, price);
+  const auto& entry = passes.entries[end - 1];
+  job::measured_run measured;
+  double step_s = passes.step_s;
+  if (passes.is_measured()) {
+    const auto votes = vote();
+    if (!votes.failure.empty() && entry.tried_steps > 0) {
+      passes.next = end;
+      return {};
+    }
+    if (votes.prices != nullptr) {
+      step_s = votes.step_s;
+      measured.price = [prices = votes.prices](const plan::rank_plan& p, const plan::instruction& x) {
+        return prices->seconds(p, x);
+      };
+    }
+    if (entry.tried_steps > 0) measured = within(votes, plan.train.plans(), std::move(measured));
+  }
+  const bool by_measured = measured.price != nullptr;
+  auto changed = job::change_steps(plan, entry.wish, measured);
+  if (!changed && entry.tried_steps > 0 && changed.error().kind == core::error_kind::bad_input) {
+    host.warnings->put("passes: what was measured leaves the plan as it is: " + changed.error().text);
+    passes.next = end;
+    return {};
+  }
   if (!changed) return core::fail(changed.error());
   passes.next = end;
   const auto& now = plan.options[static_cast<size_t>(plan::plan_choice::train)];
   if (entry.tried_steps > 0 && changed->train == now) {
-    if (host.hooks.on_passes && prices != nullptr)
+    if (host.hooks.on_passes && by_measured)
       host.hooks.on_passes({progress.steps, true, std::move(changed->compiled), {}});
     return {};
   }
-  const double step_s = prices != nullptr ? passes.times.least_step_s() : passes.step_s;
-  if (entry.tried_steps > 0 && (step_s <= 0 || !fit_windows(changed->pools, plan.pools))) return {};
+  if (entry.tried_steps > 0 && !fit_windows(changed->pools, plan.pools)) return {};
   std::optional<pass_schedule::earlier> before;
   if (entry.tried_steps > 0)
     before = {progress.steps + entry.tried_steps,
@@ -86,19 +122,20 @@ core::result<void> session::parts::change_passes() {
                plan.train,
                {},
                plan.compiled.value_or(plan::compiled_step{})}};
-  if (auto ok = take_steps(std::move(*changed), {progress.steps, prices != nullptr, {}, {}}); !ok) return ok;
+  if (auto ok = take_steps(std::move(*changed), {progress.steps, by_measured, {}, {}}); !ok) return ok;
   passes.before = std::move(before);
   return {};
 }
 
 core::result<void> session::parts::end_trial() {
-  const auto& now = passes.times;
-  const bool is_measured = now.steps() > 0 && now.is_warm();
-  if (!passes.before || progress.steps < passes.before->until || !is_measured) return {};
+  if (!passes.before || progress.steps < passes.before->until || !passes.is_measured()) return {};
+  const auto votes = vote();
   auto before = *std::exchange(passes.before, std::nullopt);
-  if (now.least_step_s() <= before.step_s) return {};
+  // Without the profile of every rank nobody knows whether it is faster: what was known comes back.
+  const double step_s = votes.failure.empty() ? votes.step_s : std::numeric_limits<double>::infinity();
+  if (step_s <= before.step_s) return {};
   before.steps.pools = plan.pools;
-  auto done = take_steps(std::move(before.steps), {progress.steps, true, {}, {{before.step_s, now.least_step_s()}}});
+  auto done = take_steps(std::move(before.steps), {progress.steps, true, {}, {{before.step_s, step_s}}});
   passes.step_s = before.step_s;
   return done;
 }
@@ -109,6 +146,7 @@ core::result<void> session::parts::take_steps(job::changed_steps changed, passes
   for (uint32_t r = 0; r < memory.ranks.size(); ++r)
     if (auto ok = same_states(memory.ranks[r]->plan(), *(*all)[r]); !ok) return ok;
   passes.times = {};
+  passes.peak_bytes.clear();
   passes.step_s = 0;
   for (uint32_t r = 0; r < memory.ranks.size(); ++r)
     if (auto ok = memory.ranks[r]->train_by((*all)[r], changed.pools[r]); !ok) return ok;
@@ -124,8 +162,36 @@ core::result<void> session::parts::take_steps(job::changed_steps changed, passes
   return {};
 }
 
+void session::parts::begin_measuring() {
+  if (!passes.is_measuring()) return;
+  for (uint32_t r = 0; r < memory.ranks.size(); ++r) (void)memory.ledger->take_peak(memory.ledger->owner(r));
+}
+
 void session::parts::measure(std::span<const telemetry::rank_spans> step) {
-  if (passes.next < passes.entries.size() || passes.before) passes.times.add(step);
+  if (!passes.is_measuring()) return;
+  passes.times.add(step);
+  passes.peak_bytes.resize(memory.ranks.size());
+  for (uint32_t r = 0; r < memory.ranks.size(); ++r) {
+    auto& peak = passes.peak_bytes[r];
+    peak = std::max(peak, memory.ledger->take_peak(memory.ledger->owner(r)));
+  }
+}
+
+plan::joined_votes session::parts::vote() {
+  const auto ranks = static_cast<uint32_t>(memory.ranks.size());
+  const auto room = storage::free_memory();
+  std::vector<plan::rank_vote> votes;
+  for (uint32_t r = 0; r < ranks; ++r) {
+    votes.push_back(vote_of(passes.times, *passes.times.plans()[r], plan.costs));
+    auto has = memory.ranks[r]->plan().memory;
+    has.activations = passes.peak_bytes[r];
+    votes.back().peak_bytes = has.total();
+    if (room) votes.back().memory_bytes = has.total() + room->bytes / ranks;
+  }
+  if (host.hooks.on_votes) host.hooks.on_votes(votes);
+  auto out = plan::join(votes, ranks, plan.costs);
+  if (!out.failure.empty()) host.warnings->put("passes: no choice by measured times: " + out.failure);
+  return out;
 }
 
 core::result<void> session::compile(std::vector<scheduled_passes> schedule) {

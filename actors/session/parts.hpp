@@ -140,7 +140,13 @@ struct pass_schedule {
   size_t next = 0;                     ///< of them: those before have been used, or a later one has
   std::optional<earlier> before;       ///< while an entry is tried
   telemetry::instruction_times times;  ///< of the steps since the plan last changed
+  std::vector<uint64_t> peak_bytes;    ///< of activations in these steps [rank]
   double step_s = 0;                   ///< that a trial has measured of the plan that it went back to; 0: none has
+
+  /// The entries before this one have had their turn when so many steps are done: `next` if none has.
+  [[nodiscard]] size_t due(uint64_t steps) const;
+  [[nodiscard]] bool is_measuring() const { return next < entries.size() || before.has_value(); }
+  [[nodiscard]] bool is_measured() const { return times.steps() > 0 && times.is_warm(); }
 };
 
 struct session::parts {
@@ -188,8 +194,12 @@ struct session::parts {
   core::result<void> end_trial();
   /// Training runs by `changed` from the next step on.
   core::result<void> take_steps(job::changed_steps changed, passes_report report);
-  /// What may be wanted for another schedule of passes, while the steps before it run.
+  /// Before a step: forgets earlier peaks of memory, if this step is measured.
+  void begin_measuring();
+  /// After it: what may be wanted for another schedule of passes, while the steps before it run.
   void measure(std::span<const telemetry::rank_spans> step);
+  /// All ranks' votes on what was measured, joined. The host is told of a rank without a profile.
+  plan::joined_votes vote();
 
   // offload.cpp: may states be used or changed now
   /// Refuses while the run is over or states are elsewhere.

@@ -131,6 +131,7 @@ core::result<step_report> session::step() {
   step_report report;
   report.lr = job::settings_of(*p.plan.optimizer, p.progress.scheduled).front().lr;
   report.loss_scale = p.progress.scale.cur_scale;
+  p.begin_measuring();
   const int64_t before = core::now_ns();
   auto did =
       p.run(p.saving.waiting != nullptr ? plan::plan_choice::train_saving : plan::plan_choice::train, p.progress.steps);

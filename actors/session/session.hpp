@@ -20,6 +20,7 @@
 #include "core/error.hpp"
 #include "core/model_table.hpp"
 #include "plan/choose/compile.hpp"
+#include "plan/choose/vote.hpp"
 #include "plan/passes/pass.hpp"
 #include "plan/rank_plan.hpp"
 #include "telemetry/stage_figures.hpp"
@@ -69,7 +70,7 @@ struct scheduled_passes {
   std::vector<std::shared_ptr<const plan::pass>> own{};  ///< of the program; alive as long as the session
   bool is_automatic = false;                             ///< all of ours, each as far as it helps
   /// After so many steps the plan from before comes back if its steps took less. 0: this one stays.
-  /// Three steps have to be measured before it, else it is not tried, and three of it, else the trial takes longer.
+  /// Three steps have to be measured before it, and three of it (skipped ones are not): else it waits for them.
   uint64_t tried_steps = 0;
 };
 
@@ -104,6 +105,9 @@ struct session_hooks {
   opening_hook on_opening{};
   /// Before a step whose plan passes have changed, or by measured times would not change.
   std::function<void(const passes_report&)> on_passes{};
+  /// The ranks' votes on the steps that were measured, before they are joined: what a host knows of a rank (it was
+  /// suspended, it shared its cores) it may say in its `failure`. Then all ranks stay with the plan that they have.
+  std::function<void(std::vector<plan::rank_vote>&)> on_votes{};
   /// After a save has ended, well or not: during the next call, at the latest that which waits for it.
   std::function<void(const save_report&)> on_saved{};
 };

@@ -7,13 +7,27 @@ measured_prices::key measured_prices::key_of(const instruction& x) {
 }
 
 void measured_prices::add(const rank_plan& p, const instruction& x, double seconds) {
-  const double modelled_s = predicted_seconds(p, x, costs_);
-  for (mean* m : {&known_[key_of(x)], &of_kind_[x.kind], &of_lane_[x.lane]}) {
-    m->seconds += seconds;
-    m->modelled_s += modelled_s;
+  add({x.kind, x.use, x.what, x.near, x.again, x.subject, x.segment, seconds, predicted_seconds(p, x, costs_), x.bytes,
+       1});
+}
+
+void measured_prices::add(const price_sum& x) {
+  const key which{x.kind, x.use, x.what, x.subject, x.segment, x.near, x.again};
+  for (mean* m : {&known_[which], &of_kind_[x.kind], &of_lane_[lane_of(x.kind)]}) {
+    m->seconds += x.seconds;
+    m->modelled_s += x.modelled_s;
     m->bytes += x.bytes;
-    ++m->count;
+    m->count += x.count;
   }
+}
+
+std::vector<price_sum> measured_prices::sums() const {
+  std::vector<price_sum> out;
+  for (const auto& [which, m] : known_) {
+    const auto& [kind, use, what, subject, segment, near, again] = which;
+    out.push_back({kind, use, what, near, again, subject, segment, m.seconds, m.modelled_s, m.bytes, m.count});
+  }
+  return out;
 }
 
 double measured_prices::seconds(const rank_plan& p, const instruction& x) const {

@@ -5,10 +5,23 @@
 #include <cstdint>
 #include <map>
 #include <tuple>
+#include <vector>
 
 #include "plan/choose/cost.hpp"
 
 namespace troupe::plan {
+
+/// Sums over instructions that count as the same.
+struct price_sum {
+  plan::kind kind = kind::load;
+  plan::use use = use::forward;
+  swapped what = swapped::nothing;
+  bool near = false, again = false;
+  uint32_t subject = none, segment = none;
+  double seconds = 0;  ///< measured
+  double modelled_s = 0;
+  uint64_t bytes = 0, count = 0;
+};
 
 /// Means over ranks and micro-batches. Of one that was never measured: the modelled time, times what the measured ones
 /// of its kind, else of its lane, took of theirs; the recompute of a unit as its forward.
@@ -18,6 +31,10 @@ class measured_prices {
 
   /// An instruction of a plan that has run took so many seconds by itself.
   void add(const rank_plan& p, const instruction& x, double seconds);
+  /// What another rank has measured.
+  void add(const price_sum& x);
+  /// All that was added, in an order that is the same on every rank.
+  [[nodiscard]] std::vector<price_sum> sums() const;
   /// Of an instruction of any plan of the same model with the same micro-batches.
   [[nodiscard]] double seconds(const rank_plan& p, const instruction& x) const;
   [[nodiscard]] bool is_empty() const { return known_.empty(); }

@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "config/load.hpp"
+#include "job/blueprint.hpp"
 
 using namespace troupe;
 
@@ -48,6 +49,24 @@ BOOST_AUTO_TEST_CASE(a_list_of_passes_is_a_schedule_of_two_entries_and_auto_is_a
   const auto none = loaded("{deepcompile: true, passes: []}");
   BOOST_TEST(!none->compile.is_automatic());
   BOOST_TEST(loaded("{}")->compile.entries().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_choice_keeps_to_the_memory_and_the_peaks_that_ranks_have_measured) {
+  const auto b = job::make_blueprint(loaded("{}"));
+  BOOST_REQUIRE_MESSAGE(b.has_value(), (b ? "" : b.error().text));
+  const job::pass_wish all{{}, {}, true, {}};
+  const auto total_of = [&](uint64_t memory, uint64_t over) {
+    const auto changed = job::change_steps(*b, all, {.price = {}, .memory_bytes = memory, .over_bytes = over});
+    BOOST_REQUIRE_MESSAGE(changed.has_value(), (changed ? "" : changed.error().text));
+    return changed->compiled.chosen.memory.total();
+  };
+  const uint64_t free = total_of(0, 0), less = free * 98 / 100, over = free / 100;
+  BOOST_TEST(total_of(0, over) == free);  // where nothing limits it
+  BOOST_TEST(total_of(less, 0) <= less);
+  BOOST_TEST(total_of(less, over) <= less - over);
+  const auto refused = job::change_steps(*b, all, {.price = {}, .memory_bytes = less, .over_bytes = less});
+  BOOST_REQUIRE(!refused.has_value());
+  BOOST_TEST(refused.error().text.ends_with(" bytes for 1 ranks with these passes, got 1"), refused.error().text);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

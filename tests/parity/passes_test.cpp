@@ -202,4 +202,90 @@ BOOST_AUTO_TEST_CASE(a_choice_that_is_tried_stays_if_its_steps_are_faster_than_t
     }
 }
 
+// The pass is due when 4 steps are done, and its trial ends when 8 are.
+BOOST_AUTO_TEST_CASE(a_rank_whose_profile_failed_makes_all_stay_with_what_they_know) {
+  const settings set = {"parallel.data=2", zero + "stage=3"};
+  const auto wanted = result_of(*open_own(set, pausing_model()), 10);
+  for (const size_t failed : {1, 2}) BOOST_TEST_CONTEXT("vote " << failed) {
+      size_t votes = 0;
+      std::vector<std::string> warnings;
+      actors::session_options options{.config = own_config(set), .model = actors::own_model(pausing_model())};
+      options.hooks.on_warning = [&](const std::string& line) { warnings.push_back(line); };
+      options.hooks.on_votes = [&](std::vector<plan::rank_vote>& v) {
+        BOOST_TEST_REQUIRE(v.size() == 2U);
+        for (const auto& x : v) {
+          BOOST_TEST(x.failure.empty());
+          BOOST_TEST(x.step_s > 0);
+          BOOST_TEST(x.peak_bytes > 0U);
+          BOOST_TEST(!x.prices.empty());
+        }
+        if (++votes == failed) v[1].failure = "it was suspended";
+      };
+      auto opened = actors::session::open(std::move(options));
+      BOOST_TEST_REQUIRE(opened.has_value());
+      auto& s = **opened;
+      BOOST_REQUIRE(
+          s.compile({{.step = 4, .own = {own("in a row", one_after_the_other)}, .tried_steps = 4}}).has_value());
+      std::vector<uint64_t> losses;
+      for (uint64_t i = 0; i < 10; ++i) {
+        pauses = i < 4;  // what is tried is faster
+        losses.push_back(std::bit_cast<uint64_t>(step_of(s).loss));
+        BOOST_TEST(!s.training_plan(0).options().passes.empty() == (failed == 2 && i >= 4 && i < 8));
+      }
+      pauses = false;
+      BOOST_TEST(losses == wanted.losses, boost::test_tools::per_element());
+      BOOST_TEST(votes == failed);
+      BOOST_TEST_REQUIRE(warnings.size() == 1U);
+      BOOST_TEST(warnings[0] == "passes: no choice by measured times: rank 1 has no profile: it was suspended");
+    }
+}
+
+// The scale is so large that the first steps overflow, more of them than are profiled.
+BOOST_AUTO_TEST_CASE(steps_that_are_skipped_are_not_measured_and_a_trial_waits_for_others) {
+  const small_job job;
+  const settings set = {"parallel.data=2", zero + "stage=3", "fp16.enabled=true", "fp16.initial_scale_power=32",
+                        "fp16.hysteresis=1"};
+  const auto skipped_of = [&](actors::session& s, uint64_t n, std::vector<uint64_t>& losses) {
+    uint64_t out = 0;
+    for (uint64_t i = 0; i < n; ++i) {
+      const auto r = step_of(s);
+      out += r.skipped ? 1 : 0;
+      losses.push_back(std::bit_cast<uint64_t>(r.loss));
+    }
+    return out;
+  };
+  constexpr uint64_t all = 30;
+  std::vector<uint64_t> wanted, losses;
+  const auto plain = job.open(set);
+  const uint64_t skipped = skipped_of(*plain, all, wanted);
+  BOOST_TEST_REQUIRE(skipped >= 5U);
+  BOOST_TEST_REQUIRE(skipped + 12 <= all);
+  std::vector<actors::passes_report> told;
+  actors::session_hooks hooks;
+  hooks.on_passes = [&](const actors::passes_report& r) { told.push_back(r); };
+  const auto open = [&](const settings& more) {
+    auto opened = actors::session::open({.config = job.config(set + more), .hooks = hooks});
+    BOOST_REQUIRE_MESSAGE(opened.has_value(), (opened ? "" : opened.error().text));
+    return std::move(*opened);
+  };
+  const auto chosen = open({"compile=auto", "compile.profile_steps=3"});
+  BOOST_TEST(skipped_of(*chosen, all, losses) == skipped);
+  BOOST_TEST(losses == wanted, boost::test_tools::per_element());
+  const auto measured = std::ranges::find_if(told, [](const auto& r) { return r.measured; });
+  BOOST_TEST_REQUIRE((measured != told.end()));
+  BOOST_TEST(measured->steps == skipped + 3);
+
+  told.clear();
+  losses.clear();
+  const auto own_pass = open({});
+  BOOST_REQUIRE(
+      own_pass->compile({{.step = 2, .own = {own("in a row", one_after_the_other)}, .tried_steps = 2}}).has_value());
+  (void)skipped_of(*own_pass, all, losses);
+  BOOST_TEST(losses == wanted, boost::test_tools::per_element());
+  BOOST_TEST_REQUIRE(!told.empty());
+  BOOST_TEST(told[0].steps == skipped + 3);
+  for (const auto& r : told)
+    if (r.went_back) BOOST_TEST(r.steps == skipped + 6);  // three steps more, since a trial of two measures none
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -126,6 +126,20 @@ BOOST_AUTO_TEST_CASE(ledgers_at_the_same_time_have_owners_of_their_own) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(a_peak_that_is_taken_is_of_the_time_since_the_last_one) {
+  allocation_ledger books(1);
+  const uint32_t mine = books.owner(0);
+  on_thread_of(mine, [&] {
+    const auto kept = installed()->allocate(100);
+    { const auto block = installed()->allocate(300); }
+    BOOST_TEST(books.take_peak(mine) == 400U);
+    { const auto block = installed()->allocate(50); }
+    BOOST_TEST(books.take_peak(mine) == 150U);
+    BOOST_TEST(books.take_peak(mine) == 100U);
+    BOOST_TEST(books.peak_bytes(mine) == 400U);
+  });
+}
+
 BOOST_AUTO_TEST_CASE(owners_come_back_when_their_ledger_goes_and_those_beyond_the_last_share_it) {
   uint32_t first = 0;
   {

@@ -262,9 +262,13 @@ core::result<changed_steps> change_steps(const blueprint& b, const pass_wish& wi
     auto plans = step_plans::write(b.table, *options);
     if (!plans) return core::fail(plans.error());
     note_pools(*plans, out.pools);
-    if (auto ok = plans->prove(); !ok) return core::fail(ok.error());
     out.plans = std::move(*plans);
+    if (options == &out.train) break;
+    if (auto ok = out.plans.prove(); !ok) return core::fail(ok.error());
   }
+  auto ranks = out.plans.proved();
+  if (!ranks) return core::fail(ranks.error());
+  out.ranks = std::move(*ranks);
   out.compiled = std::move(*compiled);
   return out;
 }

@@ -48,8 +48,9 @@ struct blueprint {  ///< everything that is known before anything runs
 /// Steps that train with other passes than a blueprint's.
 struct changed_steps {
   plan::plan_options train, train_saving;
-  step_plans plans;                     ///< of `train`; those of `train_saving` are proved, too, and not kept
-  std::vector<plan::pool_sizes> pools;  ///< [rank]: the most that any kind of step needs
+  step_plans plans;  ///< of `train`; those of `train_saving` are proved, too, and not kept
+  std::vector<std::shared_ptr<const plan::rank_plan>> ranks;  ///< the same of every rank
+  std::vector<plan::pool_sizes> pools;                        ///< [rank]: the most that any kind of step needs
   plan::compiled_step compiled;
 };
 /// Between two steps of a run of `b`. Errors: compile_step's and the checker's.

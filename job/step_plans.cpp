@@ -39,7 +39,7 @@ core::result<std::shared_ptr<const plan::rank_plan>> step_plans::of(uint32_t ran
   return plan::generate(layout_, rank);
 }
 
-core::result<std::vector<std::shared_ptr<const plan::rank_plan>>> step_plans::all(const go_on& more) const {
+core::result<std::vector<std::shared_ptr<const plan::rank_plan>>> step_plans::written(const go_on& more) const {
   std::vector<std::shared_ptr<const plan::rank_plan>> out;
   for (uint32_t r = 0; r < ranks(); ++r) {
     if (auto ok = more ? more() : core::result<void>(); !ok) return core::fail(ok.error());
@@ -47,8 +47,21 @@ core::result<std::vector<std::shared_ptr<const plan::rank_plan>>> step_plans::al
     if (!made) return core::fail(made.error());
     out.push_back(std::move(*made));
   }
-  if (ranks() > proved_ranks_max) return out;
-  const auto each = plan::check(out), classes = plan::check_classes(classes_, plans_);
+  return out;
+}
+
+core::result<std::vector<std::shared_ptr<const plan::rank_plan>>> step_plans::proved() const {
+  auto out = written({});
+  if (!out) return out;
+  auto ok = ranks() <= proved_ranks_max ? plan::check(*out) : plan::check_classes(classes_, plans_);
+  if (!ok) return core::fail(ok.error());
+  return out;
+}
+
+core::result<std::vector<std::shared_ptr<const plan::rank_plan>>> step_plans::all(const go_on& more) const {
+  auto out = written(more);
+  if (!out || ranks() > proved_ranks_max) return out;
+  const auto each = plan::check(*out), classes = plan::check_classes(classes_, plans_);
   // A program's pass may do something else on each rank: then the plans of all ranks decide.
   if (layout_->options.passes.empty() && each.has_value() != classes.has_value())
     return core::fail(core::error_kind::bug,

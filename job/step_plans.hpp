@@ -42,8 +42,13 @@ class step_plans {
   /// The plans of all ranks, in rank order; up to `proved_ranks_max` ranks each is proved, and the verdict has to agree
   /// with that of its class.
   [[nodiscard]] core::result<std::vector<std::shared_ptr<const plan::rank_plan>>> all(const go_on& more = {}) const;
+  /// The same of plans that `prove` has not seen, each proved once: beyond `proved_ranks_max` ranks those of the
+  /// classes.
+  [[nodiscard]] core::result<std::vector<std::shared_ptr<const plan::rank_plan>>> proved() const;
 
  private:
+  [[nodiscard]] core::result<std::vector<std::shared_ptr<const plan::rank_plan>>> written(const go_on& more) const;
+
   std::shared_ptr<const plan::job_layout> layout_;
   std::vector<plan::rank_class> classes_;
   std::vector<std::shared_ptr<const plan::rank_plan>> plans_;  // [class]

@@ -114,14 +114,18 @@ core::result<void> session::parts::change_passes() {
   }
   if (entry.tried_steps > 0 && !fit_windows(changed->pools, plan.pools)) return {};
   std::optional<pass_schedule::earlier> before;
-  if (entry.tried_steps > 0)
+  if (entry.tried_steps > 0) {
     before = {progress.steps + entry.tried_steps,
               step_s,
               {now,
                plan.options[static_cast<size_t>(plan::plan_choice::train_saving)],
                plan.train,
                {},
+               {},
                plan.compiled.value_or(plan::compiled_step{})}};
+    for (uint32_t r = 0; r < programs.size(); ++r)
+      before->steps.ranks.push_back(program_of(plan::plan_choice::train, r)->plan);
+  }
   if (auto ok = take_steps(std::move(*changed), {progress.steps, by_measured, {}, {}}); !ok) return ok;
   passes.before = std::move(before);
   return {};
@@ -141,20 +145,18 @@ core::result<void> session::parts::end_trial() {
 }
 
 core::result<void> session::parts::take_steps(job::changed_steps changed, passes_report report) {
-  const auto all = changed.plans.all();
-  if (!all) return core::fail(all.error());
   for (uint32_t r = 0; r < memory.ranks.size(); ++r)
-    if (auto ok = same_states(memory.ranks[r]->plan(), *(*all)[r]); !ok) return ok;
+    if (auto ok = same_states(memory.ranks[r]->plan(), *changed.ranks[r]); !ok) return ok;
   passes.times = {};
   passes.peak_bytes.clear();
   passes.step_s = 0;
   for (uint32_t r = 0; r < memory.ranks.size(); ++r)
-    if (auto ok = memory.ranks[r]->train_by((*all)[r], changed.pools[r]); !ok) return ok;
+    if (auto ok = memory.ranks[r]->train_by(changed.ranks[r], changed.pools[r]); !ok) return ok;
   plan.options[static_cast<size_t>(plan::plan_choice::train)] = changed.train;
   plan.options[static_cast<size_t>(plan::plan_choice::train_saving)] = changed.train_saving;
   plan.pools = std::move(changed.pools);
   plan.train = std::move(changed.plans);
-  use_programs(plan::plan_choice::train, *all);
+  use_programs(plan::plan_choice::train, changed.ranks);
   for (const auto& rank : programs) (*rank)[static_cast<size_t>(plan::plan_choice::train_saving)] = nullptr;
   report.compiled = changed.compiled;
   plan.compiled = std::move(changed.compiled);

@@ -46,6 +46,12 @@ void mask(uint8_t* out, uint64_t count, uint64_t key, uint64_t high, uint64_t fi
   });
 }
 
+void noise(float* out, uint64_t count, uint64_t key, uint64_t high, uint64_t first) {
+  fill_by_chunks(out, count, first, [=](uint64_t chunk, float* to) HWY_ATTR {
+    noise_chunk({.key = key, .high = high, .first_counter = chunk * lanes}, to);
+  });
+}
+
 }  // namespace troupe::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -54,6 +60,7 @@ namespace troupe::kernels {
 
 HWY_EXPORT(normal);
 HWY_EXPORT(mask);
+HWY_EXPORT(noise);
 
 void fill_normal(std::span<float> out, uint64_t seed, uint64_t stream, uint64_t first_index, float mean, float std) {
   HWY_DYNAMIC_DISPATCH(normal)(out.data(), out.size(), seed, stream, first_index, mean, std);
@@ -66,6 +73,13 @@ void dropout_mask(std::span<uint8_t> keep, float p, uint64_t seed, uint64_t step
   const uint64_t high = core::mix64(sample ^ core::mix64((uint64_t{layer} << 32) | site));
   const auto threshold = static_cast<uint64_t>(static_cast<double>(p) * 0x1p32);
   HWY_DYNAMIC_DISPATCH(mask)(keep.data(), keep.size(), key, high, first_position, threshold);
+}
+
+void rounding_noise(std::span<float> out, const rounding_key& key, uint64_t first_element) {
+  constexpr uint64_t rounding = 0x726F756E64696E67ULL;  // so that no dropout of the step has these numbers
+  HWY_DYNAMIC_DISPATCH(noise)
+  (out.data(), out.size(), core::mix64(key.seed ^ core::mix64(key.step)),
+   core::mix64(key.parameter ^ core::mix64(rounding)), first_element);
 }
 
 }  // namespace troupe::kernels

@@ -1,5 +1,6 @@
 // Random numbers that are functions of their position: whoever needs element i of a stream computes it alone,
-// with the same bits. Owns the generator and its two uses, initial weights and dropout; no state anywhere.
+// with the same bits. Owns the generator and its uses, initial weights, dropout and stochastic rounding; no state
+// anywhere.
 #pragma once
 
 #include <array>
@@ -38,5 +39,13 @@ void fill_normal(std::span<float> out, uint64_t seed, uint64_t stream, uint64_t 
 /// `p` in [0, 1], counted in units of 2^-32. `site` tells apart the dropouts of one layer.
 void dropout_mask(std::span<uint8_t> keep, float p, uint64_t seed, uint64_t step, uint64_t sample, uint32_t layer,
                   uint32_t site, uint64_t first_position);
+
+/// Names the noise by which a parameter is rounded in one step.
+struct rounding_key {
+  uint64_t seed = 0, step = 0, parameter = 0;
+};
+
+/// out[i] = the noise of element first_element + i: uniform in [-0.5, 0.5), a multiple of 2^-24.
+void rounding_noise(std::span<float> out, const rounding_key& key, uint64_t first_element);
 
 }  // namespace troupe::kernels

@@ -152,6 +152,16 @@ HWY_INLINE void mask_chunk(const chunk_position& at, uint64_t threshold, uint8_t
   }
 }
 
+/// The upper 24 bits of each word as a fraction, less a half.
+HWY_INLINE void noise_chunk(const chunk_position& at, float* out) {
+  uint64_t words[4][lanes];
+  random_words(at, words);
+  for (uint64_t w = 0; w < 4; ++w) {
+    for (uint64_t l = 0; l < lanes; ++l)
+      out[w * lanes + l] = static_cast<float>(static_cast<int32_t>(words[w][l] >> 8)) * 0x1p-24F - 0.5F;
+  }
+}
+
 }  // namespace troupe::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

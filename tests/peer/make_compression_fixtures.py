@@ -1,0 +1,121 @@
+"""DeepSpeed's quantizers and masks: tests/kernels/fixtures/compression.json. The result is committed.
+
+Needs DeepSpeed 0.19.6, the last release that has `deepspeed.compression`, installed without dependencies in a Python of
+its own beside torch; run by `make peer`, whose DeepSpeed is newer, it says so and changes nothing. Everything is on the
+CPU in fp32, by the layers that `init_compression` puts into a model: no engine, so nothing is compiled. Numbers lie in
+the file as base64 of little-endian fp32, masks as text of 0 and 1.
+"""
+
+import base64
+import json
+import pathlib
+import sys
+
+import deepspeed
+import torch
+
+WANTED = "0.19.6"
+if not deepspeed.__version__.startswith(WANTED):
+    print(f"make_compression_fixtures: DeepSpeed {deepspeed.__version__} has no compression, {WANTED} has: fixture kept")
+    sys.exit(0)
+
+from deepspeed.compression.basic_layer import (  # noqa: E402
+    Conv2dLayer_Compress,
+    Embedding_Compress,
+    LinearLayer_Compress,
+    QuantAct,
+)
+from deepspeed.compression.utils import TopKBinarizer  # noqa: E402
+
+OUT, IN = 26, 32  # 832 elements: the least number that 13 and 64 divide
+GROUPS = (1, 13, 64)
+
+
+def numbers(tensor):
+    return base64.b64encode(tensor.detach().float().contiguous().numpy().astype("<f4").tobytes()).decode()
+
+
+def bits(mask):
+    return "".join("1" if x else "0" for x in mask.flatten().tolist())
+
+
+def linear(weight):
+    layer = LinearLayer_Compress(weight.shape[1], weight.shape[0], bias=False)
+    layer.weight.data = weight.clone()
+    return layer
+
+
+def quantised(layer, target_bits, kind, groups):
+    layer.enable_weight_quantization(target_bits, target_bits, 1, True, kind, groups)
+    layer.weight_quantization_enabled = True
+    layer.fix_weight_quantization()
+    return numbers(layer.weight)
+
+
+torch.manual_seed(19)
+weight = torch.randn(OUT, IN) * torch.logspace(-2, 1, OUT).view(-1, 1) + 0.05
+out = {"deepspeed": WANTED, "rows": OUT, "columns": IN, "weight": numbers(weight), "weights": [], "masks": []}
+for target_bits in (1, 2, 3, 4, 8):
+    for kind in ("symmetric", "asymmetric") if target_bits > 2 else ("symmetric",):
+        for groups in GROUPS:
+            out["weights"].append({"bits": target_bits, "type": kind, "groups": groups,
+                                   "values": quantised(linear(weight), target_bits, kind, groups)})
+table = Embedding_Compress(OUT, IN)
+table.weight.data = weight.clone()
+out["embedding"] = {"bits": 4, "type": "symmetric", "values": quantised(table, 4, "symmetric", 1)}
+
+batches = [torch.randn(4, 16) * 2 ** i + 0.3 for i in range(3)]
+out["tokens"], out["width"] = 4, 16
+out["batches"] = [numbers(x) for x in batches]
+out["activations"] = []
+for kind in ("symmetric", "asymmetric"):
+    for width in (4, 8):
+        layer = linear(weight)
+        layer.enable_activation_quantization(width, kind, "dynamic")
+        dynamic = [numbers(layer.activation_quantizer(x, width, None, None, 4)) for x in batches]
+        observer = QuantAct(quant_mode=kind)
+        static, ranges = [], []
+        for x in batches:
+            static.append(numbers(observer(x, width)))
+            ranges.append(numbers(observer.x_min_max))
+        observer.eval()
+        frozen = numbers(observer(batches[0], width))
+        out["activations"].append({"bits": width, "type": kind, "dynamic": dynamic, "static": static,
+                                   "ranges": ranges, "frozen": frozen})
+
+HEADS = 8
+kernel = torch.randn(16, 8, 3, 3)
+out["kernel"], out["kernel_width"], out["heads"] = numbers(kernel), 72, HEADS
+for ratio in (0.1, 0.3, 0.55):
+    for method in ("l1", "topk"):
+        layer = linear(weight)
+        layer.enable_sparse_pruning(ratio, method)
+        layer.enable_row_pruning(ratio, method)
+        if method == "topk":
+            conv = Conv2dLayer_Compress(8, 16, 3)
+            conv.enable_channel_pruning(ratio, method)
+            channels = conv.get_mask("channel")
+        else:  # the peer's own line asks linalg.norm for three dimensions, which refuses: its rule, spelled
+            channels = TopKBinarizer.apply(kernel.abs().sum(dim=(1, 2, 3)), ratio, False)
+        out["masks"].append({
+            "ratio": ratio, "method": method, "elements": bits(layer.get_mask("sparse")),
+            "rows": bits(layer.get_mask("row")), "channels": bits(channels),
+            **({} if method == "l1" else {"element_scores": numbers(layer.sparse_mask_scores),
+                                          "row_scores": numbers(layer.row_mask_scores),
+                                          "channel_scores": numbers(conv.channel_mask_scores)})})
+    layer = linear(weight)
+    layer.enable_head_pruning(ratio, "topk", HEADS)
+    out["masks"].append({"ratio": ratio, "method": "head", "heads": bits(layer.get_mask("head")),
+                         "head_scores": numbers(layer.head_pruning_scores),
+                         "elements": bits(layer.head_pruning_reshape(torch.ones(OUT, IN), layer.get_mask("head")))})
+
+# Where the peer's own results are no numbers, or not what anybody wants.
+constant, zero = torch.full((2, 8), 0.25), torch.zeros(2, 8)
+out["traps"] = {
+    "symmetric_of_zeros": quantised(linear(zero), 4, "symmetric", 2),
+    "asymmetric_of_a_constant": quantised(linear(constant), 4, "asymmetric", 2),
+    "ternary_of_zeros": quantised(linear(zero), 2, "symmetric", 2),
+}
+target = pathlib.Path(__file__).resolve().parents[1] / "kernels/fixtures/compression.json"
+target.write_text(json.dumps(out, indent=1) + "\n")
+print(f"{target}: {target.stat().st_size} bytes by DeepSpeed {deepspeed.__version__}, torch {torch.__version__}")

@@ -1,0 +1,65 @@
+// Weights in blocks of a few bits, as GGUF files hold them: each block has its own scale, some a smallest value, too.
+// Owns sizes and arithmetic; which tensor has which format, and files, are checkpoint/gguf/'s.
+// Source: ggml's published block layouts; all integers and fp16 values are little-endian.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace troupe::kernels {
+
+/// In a block's bytes, `d` and `m` are fp16 and q[i] an element's integer.
+enum class block_format : uint8_t {
+  q8_0,  ///< 32 of d * q, q int8: d, q[32]
+  q4_0,  ///< 32 of d * (q - 8): d, then 16 bytes with q[i] low and q[i + 16] high
+  q4_1,  ///< 32 of d * q + m: d, m, nibbles as q4_0
+  q5_0,  ///< 32 of d * (q - 16): d, the fifth bits as 32 bits, nibbles as q4_0
+  q5_1,  ///< 32 of d * q + m: d, m, fifth bits, nibbles
+  q4_k,  ///< 8 x 32 of d * s * q - m * t, s and t of 6 bits: d, m, 12 bytes of s and t, nibbles by pairs of runs
+  q5_k,  ///< the same with fifth bits: d, m, s and t, 32 bytes of fifth bits, nibbles
+  q6_k,  ///< 16 x 16 of d * s * (q - 32), s int8: 128 bytes of nibbles, 64 of upper pairs of bits, s[16], d
+};
+
+/// Elements of one block, which are neighbours in a row.
+constexpr uint32_t elements_of(block_format f) { return f >= block_format::q4_k ? 256 : 32; }
+
+/// Bytes of one block.
+constexpr uint32_t bytes_of(block_format f) {
+  switch (f) {
+    case block_format::q8_0:
+      return 34;
+    case block_format::q4_0:
+      return 18;
+    case block_format::q4_1:
+      return 20;
+    case block_format::q5_0:
+      return 22;
+    case block_format::q5_1:
+      return 24;
+    case block_format::q4_k:
+      return 144;
+    case block_format::q5_k:
+      return 176;
+    case block_format::q6_k:
+      return 210;
+  }
+  return 0;
+}
+
+/// What both functions below return where all went well.
+inline constexpr uint64_t no_block = ~uint64_t{0};
+
+/// `blocks` blocks of fp32 values become their bytes. Formats of 32 elements round as ggml's reference does, bit for
+/// bit; those of 256 search scales of least squared error. A scale so small that its reciprocal is infinite counts as
+/// 0, a smallest value of -0 as 0. Returns the first block that has no such form, else no_block: one with a value that
+/// is not finite, or whose scale is too large for fp16. What lies behind that block is not written.
+uint64_t quantise_blocks(block_format f, const float* in, uint64_t blocks, std::byte* out);
+
+/// The way back. Returns the first block whose scale or smallest value is not finite, else no_block.
+uint64_t dequantise_blocks(block_format f, const std::byte* in, uint64_t blocks, float* out);
+
+/// The scalar twins: the same bits, one element at a time.
+uint64_t quantise_blocks_reference(block_format f, const float* in, uint64_t blocks, std::byte* out);
+uint64_t dequantise_blocks_reference(block_format f, const std::byte* in, uint64_t blocks, float* out);
+
+}  // namespace troupe::kernels

@@ -1,0 +1,21 @@
+// One block of 256 elements: runs of 32 or 16 with scales of 6 or 8 bits, and one or two fp16 factors of those. Owns
+// the search for scales of least squared error; every sum has a fixed order, so the bits are the same on all
+// processors. Source: the published layouts of ggml's k-quants; the search is least squares over a grid of first
+// scales.
+#pragma once
+
+#include <cstddef>
+
+namespace troupe::kernels {
+
+/// False where a value is not finite or a factor does not fit fp16.
+bool quantise_q4_k(const float* in, std::byte* out);
+bool quantise_q5_k(const float* in, std::byte* out);
+bool quantise_q6_k(const float* in, std::byte* out);
+
+/// False where a factor is not finite.
+bool dequantise_q4_k(const std::byte* in, float* out);
+bool dequantise_q5_k(const std::byte* in, float* out);
+bool dequantise_q6_k(const std::byte* in, float* out);
+
+}  // namespace troupe::kernels

@@ -87,6 +87,11 @@ core::result<models::module_factory> with_passes(const models::module_factory& m
   const auto& cut = config.pipeline;
   around.units_are_numbered =
       config.parallel.pipeline > 1 && (!cut.first_units.empty() || cut.partition.starts_with("type:"));
+  const auto entries = config.compile.entries();
+  around.recomputes = config.activation_checkpointing.enabled ||
+                      (config.compile.memory_budget > 0 && std::ranges::any_of(entries, [&](const auto& x) {
+                         return config.compile.is_automatic() || std::ranges::count(x.passes, "recompute") > 0;
+                       }));
   if (std::ranges::any_of(*order, [](const auto* x) { return x->reads_nodes; })) {
     const auto made = models::prepared_modules::make(make, 1, config.parameter_dtype(), config.seed, first);
     if (!made) return core::fail(made.error());

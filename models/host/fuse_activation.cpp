@@ -30,10 +30,10 @@ at::Tensor over(at::Tensor z) {
   return z.is_view() ? apart(z) : in_place(z);
 }
 
-bool is_activation(std::type_index type) {
-  return type == typeid(nn::ReLUImpl) || type == typeid(nn::TanhImpl) || type == typeid(nn::GELUImpl) ||
-         type == typeid(nn::SiLUImpl);
-}
+/// Its backward reads what it gave alone.
+bool reads_its_result(std::type_index type) { return type == typeid(nn::ReLUImpl) || type == typeid(nn::TanhImpl); }
+/// Its backward reads what it took.
+bool reads_its_input(std::type_index type) { return type == typeid(nn::GELUImpl) || type == typeid(nn::SiLUImpl); }
 
 activation activation_of(const nn::Module& m) {
   if (typeid(m) == typeid(nn::ReLUImpl)) return over<at::relu_, at::relu>;
@@ -83,7 +83,7 @@ size_t fuse_entries(nn::SequentialImpl& s, const seen_modules& others) {
     const auto next = entry + 1;
     if (layer == nullptr || next == s.end()) continue;
     const auto then = activation_of(*next->ptr());
-    if (!then || !is_activation(typeid(*next->ptr()))) continue;
+    if (!then || !reads_its_result(typeid(*next->ptr()))) continue;
     *entry = nn::AnyModule(std::make_shared<fused_entry>(layer, then));
     *next = nn::AnyModule(std::make_shared<nn::IdentityImpl>());
     ++fused;
@@ -100,12 +100,12 @@ void note_callers(const std::shared_ptr<nn::Module>& m, bool calls_own, seen_mod
 
 class fusion {
  public:
-  explicit fusion(module_model& m) : units_(m.units) {}
+  fusion(module_model& m, bool recomputes) : units_(m.units), recomputes_(recomputes) {}
 
   size_t units() {
     size_t fused = 0;
     for (size_t u = 0; u + 1 < units_.size(); ++u)
-      if (is_linear(units_[u]) && is_an_activation(units_[u + 1])) {
+      if (is_linear(units_[u]) && is_worth_joining(units_[u + 1])) {
         join(units_[u], units_[u + 1]);
         units_.erase(units_.begin() + static_cast<ptrdiff_t>(u) + 1);
         ++fused;
@@ -147,11 +147,10 @@ class fusion {
     return u.recipe != nullptr ? u.recipe->type == typeid(nn::LinearImpl)
                                : exactly_a<nn::LinearImpl>(u.module) != nullptr;
   }
-  static bool is_an_activation(const module_unit& u) {
-    if (!u.calls_own) return false;
-    return is_activation(u.recipe != nullptr   ? u.recipe->type
-                         : u.module != nullptr ? std::type_index(typeid(*u.module))
-                                               : std::type_index(typeid(void)));
+  [[nodiscard]] bool is_worth_joining(const module_unit& u) const {
+    if (!u.calls_own || (u.recipe == nullptr && u.module == nullptr)) return false;
+    const std::type_index type = u.recipe != nullptr ? u.recipe->type : std::type_index(typeid(*u.module));
+    return reads_its_result(type) || (recomputes_ && reads_its_input(type));
   }
   [[nodiscard]] bool all_call_own(const std::string& key) const {
     return key.empty() || std::ranges::all_of(units_, [&](const module_unit& u) {
@@ -186,12 +185,13 @@ class fusion {
   }
 
   std::vector<module_unit>& units_;
+  bool recomputes_;
 };
 
 }  // namespace
 
 std::string fuse_activations(module_model& m, const unit_surroundings& s) {
-  fusion f(m);
+  fusion f(m, s.recomputes);
   std::vector<std::string> did;
   const auto add = [&](size_t n, const std::string& one, const std::string& many) {
     if (n > 0) did.push_back(std::to_string(n) + (n == 1 ? one : many));

@@ -3,7 +3,7 @@
 //
 // An activation whose backward reads its result (ReLU, Tanh) is written over the linear layer's output, which nobody
 // reads otherwise: one tensor is kept where there were two, and memory is passed over once less. GELU and SiLU read
-// what they took: of theirs one crossing between units goes, with its kept input where units are recomputed.
+// what they took, so nothing is saved but, where units are recomputed, the input that a unit of theirs keeps.
 #pragma once
 
 #include <string>
@@ -12,11 +12,11 @@
 
 namespace troupe::models {
 
-/// Units: torch::nn::Linear, called as it is, directly in front of a unit that is torch::nn::ReLU, GELU, SiLU or Tanh,
-/// becomes one unit with the linear layer's name, module and parameters, built or by its factory. Over tensor ranks,
-/// and where units are numbered, units stay. Sequentials: an entry that is such a linear layer computes the activation
-/// behind it, whose entry gives on what it takes, where the Sequential is a unit and nothing of the host's calls it; what
-/// it registers stays.
+/// Units: torch::nn::Linear, called as it is, directly in front of a unit that is torch::nn::ReLU or Tanh, or where
+/// units are recomputed GELU or SiLU, becomes one unit with the linear layer's name, module and parameters, built or by
+/// its factory. Over tensor ranks, and where units are numbered, units stay. Sequentials: an entry that is such a
+/// linear layer computes the ReLU or Tanh behind it, whose entry gives on what it takes, where the Sequential is a unit
+/// and nothing of the host's calls it; what it registers stays.
 std::string fuse_activations(module_model& m, const unit_surroundings& s);
 
 }  // namespace troupe::models

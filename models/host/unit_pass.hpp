@@ -53,6 +53,7 @@ struct unit_surroundings {          ///< what a pass may go by beside the model
   std::vector<unit_node> nodes;     ///< of the factory's model, in its order; empty where no pass asks for them
   uint32_t tensor = 1;              ///< ranks that compute a unit together
   bool units_are_numbered = false;  ///< the configuration names units by place or type: the list shall stay as it is
+  bool recomputes = false;          ///< units may keep their inputs alone, and compute the rest again in backward
 };
 
 /// A change of a host's units, with its name and its contract.

@@ -1,5 +1,5 @@
 // What passes over a host's units save: a perceptron of torch's modules trained with and without fuse_activation, in
-// turn.
+// turn. GELU is joined where units are recomputed, so its units are.
 //   bench_units [ROUNDS [STEPS]]
 // One line of JSON for each activation: the medians of a step's seconds, and the most bytes that a rank's activations
 // took. Ends with 1 where losses differ.
@@ -49,10 +49,11 @@ struct outcome {
   uint64_t activation_bytes = 0;
 };
 
-void train(models::module_model (*make)(), bool fused, int steps, outcome& out) {
+void train(models::module_model (*make)(), bool recomputed, bool fused, int steps, outcome& out) {
   config::load_options options;
   options.read_as = config::reading::host_job;
   if (fused) options.overrides = {"compile.deepcompile=true", "compile.passes=[fuse_activation]"};
+  if (recomputed) options.overrides.emplace_back("activation_checkpointing.enabled=true");
   auto loaded = config::load_text(job, "units.yaml", ".", options);
   if (!loaded) throw std::runtime_error(config::render(loaded.error()));
   actors::session_options wanted;
@@ -75,11 +76,11 @@ double median(std::vector<double> x) {
   return x[x.size() / 2];
 }
 
-void compare(const char* name, models::module_model (*make)(), int rounds, int steps) {
+void compare(const char* name, models::module_model (*make)(), bool recomputed, int rounds, int steps) {
   outcome plain, fused;
   for (int i = 0; i < rounds; ++i) {
-    train(make, false, steps, plain);
-    train(make, true, steps, fused);
+    train(make, recomputed, false, steps, plain);
+    train(make, recomputed, true, steps, fused);
   }
   if (plain.losses != fused.losses) throw std::runtime_error(std::string(name) + ": losses differ");
   std::printf(
@@ -98,8 +99,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    compare("ReLU", perceptron<torch::nn::ReLU>, rounds, steps);
-    compare("GELU", perceptron<torch::nn::GELU>, rounds, steps);
+    compare("ReLU", perceptron<torch::nn::ReLU>, false, rounds, steps);
+    compare("GELU, recomputed", perceptron<torch::nn::GELU>, true, rounds, steps);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "bench_units: %s\n", e.what());
     return 1;

@@ -113,7 +113,7 @@ def units_section(results):
             for u in results.get("units", [])]
     if results.get("units_error"):
         return ["What `bench_units` said:", "", f"`{results['units_error']}`", ""]
-    return ["A host's own perceptron of 4 x (512 - 2048 - 512), 1,024 rows, fp32, ZeRO-3 over two ranks, its activations as units "
+    return ["A host's own perceptron of 4 x (512 - 2048 - 512), 1,024 rows, fp32, ZeRO-3 over two ranks, its activations as units; GELU is joined where units are recomputed "
             "(`bench_units`): `fuse_activation` beside the same without it, in turn; losses are equal.", "",
             table(["activation", "step, s", "fused, s", "ratio", "activations of a rank", "fused", "ratio"], rows), ""] if rows else []
 

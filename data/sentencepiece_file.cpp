@@ -3,12 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <limits>
-#include <optional>
 #include <string>
 
 #include "data/sentencepiece_rules.hpp"
 #include "data/tokenizer.hpp"
+#include "data/wire_reader.hpp"
 
 namespace troupe::data {
 namespace {
@@ -16,63 +15,8 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-enum wire_type : uint32_t { varint = 0, eight_bytes = 1, lengthy = 2, four_bytes = 5 };
 enum field_number : uint64_t { pieces = 1, trainer = 2, normalizer = 3, denormalizer = 5 };
 constexpr uint64_t table_of_rules = 2;  ///< of a normalizer
-
-/// A protocol buffer from front to back; nothing once it is broken.
-class wire_reader {
- public:
-  explicit wire_reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
-
-  [[nodiscard]] bool at_end() const { return at_ == bytes_.size(); }
-  [[nodiscard]] size_t at() const { return at_; }
-
-  std::optional<uint64_t> number() {
-    uint64_t value = 0;
-    for (unsigned shift = 0; shift < 64 && at_ < bytes_.size(); shift += 7) {
-      const auto b = static_cast<uint64_t>(bytes_[at_++]);
-      value |= (b & 0x7F) << shift;
-      if (b < 0x80) return value;
-    }
-    return std::nullopt;
-  }
-
-  std::optional<std::span<const std::byte>> take(uint64_t bytes) {
-    if (bytes > bytes_.size() - at_) return std::nullopt;
-    const auto out = bytes_.subspan(at_, bytes);
-    at_ += bytes;
-    return out;
-  }
-
-  /// Key and value of the next field; the value's bytes where it has a length.
-  struct field {
-    uint64_t number = 0;
-    uint64_t wire = 0;
-    std::span<const std::byte> bytes{};
-  };
-  std::optional<field> next() {
-    const auto key = number();
-    if (!key || *key > std::numeric_limits<uint32_t>::max())
-      return std::nullopt;  // the library would cut it to 32 bits
-    field out{*key >> 3, *key & 7, {}};
-    if (out.number == 0) return std::nullopt;
-    if (out.wire == varint) return number() ? std::optional(out) : std::nullopt;
-    std::optional<uint64_t> length;
-    if (out.wire == eight_bytes) length = 8;
-    if (out.wire == four_bytes) length = 4;
-    if (out.wire == lengthy) length = number();
-    if (!length) return std::nullopt;
-    const auto bytes = take(*length);
-    if (!bytes) return std::nullopt;
-    out.bytes = *bytes;
-    return out;
-  }
-
- private:
-  std::span<const std::byte> bytes_;
-  size_t at_ = 0;
-};
 
 /// A piece has its text (1); score (2) and type (3) may be left out.
 bool is_piece(std::span<const std::byte> bytes) {

@@ -1,0 +1,50 @@
+// The characters that byte-level vocabularies write bytes as.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "core/utf8.hpp"
+
+namespace troupe::data {
+
+/// GPT-2 writes bytes as characters that can be seen: those that can be seen in Latin-1 stand for themselves, the
+/// others take the characters from U+0100 on in turn.
+struct byte_alphabet {
+  std::array<uint32_t, 256> character_of{};
+  std::unordered_map<uint32_t, unsigned char> byte_of;
+  byte_alphabet() {
+    uint32_t next = 256;
+    for (uint32_t b = 0; b < 256; ++b) {
+      const bool seen = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
+      character_of[b] = seen ? b : next++;
+      byte_of[character_of[b]] = static_cast<unsigned char>(b);
+    }
+  }
+
+  [[nodiscard]] std::string word_of(uint32_t byte) const {
+    std::string out;
+    core::append_utf8(character_of[byte], out);
+    return out;
+  }
+
+  /// The text that a word of the vocabulary stands for; a word with other characters (a special token) for itself.
+  [[nodiscard]] std::string bytes_of(std::string_view word) const {
+    std::string out;
+    for (std::string_view rest = word; !rest.empty();) {
+      const size_t n = core::utf8_character(rest);  // the JSON reader lets nothing else pass
+      uint32_t code = static_cast<unsigned char>(rest[0]);
+      if (n == 2) code = (code & 0x1F) << 6 | (static_cast<unsigned char>(rest[1]) & 0x3F);
+      const auto found = n <= 2 ? byte_of.find(code) : byte_of.end();
+      if (found == byte_of.end()) return std::string(word);
+      out.push_back(static_cast<char>(found->second));
+      rest.remove_prefix(n);
+    }
+    return out;
+  }
+};
+
+}  // namespace troupe::data

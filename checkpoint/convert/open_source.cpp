@@ -9,6 +9,7 @@
 #include "checkpoint/commit/reading_mark.hpp"
 #include "checkpoint/deepspeed/source.hpp"
 #include "checkpoint/deepspeed/universal_source.hpp"
+#include "checkpoint/gguf/source.hpp"
 #include "checkpoint/safetensors/weights_folder.hpp"
 #include "checkpoint/source/hugging_face.hpp"
 #include "checkpoint/source/name_rules.hpp"
@@ -103,9 +104,10 @@ core::result<source_format> recognise_file(const fs::path& path) {
   const auto got = (*file)->read_at(0, begin);
   if (!got) return fail(got.error());
   const auto byte = [&](size_t i) { return i < *got ? std::to_integer<int>(begin[i]) : -1; };
+  if (begins_like_gguf(std::span(begin).first(*got))) return source_format::gguf;
   if (byte(8) == '{') return source_format::hugging_face;
   if ((byte(0) == 'P' && byte(1) == 'K') || byte(0) == 0x80) return source_format::torch;
-  return refused(fmt::format("'{}' is neither a safetensors file nor one of torch.save", path.string()));
+  return refused(fmt::format("'{}' is neither a safetensors file nor one of torch.save, nor a GGUF file", path.string()));
 }
 
 core::result<tensor_source> open_ours(const fs::path& path, const source_options& options) {
@@ -131,6 +133,8 @@ std::string_view described(source_format f) {
       return "weights in safetensors files";
     case source_format::torch:
       return "weights in files of torch.save";
+    case source_format::gguf:
+      return "weights in a GGUF file";
   }
   return "?";
 }
@@ -181,6 +185,8 @@ core::result<tensor_source> open_as_it_is(const fs::path& path, const source_opt
       return read_hugging_face_source(options.tag ? path / *options.tag : path);
     case source_format::torch:
       return read_torch_source(options.tag ? path / *options.tag : path);
+    case source_format::gguf:
+      return read_gguf_source(path);
   }
   return fail(error_kind::bug, "a format that nobody reads");
 }

@@ -26,6 +26,17 @@ std::string cut_text(const core::parameter_cut& cut) {
   return cut.cuts() ? fmt::format(" of shares along dimension {} of {}", cut.dimension, core::widths_text(cut)) : "";
 }
 
+/// Nothing where it is stored as its type says.
+const std::string* stored_as(const tensor_source& s, const tensor_entry& t) {
+  const auto at = s.stored_as.find(t.name);
+  return at == s.stored_as.end() ? nullptr : &at->second;
+}
+
+std::string stored_text(const tensor_source& s, const tensor_entry& t) {
+  const auto* how = stored_as(s, t);
+  return how == nullptr ? "" : fmt::format(" from {}", *how);
+}
+
 struct holding {  ///< of one file
   uint64_t pieces = 0, bytes = 0;
 };
@@ -90,9 +101,11 @@ std::string head_of(const tensor_source& s) {
   std::string run;
   if (s.run.steps) run += fmt::format(", step {}", *s.run.steps);
   if (s.run.applied_updates) run += fmt::format(" ({} updates applied)", *s.run.applied_updates);
+  const auto views = std::ranges::count_if(s.files, [](const auto& f) { return f.view != nullptr; });
+  const size_t files = s.files.size() - static_cast<size_t>(views);
   return fmt::format("{}: {}{}, {} {} of {} in {} {}\n", shown_place(s), s.format, run, s.tensors.size(),
-                     s.tensors.size() == 1 ? "tensor" : "tensors", core::human_bytes(all_bytes(s)), s.files.size(),
-                     s.files.size() == 1 ? "file" : "files");
+                     s.tensors.size() == 1 ? "tensor" : "tensors", core::human_bytes(all_bytes(s)), files,
+                     files == 1 ? "file" : "files");
 }
 
 }  // namespace
@@ -137,17 +150,17 @@ std::string inspect_text(const tensor_source& s) {
     for (const auto& p : t.pieces) in.insert(p.file);
     std::vector<std::string> names;
     for (const uint32_t f : in) names.push_back(shown_file(s, f));
-    out += fmt::format("{:{}}{} {}, {}, {} {}{}: {}\n", "", 2 * parts.size() + 2,
+    out += fmt::format("{:{}}{} {}{}, {}, {} {}{}: {}\n", "", 2 * parts.size() + 2,
                        t.kind == tensor_kind::moment ? shown(t.moment) : std::string(name_of(t.kind)),
-                       core::name_of(t.type), core::human_bytes(bytes_of_tensor(t)), t.pieces.size(),
+                       core::name_of(t.type), stored_text(s, t), core::human_bytes(bytes_of_tensor(t)), t.pieces.size(),
                        t.pieces.size() == 1 ? "piece" : "pieces", cut_text(t.cut), fmt::join(names, ", "));
   }
   for (const auto& t : s.tied) out += fmt::format("  {} is {}\n", shown(t.name), shown(t.of));
   const auto holdings = holdings_of(s);
   for (uint32_t f = 0; f < s.files.size(); ++f)
-    out +=
-        fmt::format("{}: {}, {} {} of {}\n", shown_file(s, f), core::human_bytes(s.files[f].bytes), holdings[f].pieces,
-                    holdings[f].pieces == 1 ? "piece" : "pieces", core::human_bytes(holdings[f].bytes));
+    out += fmt::format("{}{}: {}, {} {} of {}\n", shown_file(s, f), s.files[f].view != nullptr ? " as numbers" : "",
+                       core::human_bytes(s.files[f].bytes), holdings[f].pieces,
+                       holdings[f].pieces == 1 ? "piece" : "pieces", core::human_bytes(holdings[f].bytes));
   for (const auto& u : unknown_names_in(s))
     out += fmt::format("{}: names that mean nothing here, none of them imported: {}\n", u.file.filename().string(),
                        fmt::join(u.names, ", "));
@@ -184,6 +197,7 @@ std::string inspect_json(const tensor_source& s) {
                        {"shape", t.shape},
                        {"bytes", bytes_of_tensor(t)},
                        {"pieces", std::move(pieces)}});
+    if (const auto* how = stored_as(s, t)) tensors.back()["stored_as"] = *how;
     if (t.cut.cuts())
       tensors.back()["cut"] = {
           {"style", core::name_of(t.cut.style)}, {"dimension", t.cut.dimension}, {"parts", t.cut.parts}};

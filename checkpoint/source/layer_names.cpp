@@ -151,6 +151,9 @@ std::vector<wanted_tensor> parameters_of(const tensor_source& s) {
 core::result<tensor_source> renamed(tensor_source s, const std::function<std::string(const std::string&)>& to) {
   auto in_files = std::move(s.names_in_files);
   s.names_in_files.clear();
+  auto stored_as = std::move(s.stored_as);
+  s.stored_as.clear();
+  for (auto& [name, how] : stored_as) s.stored_as.emplace(to(name), std::move(how));
   const auto rename = [&](std::string& name) {
     auto other = to(name);
     const auto before = in_files.find(name);

@@ -37,6 +37,7 @@ core::result<std::unique_ptr<input_file>> open_source_file(file_system& files, c
                                                            uint32_t number) {
   const auto& expected = s.files[number];
   if (expected.content != nullptr) return std::make_unique<memory_file>(expected.content);
+  if (expected.view != nullptr) return expected.view->open(files);
   auto file = files.open(expected.path);
   if (!file) return file;
   if (s.save_id) {

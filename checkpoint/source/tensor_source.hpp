@@ -15,6 +15,7 @@
 
 #include "checkpoint/native/manifest.hpp"
 #include "checkpoint/native/manifest_file.hpp"
+#include "checkpoint/source/source_view.hpp"
 #include "core/error.hpp"
 
 namespace troupe::checkpoint {
@@ -23,6 +24,7 @@ struct source_file {  ///< one file that pieces lie in
   std::filesystem::path path;
   uint64_t bytes = 0;
   std::shared_ptr<const std::vector<std::byte>> content{};  ///< of one that is in memory alone; its path is for people
+  std::shared_ptr<const source_view> view{};                ///< of one that is made of the file at `path`
 };
 
 /// What a folder says of the run that wrote it; missing where its format or its writer does not say.
@@ -57,6 +59,8 @@ struct tensor_source : tensor_list {
   bool has_layer_names = false;
   /// What a tensor is called in the files, by its name here, where that is another one.
   std::map<std::string, std::string, std::less<>> names_in_files;
+  /// How a tensor's elements are stored, by its name here, where that is not as its type: `q4_0`.
+  std::map<std::string, std::string, std::less<>> stored_as;
 };
 
 /// A checkpoint of ours as a source.

@@ -11,6 +11,7 @@
 #include "checkpoint/deepspeed/files.hpp"
 #include "checkpoint/deepspeed/source.hpp"
 #include "checkpoint/files/tensor_shares.hpp"
+#include "checkpoint/gguf/source.hpp"
 #include "checkpoint/native/manifest_text.hpp"
 #include "checkpoint/safetensors/safetensors.hpp"
 #include "checkpoint/source/source_reader.hpp"
@@ -53,6 +54,22 @@ using namespace troupe::tests;
   const auto file = safetensors_file::open(written("input.safetensors", input));
   if (!file) return;
   for (const auto& e : file->entries()) wanted(file->bytes(e).has_value());
+}
+
+/// Every tensor can be read at both ends, in the model's order, unless a scale is no number.
+[[maybe_unused]] void fuzz_gguf(bytes input) {
+  const auto source = read_gguf_source(written("input.gguf", input));
+  if (!source) return;
+  (void)gguf_metadata_of(*source);
+  source_reader reader(*source);
+  for (const auto& t : source->tensors) {
+    const uint64_t elements = core::numel_of(t.shape);
+    std::vector<std::byte> out(core::size_of(t.type));
+    for (const uint64_t at : {uint64_t{0}, elements - 1}) {
+      const auto read = reader.read(t, at, 1, out);
+      wanted(read.has_value() || read.error().kind == core::error_kind::bad_input);
+    }
+  }
 }
 
 [[maybe_unused]] void fuzz_manifest(bytes input) {

@@ -1,0 +1,307 @@
+#include "checkpoint/convert/gguf_export.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "checkpoint/convert/weights_export.hpp"
+#include "checkpoint/gguf/writer.hpp"
+#include "checkpoint/source/name_map.hpp"
+#include "checkpoint/source/source_reader.hpp"
+#include "core/tensor_view.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+/// A tensor of the file and where it comes from.
+struct planned_tensor {
+  gguf_tensor tensor;
+  const tensor_entry* from = nullptr;
+  gguf_order order = gguf_order::same;
+  uint64_t head_rows = 0;
+};
+
+struct plan {
+  std::vector<planned_tensor> tensors;  ///< in the file's order
+  std::map<std::string, uint64_t, std::less<>> other_types;
+};
+
+/// Embedding, positions, blocks in turn, the rest: as people read such files.
+bool comes_before(const gguf_place& a, const gguf_place& b) {
+  const auto rank = [](const gguf_place& p) {
+    return p.block ? 1 : p.name == gguf_embedding_name || p.name == gguf_positions_name ? 0 : 2;
+  };
+  return std::tuple(rank(a), a.block.value_or(0), std::string_view(a.name)) <
+         std::tuple(rank(b), b.block.value_or(0), std::string_view(b.name));
+}
+
+/// What the shape of a parameter must be.
+core::result<void> check_shape(const gguf_place& place, const std::vector<uint64_t>& extents, const gguf_model& m) {
+  const uint64_t queries = uint64_t{m.heads} * m.head_width, keys = uint64_t{m.kv_heads} * m.head_width;
+  std::vector<uint64_t> wanted;
+  const auto name =
+      place.block ? std::string_view(place.name).substr(place.name.find('.', 4) + 1) : std::string_view(place.name);
+  const auto is = [&](std::string_view stem, uint64_t in, uint64_t out) {
+    if (!name.starts_with(stem)) return;
+    wanted = name.ends_with(".bias") ? std::vector{out} : std::vector{in, out};
+  };
+  if (name.find("norm.") != std::string_view::npos) wanted = {m.width};
+  if (name == gguf_embedding_name || name == gguf_head_name) wanted = {m.width, m.vocabulary};
+  if (name == gguf_positions_name) wanted = {m.width, m.positions};
+  is("attn_qkv.", m.width, queries + 2 * keys);
+  is("attn_q.", m.width, queries);
+  is("attn_k.", m.width, keys);
+  is("attn_v.", m.width, keys);
+  is("attn_output.", queries, m.width);
+  is("ffn_gate.", m.width, m.inner);
+  is("ffn_up.", m.width, m.inner);
+  is("ffn_down.", m.inner, m.width);
+  if (wanted == extents) return {};
+  return fail(error_kind::mismatch, fmt::format("{} elements, wanted {} for '{}'", fmt::join(extents, " x "),
+                                                fmt::join(wanted, " x "), place.name));
+}
+
+/// Every parameter that such a model has is there.
+core::result<void> check_complete(const std::vector<planned_tensor>& all, const gguf_model& m) {
+  const bool llama = m.architecture == "llama";
+  std::vector<std::string> wanted{std::string(gguf_embedding_name), "output_norm.weight"};
+  if (!llama) wanted.insert(wanted.end(), {std::string(gguf_positions_name), "output_norm.bias"});
+  if (!m.tied) wanted.emplace_back(gguf_head_name);
+  const std::vector<std::string> llama_names{"attn_norm", "attn_q",   "attn_k", "attn_v",  "attn_output",
+                                             "ffn_norm",  "ffn_gate", "ffn_up", "ffn_down"};
+  const std::vector<std::string> gpt2_names{"attn_norm", "attn_qkv", "attn_output", "ffn_norm", "ffn_up", "ffn_down"};
+  for (uint32_t b = 0; b < m.blocks; ++b)
+    for (const auto& name : llama ? llama_names : gpt2_names) {
+      wanted.push_back(fmt::format("blk.{}.{}.weight", b, name));
+      if (!llama) wanted.push_back(fmt::format("blk.{}.{}.bias", b, name));
+    }
+  std::vector<std::string> names;
+  for (const auto& t : all) names.push_back(t.tensor.name);
+  std::ranges::sort(names);
+  for (const auto& w : wanted)
+    if (!std::ranges::binary_search(names, w))
+      return fail(error_kind::mismatch, fmt::format("it lacks the parameter that is '{}' in GGUF files", w));
+  return {};
+}
+
+core::result<plan> plan_of(const tensor_source& from, const gguf_export_options& o) {
+  const auto& m = o.model;
+  const auto weights = weights_of(from, {});
+  if (!weights) return fail(weights.error());
+  const auto refused = [&](const core::error& e) { return fail(e.in(fmt::format("'{}'", from.folder.string()))); };
+  std::vector<std::pair<gguf_place, planned_tensor>> found;
+  for (const auto& w : *weights) {
+    const auto bare = bare_name(w.name);
+    if (is_derived_buffer(bare) || (m.tied && bare == head_name)) continue;
+    const auto in_tensor = [&](const core::error& e) {
+      return refused(e.in(fmt::format("tensor '{}'", shown(w.name))));
+    };
+    const auto place = gguf_place_of(m.architecture, bare);
+    if (!place || (place->block && *place->block >= m.blocks))
+      return in_tensor(
+          {error_kind::mismatch, fmt::format("no parameter of a {} model of {} blocks", m.architecture, m.blocks)});
+    planned_tensor t{
+        {place->name, gguf_type::f32, {w.from->shape.rbegin(), w.from->shape.rend()}, 0},
+        w.from,
+        place->order,
+        place->order == gguf_order::query_rotary || place->order == gguf_order::key_rotary ? m.head_width : 0};
+    if (place->order == gguf_order::transposed) std::ranges::reverse(t.tensor.extents);
+    if (auto ok = check_shape(*place, t.tensor.extents, m); !ok) return in_tensor(ok.error());
+    t.tensor.type = type_for(o.type, *place, t.tensor.extents[0], t.tensor.extents.size(), m.blocks, m.tied);
+    found.emplace_back(*place, std::move(t));
+  }
+  std::ranges::sort(found, [](const auto& a, const auto& b) { return comes_before(a.first, b.first); });
+  plan out;
+  for (auto& [place, t] : found) {
+    // What the same mixture would give it if its rows were whole blocks.
+    const auto ideal = type_for(o.type, place, 256, t.tensor.extents.size(), m.blocks, m.tied);
+    if (t.tensor.type != ideal) ++out.other_types[std::string(name_of(t.tensor.type))];
+    if (!out.tensors.empty() && out.tensors.back().tensor.name == t.tensor.name)
+      return refused({error_kind::mismatch, fmt::format("two tensors would be written as '{}'", t.tensor.name)});
+    out.tensors.push_back(std::move(t));
+  }
+  if (auto ok = check_complete(out.tensors, m); !ok) return refused(ok.error());
+  return out;
+}
+
+gguf_metadata metadata_for(const gguf_export_options& o) {
+  auto out = metadata_of(o.model);
+  out.set("general.file_type", gguf_value::of(file_type_of(o.type)));
+  constexpr uint32_t quantisation_version = 2;  // of ggml's blocks, as they are now
+  if (blocks_of(o.type.type)) out.set("general.quantization_version", gguf_value::of(quantisation_version));
+  for (const auto& [key, value] : o.more.entries) out.set(key, value);
+  return out;
+}
+
+/// Hands on rows of a tensor in the file's order, as plain elements.
+class row_reader {
+ public:
+  using take_rows = std::function<core::result<void>(std::span<const std::byte>)>;
+
+  row_reader(const tensor_source& from, const planned_tensor& t, core::dtype type)
+      : reader_(from),
+        t_(t),
+        type_(type),
+        element_bytes_(core::size_of(type)),
+        row_bytes_(t.tensor.extents[0] * element_bytes_),
+        rows_(t.tensor.elements() / t.tensor.extents[0]) {
+    if (t.head_rows != 0 && t.tensor.extents.size() == 1) {  // a bias: rows of one element
+      row_bytes_ = element_bytes_;
+      rows_ = t.tensor.elements();
+    }
+  }
+
+  core::result<void> each(const take_rows& take) {
+    if (t_.order == gguf_order::transposed) return transposed(take);
+    uint64_t step = std::max<uint64_t>(gguf_chunk_bytes / row_bytes_, 1);
+    if (t_.head_rows != 0) step = std::max<uint64_t>(step / t_.head_rows, 1) * t_.head_rows;
+    for (uint64_t row = 0; row < rows_; row += step) {
+      const uint64_t n = std::min(step, rows_ - row);
+      if (auto ok = read(row * row_bytes_, n * row_bytes_, rows_block_); !ok) return ok;
+      if (t_.head_rows != 0) put_pairs_side_by_side(n);
+      if (auto ok = take(t_.head_rows != 0 ? ordered_ : rows_block_); !ok) return ok;
+    }
+    return {};
+  }
+
+ private:
+  core::result<void> read(uint64_t begin_bytes, uint64_t bytes, std::vector<std::byte>& out) {
+    out.resize(static_cast<size_t>(bytes));
+    return reader_.read_as(type_, *t_.from, begin_bytes / element_bytes_, bytes / element_bytes_, out);
+  }
+
+  void put_pairs_side_by_side(uint64_t rows) {
+    ordered_.resize(rows_block_.size());
+    for (uint64_t r = 0; r < rows; ++r) {
+      const uint64_t in_head = r % t_.head_rows;
+      std::memcpy(&ordered_[static_cast<size_t>(r * row_bytes_)],
+                  &rows_block_[static_cast<size_t>((r - in_head + rotary_row(in_head, t_.head_rows)) * row_bytes_)],
+                  static_cast<size_t>(row_bytes_));
+    }
+  }
+
+  /// The file's rows are our columns: as many of them at a time as fit, from one pass over the matrix.
+  core::result<void> transposed(const take_rows& take) {
+    const uint64_t inputs = t_.tensor.extents[0], most = std::max<uint64_t>(gguf_transposed_bytes / row_bytes_, 1);
+    const uint64_t our_row_bytes = rows_ * element_bytes_;
+    const uint64_t step = std::max<uint64_t>(gguf_chunk_bytes / our_row_bytes, 1);
+    for (uint64_t first = 0; first < rows_; first += most) {
+      const uint64_t columns = std::min(most, rows_ - first);
+      ordered_.resize(static_cast<size_t>(columns * row_bytes_));
+      for (uint64_t i = 0; i < inputs; i += step) {
+        const uint64_t n = std::min(step, inputs - i);
+        if (auto ok = read(i * our_row_bytes, n * our_row_bytes, rows_block_); !ok) return ok;
+        scatter(i, n, first, columns);
+      }
+      const uint64_t at_once = std::max<uint64_t>(gguf_chunk_bytes / row_bytes_, 1);
+      for (uint64_t c = 0; c < columns; c += at_once) {
+        const uint64_t n = std::min(at_once, columns - c);
+        if (auto ok = take(
+                std::span(ordered_).subspan(static_cast<size_t>(c * row_bytes_), static_cast<size_t>(n * row_bytes_)));
+            !ok)
+          return ok;
+      }
+    }
+    return {};
+  }
+
+  void scatter(uint64_t input, uint64_t inputs, uint64_t first, uint64_t columns) {
+    const auto move = [&]<class T>(T) {
+      const auto* from = reinterpret_cast<const T*>(rows_block_.data());
+      auto* to = reinterpret_cast<T*>(ordered_.data());
+      const uint64_t width = t_.tensor.extents[0];
+      for (uint64_t c = 0; c < columns; ++c)
+        for (uint64_t i = 0; i < inputs; ++i) to[c * width + input + i] = from[i * rows_ + first + c];
+    };
+    if (element_bytes_ == 4)
+      move(uint32_t{});
+    else
+      move(uint16_t{});
+  }
+
+  source_reader reader_;
+  const planned_tensor& t_;
+  core::dtype type_;
+  uint64_t element_bytes_, row_bytes_, rows_;
+  std::vector<std::byte> rows_block_, ordered_;
+};
+
+/// Blocks of fp32 values go to the file as they come.
+core::result<void> write_tensor(const tensor_source& from, const planned_tensor& t, gguf_writer& out,
+                                const std::function<core::result<void>(uint64_t)>& done) {
+  const auto format = blocks_of(t.tensor.type);
+  std::vector<std::byte> stored;
+  uint64_t elements_done = 0;
+  return row_reader(from, t, dtype_of(t.tensor.type)).each([&](std::span<const std::byte> rows) -> core::result<void> {
+    if (!format) {
+      if (auto ok = out.write(rows); !ok) return ok;
+      return done(rows.size());
+    }
+    const uint64_t per_block = kernels::elements_of(*format), blocks = rows.size() / sizeof(float) / per_block;
+    stored.resize(static_cast<size_t>(blocks * kernels::bytes_of(*format)));
+    const uint64_t bad =
+        kernels::quantise_blocks(*format, reinterpret_cast<const float*>(rows.data()), blocks, stored.data());
+    if (bad != kernels::no_block)
+      return fail(
+          error_kind::numeric,
+          fmt::format("'{}': tensor '{}': among elements {} to {} of its rows in the file is one that {} cannot "
+                      "hold: NaN, infinite or too large",
+                      from.folder.string(), shown(t.from->name), elements_done + bad * per_block,
+                      elements_done + (bad + 1) * per_block - 1, name_of(t.tensor.type)));
+    elements_done += blocks * per_block;
+    if (auto ok = out.write(stored); !ok) return ok;
+    return done(stored.size());
+  });
+}
+
+}  // namespace
+
+core::result<uint64_t> gguf_bytes(const tensor_source& from, const gguf_export_options& options) {
+  const auto planned = plan_of(from, options);
+  if (!planned) return fail(planned.error());
+  std::vector<gguf_tensor> tensors;
+  for (const auto& t : planned->tensors) tensors.push_back(t.tensor);
+  const auto header = format_gguf_header(metadata_for(options), tensors);
+  if (!header) return fail(header.error());
+  return header->size() + (tensors.empty() ? 0 : tensors.back().offset_bytes + tensors.back().bytes());
+}
+
+core::result<gguf_export_report> export_gguf(const tensor_source& from, const gguf_export_options& options) {
+  const auto planned = plan_of(from, options);
+  if (!planned) return fail(planned.error());
+  gguf_export_report report{.other_types = planned->other_types};
+  std::vector<gguf_tensor> tensors;
+  uint64_t total = 0;
+  for (const auto& t : planned->tensors) {
+    tensors.push_back(t.tensor);
+    total += t.tensor.bytes();
+    if (!blocks_of(t.tensor.type)) continue;
+    report.quantised_elements += t.tensor.elements();
+    report.quantised_bytes += t.tensor.bytes();
+  }
+  auto out = gguf_writer::create(options.out, metadata_for(options), std::move(tensors));
+  if (!out) return fail(out.error());
+  uint64_t written = 0;
+  const auto done = [&](uint64_t bytes) -> core::result<void> {
+    written += bytes;
+    if (options.progress && !options.progress(written, total))
+      return fail(error_kind::stopped, "the export was stopped");
+    return {};
+  };
+  for (const auto& t : planned->tensors)
+    if (auto ok = write_tensor(from, t, *out, done); !ok) return fail(ok.error());
+  if (auto ok = out->commit(); !ok) return fail(ok.error());
+  report.bytes = out->bytes();
+  report.tensors = planned->tensors.size();
+  return report;
+}
+
+}  // namespace troupe::checkpoint

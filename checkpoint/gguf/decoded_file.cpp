@@ -1,0 +1,170 @@
+#include "checkpoint/gguf/decoded_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "core/math.hpp"
+#include "core/text.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+/// Of the GGUF file that one read of neighbouring rows takes at most.
+constexpr uint64_t rows_block_bytes = uint64_t{1} << 20;
+
+/// Elements [first, first + count) of one row.
+struct row_part {
+  uint64_t row = 0, first = 0, count = 0;
+};
+
+/// Reads one tensor. Memory is the caller's, so that rows share it.
+class tensor_reader {
+ public:
+  tensor_reader(const input_file& file, const std::filesystem::path& path, const decoded_tensor& t)
+      : file_(file),
+        path_(path),
+        t_(t),
+        width_(t.stored.extents[0]),
+        rows_(t.stored.elements() / width_),
+        element_bytes_(core::size_of(dtype_of(t.stored.type))) {}
+
+  /// Elements of the tensor as models have it.
+  core::result<void> read(uint64_t first, std::span<std::byte> out) {
+    if (t_.order == gguf_order::transposed) return read_transposed(first, out);
+    uint64_t count = out.size() / element_bytes_;
+    while (count > 0) {
+      const uint64_t row = first / width_, column = first % width_;
+      uint64_t n = std::min(count, width_ - column);
+      // whole neighbours in one go
+      if (t_.order == gguf_order::same && column == 0) n = std::max(n, std::min(count, neighbours()) / width_ * width_);
+      if (auto ok = decode({stored_row(row), column, n}, out.first(static_cast<size_t>(n * element_bytes_))); !ok)
+        return ok;
+      out = out.subspan(static_cast<size_t>(n * element_bytes_));
+      first += n;
+      count -= n;
+    }
+    return {};
+  }
+
+ private:
+  /// Elements of rows that one read takes.
+  [[nodiscard]] uint64_t neighbours() const {
+    const uint64_t row_bytes = width_ / block_elements(t_.stored.type) * block_bytes(t_.stored.type);
+    return std::max<uint64_t>(rows_block_bytes / row_bytes, 1) * width_;
+  }
+
+  /// The file's row that is row `row` of the model's.
+  [[nodiscard]] uint64_t stored_row(uint64_t row) const {
+    if (t_.order == gguf_order::same) return row;
+    const uint64_t in_head = row % t_.head_rows, half = t_.head_rows / 2;
+    return row - in_head + in_head % half * 2 + in_head / half;
+  }
+
+  /// A part of stored rows as plain elements; of several rows where it is longer than one.
+  core::result<void> decode(row_part part, std::span<std::byte> out) {
+    const uint32_t per_block = block_elements(t_.stored.type), bytes = block_bytes(t_.stored.type);
+    const uint64_t first_element = part.row * width_ + part.first;
+    const uint64_t first_block = first_element / per_block;
+    const uint64_t blocks = core::div_up(first_element + part.count, per_block) - first_block;
+    const uint64_t at = t_.stored_begin + first_block * bytes;
+    const auto format = blocks_of(t_.stored.type);
+    if (!format) return read_exactly(file_, path_, at, out);
+    stored_.resize(static_cast<size_t>(blocks * bytes));
+    if (auto ok = read_exactly(file_, path_, at, stored_); !ok) return ok;
+    values_.resize(static_cast<size_t>(blocks * per_block));
+    const uint64_t bad = kernels::dequantise_blocks(*format, stored_.data(), blocks, values_.data());
+    if (bad != kernels::no_block)
+      return fail(error_kind::bad_input,
+                  fmt::format("'{}': tensor '{}': the scale of the block at byte {} is not finite", path_.string(),
+                              core::shown(t_.stored.name), at + bad * bytes));
+    std::memcpy(out.data(), values_.data() + (first_element - first_block * per_block), out.size());
+    return {};
+  }
+
+  /// The model's rows are the file's columns: of each stored row that part is read which holds the wanted ones.
+  core::result<void> read_transposed(uint64_t first, std::span<std::byte> out) {
+    const uint64_t count = out.size() / element_bytes_;
+    const uint64_t begin = first / rows_, end = core::div_up(first + count, rows_);
+    part_.resize(static_cast<size_t>((end - begin) * element_bytes_));
+    for (uint64_t r = 0; r < rows_; ++r) {
+      if (auto ok = decode({r, begin, end - begin}, part_); !ok) return ok;
+      for (uint64_t c = begin; c < end; ++c) {
+        const uint64_t element = c * rows_ + r;
+        if (element < first || element >= first + count) continue;
+        std::memcpy(&out[static_cast<size_t>((element - first) * element_bytes_)],
+                    &part_[static_cast<size_t>((c - begin) * element_bytes_)], element_bytes_);
+      }
+    }
+    return {};
+  }
+
+  const input_file& file_;
+  const std::filesystem::path& path_;
+  const decoded_tensor& t_;
+  uint64_t width_, rows_, element_bytes_;
+  std::vector<std::byte> stored_, part_;
+  std::vector<float> values_;
+};
+
+class decoded_file final : public input_file {
+ public:
+  decoded_file(std::unique_ptr<input_file> file, std::filesystem::path path, std::vector<decoded_tensor> tensors,
+               uint64_t bytes)
+      : file_(std::move(file)), path_(std::move(path)), tensors_(std::move(tensors)), bytes_(bytes) {}
+
+  [[nodiscard]] uint64_t bytes() const override { return bytes_; }
+
+  [[nodiscard]] core::result<size_t> read_at(uint64_t offset, std::span<std::byte> out) const override {
+    out = out.first(static_cast<size_t>(std::min<uint64_t>(out.size(), bytes_ - std::min(offset, bytes_))));
+    const size_t wanted = out.size();
+    auto at = std::ranges::upper_bound(tensors_, offset, {}, &decoded_tensor::begin);
+    if (at != tensors_.begin()) --at;
+    while (!out.empty()) {
+      const uint64_t in_tensor = offset - at->begin;
+      if (in_tensor >= at->bytes()) {  // what fills up to the next one
+        const uint64_t next = std::next(at) == tensors_.end() ? bytes_ : std::next(at)->begin;
+        const auto n = static_cast<size_t>(std::min<uint64_t>(out.size(), next - offset));
+        std::fill_n(out.begin(), n, std::byte{0});
+        out = out.subspan(n);
+        offset += n;
+        ++at;
+        continue;
+      }
+      const auto n = static_cast<size_t>(std::min<uint64_t>(out.size(), at->bytes() - in_tensor));
+      const size_t width = core::size_of(dtype_of(at->stored.type));
+      if (in_tensor % width != 0 || n % width != 0)
+        return fail(error_kind::bug, fmt::format("'{}': {} bytes from byte {} of tensor '{}' are no whole elements",
+                                                 path_.string(), n, in_tensor, core::shown(at->stored.name)));
+      if (auto ok = tensor_reader(*file_, path_, *at).read(in_tensor / width, out.first(n)); !ok)
+        return fail(ok.error());
+      out = out.subspan(n);
+      offset += n;
+    }
+    return wanted;
+  }
+
+ private:
+  std::unique_ptr<input_file> file_;
+  std::filesystem::path path_;
+  std::vector<decoded_tensor> tensors_;
+  uint64_t bytes_;
+};
+
+}  // namespace
+
+core::result<std::unique_ptr<input_file>> decoded_view::open(file_system& files) const {
+  auto file = files.open(path_);
+  if (!file) return file;
+  if ((*file)->bytes() != file_bytes_)
+    return fail(error_kind::io, fmt::format("'{}' had {} bytes when it was looked at and has {} now", path_.string(),
+                                            file_bytes_, (*file)->bytes()));
+  return std::make_unique<decoded_file>(std::move(*file), path_, tensors_, bytes());
+}
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,160 @@
+#include "checkpoint/gguf/model.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/gguf/families.hpp"
+#include "core/text.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+using core::error_kind;
+using core::fail;
+using json = nlohmann::ordered_json;
+
+/// Of one size of a model; no product of three of them overflows.
+constexpr uint64_t max_size = uint64_t{1} << 20;
+constexpr uint64_t max_positions = uint64_t{1} << 30;
+constexpr double usual_rope_theta = 10000;
+
+/// The architecture's keys, one after the other, until one is wrong.
+class size_reader {
+ public:
+  size_reader(const gguf_metadata& m, std::string architecture) : m_(m), architecture_(std::move(architecture)) {}
+
+  uint32_t size(const char* key, std::optional<uint64_t> otherwise = {}, uint64_t most = max_size) {
+    const auto name = fmt::format("{}.{}", architecture_, key);
+    const auto value = m_.find(name) == nullptr && otherwise ? otherwise : m_.whole(name);
+    if (value && *value > 0 && *value <= most) return static_cast<uint32_t>(*value);
+    if (wrong_.empty())
+      wrong_ = fmt::format("key '{}' wants a whole number from 1 to {}{}", name, most,
+                           value ? fmt::format(", got {}", *value) : "");
+    return 1;
+  }
+  double number(const char* key, double otherwise) {
+    return m_.number(fmt::format("{}.{}", architecture_, key)).value_or(otherwise);
+  }
+  std::string text(const char* key) { return m_.text(fmt::format("{}.{}", architecture_, key)); }
+  [[nodiscard]] const std::string& wrong() const { return wrong_; }
+
+ private:
+  const gguf_metadata& m_;
+  std::string architecture_, wrong_;
+};
+
+/// As a person would write an fp32 number: 1e-05, not 9.999999747378752e-06.
+double shortest(double fp32) {
+  const auto text = fmt::format("{}", static_cast<float>(fp32));
+  double out = fp32;
+  std::from_chars(text.data(), text.data() + text.size(), out);
+  return out;
+}
+
+json gpt2_keys(const gguf_model& m) {
+  json out{{"model_type", "gpt2"},
+           {"n_layer", m.blocks},
+           {"n_embd", m.width},
+           {"n_head", m.heads},
+           {"n_positions", m.positions},
+           {"vocab_size", m.vocabulary},
+           {"activation_function", "gelu_new"},
+           {"layer_norm_epsilon", m.norm_epsilon}};
+  if (m.inner != uint64_t{4} * m.width) out["n_inner"] = m.inner;
+  return out;
+}
+
+json llama_keys(const gguf_model& m) {
+  json out{{"model_type", "llama"},
+           {"num_hidden_layers", m.blocks},
+           {"hidden_size", m.width},
+           {"intermediate_size", m.inner},
+           {"num_attention_heads", m.heads},
+           {"num_key_value_heads", m.kv_heads},
+           {"head_dim", m.head_width},
+           {"max_position_embeddings", m.positions},
+           {"vocab_size", m.vocabulary},
+           {"hidden_act", "silu"},
+           {"rms_norm_eps", m.norm_epsilon},
+           {"rope_theta", m.rope_theta},
+           {"attention_bias", m.attention_bias},
+           {"mlp_bias", m.mlp_bias}};
+  if (!m.rope_scaling.empty()) out["rope_scaling"] = {{"rope_type", m.rope_scaling}};
+  return out;
+}
+
+}  // namespace
+
+gguf_metadata metadata_of(const gguf_model& m) {
+  gguf_metadata out;
+  const auto set = [&](const char* key, auto value) {
+    out.set(fmt::format("{}.{}", m.architecture, key), gguf_value::of(value));
+  };
+  const bool llama = m.architecture == "llama";
+  out.set("general.architecture", gguf_value::of(m.architecture));
+  out.set("general.type", gguf_value::of(std::string("model")));
+  set("block_count", m.blocks);
+  set("context_length", m.positions);
+  set("embedding_length", m.width);
+  set("feed_forward_length", m.inner);
+  set("attention.head_count", m.heads);
+  set(llama ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", static_cast<float>(m.norm_epsilon));
+  if (!llama) return out;
+  set("attention.head_count_kv", m.kv_heads);
+  set("rope.freq_base", static_cast<float>(m.rope_theta));
+  set("rope.dimension_count", m.head_width);
+  set("vocab_size", m.vocabulary);
+  if (uint64_t{m.heads} * m.head_width != m.width) {
+    set("attention.key_length", m.head_width);
+    set("attention.value_length", m.head_width);
+  }
+  return out;
+}
+
+core::result<std::optional<gguf_model>> model_of(const gguf_header& h) {
+  gguf_model m;
+  m.architecture = h.metadata.text("general.architecture");
+  const bool llama = m.architecture == "llama";
+  if (!llama && m.architecture != "gpt2") return std::nullopt;
+  const auto tensor = [&](std::string_view name) {
+    const auto at = std::ranges::find(h.tensors, name, &gguf_tensor::name);
+    return at == h.tensors.end() ? nullptr : &*at;
+  };
+  size_reader in(h.metadata, m.architecture);
+  m.blocks = in.size("block_count");
+  m.positions = in.size("context_length", {}, max_positions);
+  m.width = in.size("embedding_length");
+  m.inner = in.size("feed_forward_length", uint64_t{4} * m.width);
+  m.heads = in.size("attention.head_count");
+  m.kv_heads = in.size("attention.head_count_kv", m.heads);
+  m.head_width = in.size("attention.key_length", m.width / m.heads);
+  if (!in.wrong().empty()) return fail(error_kind::bad_input, in.wrong());
+  m.norm_epsilon =
+      shortest(in.number(llama ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", 1e-5));
+  m.rope_theta = shortest(in.number("rope.freq_base", usual_rope_theta));
+  m.rope_scaling = in.text("rope.scaling.type");
+  if (m.rope_scaling == "none") m.rope_scaling.clear();
+  if (m.rope_scaling.empty() && tensor("rope_freqs.weight") != nullptr) m.rope_scaling = "llama3";
+  const auto* embedding = tensor(gguf_embedding_name);
+  if (embedding == nullptr || embedding->extents.size() != 2 || embedding->extents[1] > max_gguf_items)
+    return fail(error_kind::bad_input, fmt::format("there is no matrix '{}'", gguf_embedding_name));
+  m.vocabulary = static_cast<uint32_t>(embedding->extents[1]);
+  m.tied = tensor(gguf_head_name) == nullptr;
+  m.attention_bias = tensor("blk.0.attn_q.bias") != nullptr;
+  m.mlp_bias = tensor("blk.0.ffn_up.bias") != nullptr;
+  return m;
+}
+
+std::string hugging_face_keys(const gguf_model& m, const gguf_metadata& metadata) {
+  auto out = m.architecture == "llama" ? llama_keys(m) : gpt2_keys(m);
+  out["tie_word_embeddings"] = m.tied;
+  for (const auto& [theirs, ours] : {std::pair{"tokenizer.ggml.bos_token_id", "bos_token_id"},
+                                     std::pair{"tokenizer.ggml.eos_token_id", "eos_token_id"}})
+    if (const auto id = metadata.whole(theirs)) out[ours] = *id;
+  return out.dump(2) + "\n";
+}
+
+}  // namespace troupe::checkpoint

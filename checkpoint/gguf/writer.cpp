@@ -1,0 +1,61 @@
+#include "checkpoint/gguf/writer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/math.hpp"
+#include "core/text.hpp"
+
+namespace troupe::checkpoint {
+
+using core::error_kind;
+using core::fail;
+
+gguf_writer::gguf_writer(streamed_file out, std::vector<gguf_tensor> tensors, uint64_t alignment, uint64_t header_bytes)
+    : out_(std::move(out)), tensors_(std::move(tensors)), alignment_(alignment), bytes_(header_bytes) {
+  for (const auto& t : tensors_) bytes_ += core::round_up(t.bytes(), alignment_);
+  if (!tensors_.empty()) left_bytes_ = tensors_.front().bytes();
+}
+
+core::result<gguf_writer> gguf_writer::create(const std::filesystem::path& target, const gguf_metadata& metadata,
+                                              std::vector<gguf_tensor> tensors) {
+  const auto header = format_gguf_header(metadata, tensors);
+  if (!header) return fail(header.error().in(fmt::format("cannot write '{}'", target.string())));
+  auto out = streamed_file::create(target);
+  if (!out) return fail(out.error());
+  if (auto ok = out->write(*header); !ok) return fail(ok.error());
+  return gguf_writer(std::move(*out), std::move(tensors), *alignment_of(metadata), header->size());
+}
+
+core::result<void> gguf_writer::pad() {
+  const uint64_t bytes = tensors_[at_].bytes();
+  const std::vector<std::byte> zeros(static_cast<size_t>(core::round_up(bytes, alignment_) - bytes));
+  if (auto ok = out_.write(zeros); !ok) return ok;
+  ++at_;
+  left_bytes_ = at_ < tensors_.size() ? tensors_[at_].bytes() : 0;
+  return {};
+}
+
+core::result<void> gguf_writer::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    if (at_ == tensors_.size())
+      return fail(error_kind::bug, fmt::format("{} bytes behind the last tensor", bytes.size()));
+    const auto n = static_cast<size_t>(std::min<uint64_t>(bytes.size(), left_bytes_));
+    if (auto ok = out_.write(bytes.first(n)); !ok) return ok;
+    bytes = bytes.subspan(n);
+    left_bytes_ -= n;
+    if (left_bytes_ == 0)
+      if (auto ok = pad(); !ok) return ok;
+  }
+  return {};
+}
+
+core::result<void> gguf_writer::commit() {
+  if (at_ != tensors_.size())
+    return fail(error_kind::bug,
+                fmt::format("tensor '{}' lacks {} bytes", core::shown(tensors_[at_].name), left_bytes_));
+  return out_.commit();
+}
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,25 @@
+// A file that exists only as what is made of another one: elements that are stored in blocks, or in another order, as
+// plain elements. Readers of such formats list it among a source's files; whoever reads tensors sees a file.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "checkpoint/files/file_system.hpp"
+#include "core/error.hpp"
+
+namespace troupe::checkpoint {
+
+/// Lives as long as the source.
+class source_view {
+ public:
+  source_view() = default;
+  source_view(const source_view&) = delete;
+  source_view& operator=(const source_view&) = delete;
+  virtual ~source_view() = default;
+
+  /// Opens what it is made of. Refused (io) where that is no longer as the source knew it.
+  [[nodiscard]] virtual core::result<std::unique_ptr<input_file>> open(file_system& files) const = 0;
+};
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,328 @@
+// GGUF files as a source of weights: blocks as fp32, families under their own names and in their own order; and the way
+// out, whose F32 file holds the bits that went in.
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+
+#include "checkpoint/convert/gguf_export.hpp"
+#include "checkpoint/convert/open_source.hpp"
+#include "checkpoint/gguf/source.hpp"
+#include "checkpoint/safetensors/weights_folder.hpp"
+#include "checkpoint/source/diff.hpp"
+#include "checkpoint/source/inspect.hpp"
+#include "checkpoint/source/source_reader.hpp"
+#include "checkpoint/source/verify.hpp"
+#include "core/tensor_view.hpp"
+#include "tests/checkpoint/tensors.hpp"
+#include "tests/scratch_folder.hpp"
+
+namespace troupe::checkpoint::tests {
+BOOST_AUTO_TEST_SUITE(gguf_source)
+
+namespace {
+
+using troupe::tests::check_ok;
+using troupe::tests::owned_tensor;
+using troupe::tests::scratch_folder;
+namespace fs = std::filesystem;
+
+const fs::path peer_file = TROUPE_SOURCE_DIR "/tests/checkpoint/fixtures/gguf/types.gguf";
+
+std::vector<float> values_of(const tensor_source& s, std::string_view name) {
+  const auto* t = find_tensor(s, name, tensor_kind::weight);
+  BOOST_REQUIRE(t != nullptr);
+  std::vector<float> out(core::numel_of(t->shape));
+  source_reader reader(s);
+  check_ok(reader.read_as(core::dtype::f32, *t, 0, out.size(), std::as_writable_bytes(std::span(out))));
+  // The same in odd pieces.
+  std::vector<float> again(out.size());
+  for (size_t at = 0; at < out.size();) {
+    const size_t n = std::min<size_t>(1 + at % 77, out.size() - at);
+    check_ok(reader.read_as(core::dtype::f32, *t, at, n, std::as_writable_bytes(std::span(again).subspan(at, n))));
+    at += n;
+  }
+  BOOST_CHECK(std::memcmp(out.data(), again.data(), out.size() * sizeof(float)) == 0);
+  return out;
+}
+
+/// A tensor of small numbers that are all different.
+owned_tensor numbered(std::string name, std::vector<int64_t> shape, core::dtype type = core::dtype::f32) {
+  owned_tensor out(std::move(name), type, std::move(shape));
+  const size_t width = core::size_of(type), count = out.data.size() / width;
+  const auto start = static_cast<float>(std::hash<std::string>()(out.name) % 1000);
+  for (size_t i = 0; i < count; ++i) {
+    const float x = (start + static_cast<float>(i % 251) - 125.0F + static_cast<float>(i) * 0.001F) * 0.01F;
+    const auto bits = std::bit_cast<uint32_t>(x);
+    if (width == 4)
+      std::memcpy(&out.data[i * width], &bits, 4);
+    else
+      std::memcpy(&out.data[i * width], reinterpret_cast<const char*>(&bits) + 2, 2);  // bf16
+  }
+  return out;
+}
+
+struct model_files {
+  gguf_model sizes;
+  std::vector<owned_tensor> tensors;
+};
+
+model_files small_gpt2() {
+  model_files out{.sizes = {.architecture = "gpt2",
+                            .blocks = 2,
+                            .width = 64,
+                            .inner = 96,
+                            .heads = 4,
+                            .kv_heads = 4,
+                            .head_width = 16,
+                            .positions = 16,
+                            .vocabulary = 40,
+                            .norm_epsilon = 1e-5,
+                            .rope_scaling = {},
+                            .tied = true},
+                  .tensors = {}};
+  auto& t = out.tensors;
+  t.push_back(numbered("transformer.wte.weight", {40, 64}));
+  t.push_back(numbered("transformer.wpe.weight", {16, 64}));
+  for (const char* part : {"weight", "bias"}) {
+    const std::string p(part);
+    const bool w = p == "weight";
+    const auto matrix = [&](int64_t in, int64_t outputs) {
+      return w ? std::vector<int64_t>{in, outputs} : std::vector<int64_t>{outputs};
+    };
+    t.push_back(numbered("transformer.ln_f." + p, {64}));
+    for (const char* block : {"transformer.h.0.", "transformer.h.1."}) {
+      t.push_back(numbered(block + ("ln_1." + p), {64}));
+      t.push_back(numbered(block + ("attn.c_attn." + p), matrix(64, 192)));
+      t.push_back(numbered(block + ("attn.c_proj." + p), matrix(64, 64)));
+      t.push_back(numbered(block + ("ln_2." + p), {64}));
+      t.push_back(numbered(block + ("mlp.c_fc." + p), matrix(64, 96)));
+      t.push_back(numbered(block + ("mlp.c_proj." + p), matrix(96, 64)));
+    }
+  }
+  return out;
+}
+
+model_files small_llama(core::dtype type = core::dtype::f32) {
+  model_files out{.sizes = {.architecture = "llama",
+                            .blocks = 1,
+                            .width = 64,
+                            .inner = 96,
+                            .heads = 4,
+                            .kv_heads = 2,
+                            .head_width = 32,
+                            .positions = 16,
+                            .vocabulary = 40,
+                            .norm_epsilon = 1e-6,
+                            .rope_theta = 10000,
+                            .rope_scaling = {},
+                            .attention_bias = true},
+                  .tensors = {}};
+  const auto add = [&](const char* name, std::vector<int64_t> shape) {
+    out.tensors.push_back(numbered(name, std::move(shape), type));
+  };
+  add("model.embed_tokens.weight", {40, 64});
+  add("lm_head.weight", {40, 64});
+  add("model.norm.weight", {64});
+  add("model.layers.0.input_layernorm.weight", {64});
+  add("model.layers.0.post_attention_layernorm.weight", {64});
+  add("model.layers.0.self_attn.q_proj.weight", {128, 64});
+  add("model.layers.0.self_attn.q_proj.bias", {128});
+  add("model.layers.0.self_attn.k_proj.weight", {64, 64});
+  add("model.layers.0.self_attn.k_proj.bias", {64});
+  add("model.layers.0.self_attn.v_proj.weight", {64, 64});
+  add("model.layers.0.self_attn.v_proj.bias", {64});
+  add("model.layers.0.self_attn.o_proj.weight", {64, 128});
+  add("model.layers.0.self_attn.o_proj.bias", {64});
+  add("model.layers.0.mlp.gate_proj.weight", {96, 64});
+  add("model.layers.0.mlp.up_proj.weight", {96, 64});
+  add("model.layers.0.mlp.down_proj.weight", {64, 96});
+  return out;
+}
+
+tensor_source opened(const scratch_folder& folder, const model_files& m) {
+  const auto at = folder / "weights";
+  check_ok(write_weights_folder(at, troupe::tests::all_to_write(m.tensors), uint64_t{1} << 30U));
+  auto out = open_source(at);
+  check_ok(out);
+  return std::move(*out);
+}
+
+gguf_export_options options_for(const model_files& m, const fs::path& out, const char* type = "f32") {
+  return {.out = out, .type = *mixture_from(type), .model = m.sizes, .more = {}};
+}
+
+tensor_source exported(const tensor_source& from, const gguf_export_options& options) {
+  const auto needed = gguf_bytes(from, options);
+  check_ok(needed);
+  const auto report = export_gguf(from, options);
+  check_ok(report);
+  BOOST_CHECK_LE(*needed, report->bytes);
+  BOOST_CHECK_EQUAL(fs::file_size(options.out), report->bytes);
+  auto out = open_source(options.out);
+  check_ok(out);
+  return std::move(*out);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(every_type_is_read_as_numbers) {
+  const auto s = open_source(peer_file);
+  check_ok(s);
+  BOOST_CHECK_EQUAL(s->format, "GGUF");
+  const auto exact = values_of(*s, "F32");
+  BOOST_CHECK_EQUAL(values_of(*s, "line").size(), 256U);
+  for (const auto& [name, tolerance] :
+       {std::pair{"F16", 2e-3F}, std::pair{"BF16", 1e-2F}, std::pair{"Q8_0", 1e-2F}, std::pair{"Q4_0", 0.15F},
+        std::pair{"Q4_1", 0.15F}, std::pair{"Q5_0", 0.1F}, std::pair{"Q5_1", 0.1F}, std::pair{"Q4_K", 0.15F},
+        std::pair{"Q5_K", 0.1F}, std::pair{"Q6_K", 0.05F}}) {
+    const auto got = values_of(*s, name);
+    BOOST_REQUIRE_EQUAL(got.size(), exact.size());
+    float largest = 0;
+    for (size_t i = 0; i < 256; ++i) largest = std::max(largest, std::abs(exact[i]));
+    for (size_t i = 0; i < 256; ++i)
+      BOOST_TEST(std::abs(got[i] - exact[i]) <= tolerance * largest, name << " element " << i);
+  }
+  BOOST_CHECK_EQUAL(s->stored_as.at("Q4_K"), "q4_k");
+  BOOST_TEST(inspect_text(*s).find("weight fp32 from q4_0") != std::string::npos);
+  const auto report = verify_source(real_files(), *s);
+  check_ok(report);
+  BOOST_CHECK_EQUAL(report->damages, 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_scale_that_is_not_finite_is_refused_with_tensor_and_byte) {
+  const scratch_folder folder;
+  const auto copy = folder / "copy.gguf";
+  fs::copy_file(peer_file, copy);
+  const auto file = core::source_file::open(copy);
+  check_ok(file);
+  const auto header = read_gguf_header(*file);
+  check_ok(header);
+  for (const auto& t : header->tensors) {
+    if (t.name != "Q8_0") continue;
+    std::fstream out(copy, std::ios::in | std::ios::out | std::ios::binary);
+    out.seekp(static_cast<std::streamoff>(header->data_begin + t.offset_bytes + 34 * 9));
+    out.write("\x00\x7E", 2);  // NaN
+  }
+  const auto s = open_source(copy);
+  check_ok(s);
+  source_reader reader(*s);
+  std::vector<std::byte> out(2048 * sizeof(float));
+  const auto* t = find_tensor(*s, "Q8_0", tensor_kind::weight);
+  check_ok(reader.read(*t, 0, 32, out));
+  const auto read = reader.read(*t, 0, 2048, out);
+  BOOST_REQUIRE(!read);
+  BOOST_TEST(read.error().text.find("tensor 'Q8_0': the scale of the block at byte") != std::string::npos);
+  const auto report = verify_source(real_files(), *s);
+  check_ok(report);
+  BOOST_CHECK_EQUAL(report->damages, 1U);
+  fs::resize_file(copy, fs::file_size(copy) - 1);
+  source_reader later(*s);
+  BOOST_CHECK(!later.read(*t, 0, 32, out));
+}
+
+BOOST_AUTO_TEST_CASE(an_f32_file_has_the_bits_that_went_in) {
+  for (const auto& model : {small_gpt2(), small_llama(), small_llama(core::dtype::bf16)}) {
+    const scratch_folder folder;
+    const auto from = opened(folder, model);
+    const bool halves = model.tensors.front().type == core::dtype::bf16;
+    const auto back = exported(from, options_for(model, folder / "out.gguf", halves ? "bf16" : "f32"));
+    diff_options how;
+    if (halves) how.tolerance = 0.0;  // norms and biases are fp32 in the file
+    const auto report = diff_sources(real_files(), from, back, how);
+    check_ok(report);
+    BOOST_CHECK_EQUAL(report->tensors, model.tensors.size());
+    for (const auto& d : report->differences) BOOST_ERROR(d.text);
+    // Its own description makes the same file again.
+    const auto header = core::source_file::open(folder / "out.gguf");
+    check_ok(header);
+    const auto read = read_gguf_header(*header);
+    check_ok(read);
+    const auto sizes = model_of(*read);
+    check_ok(sizes);
+    BOOST_REQUIRE(sizes->has_value());
+    BOOST_CHECK_EQUAL((*sizes)->head_width, model.sizes.head_width);
+    BOOST_CHECK_EQUAL((*sizes)->kv_heads, model.sizes.kv_heads);
+    BOOST_CHECK_EQUAL((*sizes)->norm_epsilon, model.sizes.norm_epsilon);
+    BOOST_CHECK_EQUAL((*sizes)->tied, model.sizes.tied);
+    BOOST_CHECK_EQUAL((*sizes)->attention_bias, model.sizes.attention_bias);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_mixture_is_read_back_near_what_went_in) {
+  const auto model = small_llama();
+  const scratch_folder folder;
+  const auto from = opened(folder, model);
+  for (const char* type : {"f16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k", "q4_k_m", "q5_k_m"}) {
+    const auto back = exported(from, options_for(model, folder / (std::string(type) + ".gguf"), type));
+    const auto report = diff_sources(real_files(), from, back, {.tolerance = 1.0, .progress = {}});
+    check_ok(report);
+    BOOST_CHECK_EQUAL(report->tensors, model.tensors.size());
+    for (const auto& d : report->differences) BOOST_ERROR(type << ": " << d.text);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(mixtures_give_more_bits_to_what_counts_most) {
+  const auto type = [](const char* mixture, const char* name, uint32_t block, uint64_t row = 512, bool tied = false) {
+    return name_of(type_for(*mixture_from(mixture), {name, gguf_order::same, block}, row, 2, 16, tied));
+  };
+  BOOST_CHECK_EQUAL(type("q4_k_m", "blk.0.ffn_down.weight", 0), "q6_k");
+  BOOST_CHECK_EQUAL(type("q4_k_m", "blk.2.ffn_down.weight", 2), "q4_k");
+  BOOST_CHECK_EQUAL(type("q4_k_m", "blk.4.attn_v.weight", 4), "q6_k");
+  BOOST_CHECK_EQUAL(type("q5_k_m", "blk.15.attn_v.weight", 15), "q6_k");
+  BOOST_CHECK_EQUAL(type("q4_k_m", "blk.0.ffn_up.weight", 0), "q4_k");
+  BOOST_CHECK_EQUAL(type("q4_k_m", "blk.0.attn_qkv.weight", 0), "q5_k");
+  BOOST_CHECK_EQUAL(type("q4_k_m", "output.weight", 0), "q6_k");
+  BOOST_CHECK_EQUAL(type("q4_k_m", "token_embd.weight", 0), "q4_k");
+  BOOST_CHECK_EQUAL(type("q4_k_m", "token_embd.weight", 0, 512, true), "q6_k");
+  BOOST_CHECK_EQUAL(type("q4_k", "blk.0.ffn_down.weight", 0), "q4_k");
+  BOOST_CHECK_EQUAL(type("q4_k", "blk.0.ffn_up.weight", 0, 96), "q5_0");
+  BOOST_CHECK_EQUAL(type("q5_k", "blk.0.ffn_up.weight", 0, 96), "q5_1");
+  BOOST_CHECK_EQUAL(type("q6_k", "blk.0.ffn_up.weight", 0, 96), "q8_0");
+  BOOST_CHECK_EQUAL(type("q6_k", "blk.0.ffn_up.weight", 0, 100), "f16");
+  BOOST_CHECK_EQUAL(type("q4_0", "position_embd.weight", 0), "f32");
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_and_leaves_nothing) {
+  const auto refused = [](model_files model, const std::function<void(model_files&)>& change, const char* words) {
+    const scratch_folder folder;
+    change(model);
+    const auto from = opened(folder, model);
+    const auto report = export_gguf(from, options_for(model, folder / "out.gguf", "q8_0"));
+    BOOST_REQUIRE(!report);
+    BOOST_TEST(report.error().text.find(words) != std::string::npos, report.error().text);
+    for (const auto& entry : fs::directory_iterator(folder.path()))
+      BOOST_CHECK_EQUAL(entry.path().filename(), "weights");
+  };
+  refused(
+      small_gpt2(), [](auto& m) { m.tensors.pop_back(); }, "lacks the parameter that is 'blk.1.ffn_down.bias'");
+  refused(
+      small_gpt2(), [](auto& m) { m.sizes.blocks = 1; }, "no parameter of a gpt2 model of 1 blocks");
+  refused(
+      small_gpt2(), [](auto& m) { m.sizes.inner = 128; }, "wanted 128 for 'blk.0.ffn_up.bias'");
+  refused(
+      small_llama(), [](auto& m) { m.sizes.kv_heads = 4; }, "wanted 128 for 'blk.0.attn_k.bias'");
+  refused(
+      small_llama(), [](auto& m) { m.tensors.push_back(numbered("model.extra.weight", {4})); },
+      "tensor 'model.extra.weight': no parameter");
+  for (const float odd : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 3e38F})
+    refused(
+        small_llama(), [&](auto& m) { std::memcpy(&m.tensors[0].data[400], &odd, sizeof odd); },
+        "among elements 96 to 127 of its rows in the file is one that q8_0 cannot hold");
+}
+
+BOOST_AUTO_TEST_CASE(a_stopped_export_leaves_nothing) {
+  const scratch_folder folder;
+  const auto model = small_llama();
+  const auto from = opened(folder, model);
+  auto options = options_for(model, folder / "out.gguf");
+  options.progress = [](uint64_t, uint64_t) { return false; };
+  const auto report = export_gguf(from, options);
+  BOOST_REQUIRE(!report);
+  BOOST_CHECK(report.error().kind == core::error_kind::stopped);
+  BOOST_CHECK(!fs::exists(folder / "out.gguf"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+}  // namespace troupe::checkpoint::tests

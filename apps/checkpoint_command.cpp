@@ -5,6 +5,7 @@
 #include "apps/checkpoint_convert.hpp"
 #include "apps/checkpoint_show.hpp"
 #include "apps/common_options.hpp"
+#include "checkpoint/gguf/mixture.hpp"
 
 namespace troupe::apps {
 
@@ -12,6 +13,7 @@ struct checkpoint_command::arguments {
   source_arguments source;
   diff_arguments diff;
   weights_arguments fp32, hugging_face;
+  gguf_arguments gguf;
   deepspeed_arguments deepspeed, universal;
   reshape_arguments reshape;
   output_form form = output_form::text;
@@ -21,8 +23,8 @@ namespace {
 
 constexpr const char* path_help =
     "a checkpoint, a folder of them or a run's output folder: Troupe's, DeepSpeed's (universal too), Hugging Face's; "
-    "or one .safetensors, .pt "
-    "or .bin file";
+    "or one .safetensors, .pt, "
+    ".bin or .gguf file";
 
 constexpr const char* model_config_help =
     "Hugging Face's config.json of the model; by default what the checkpoint says of it";
@@ -96,6 +98,17 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   add_shard_size(*hf, a.hugging_face);
   add_quiet(*hf, a.hugging_face.source.verbosity);
   actions_.emplace_back(hf, [&a] { return to_hugging_face(a.hugging_face); });
+
+  auto* gguf = command_->add_subcommand("to-gguf", "one file that llama.cpp loads, with its vocabulary");
+  add_source(*gguf, a.gguf.source);
+  add_output(*gguf, a.gguf.output, "a file, NAME.gguf");
+  gguf->add_option("--type", a.gguf.type, "of the matrices: " + checkpoint::mixture_names())->capture_default_str();
+  gguf->add_option("--tokenizer", a.gguf.tokenizer,
+                   "a tokenizer.model, tokenizer.json, vocab.json, a folder with one, or 'bytes'; by default what lies "
+                   "beside the weights or what the run was trained on");
+  gguf->add_option("--model-config", a.gguf.model_config, model_config_help);
+  add_quiet(*gguf, a.gguf.source.verbosity);
+  actions_.emplace_back(gguf, [&a] { return to_gguf(a.gguf); });
 
   auto* deepspeed = command_->add_subcommand("to-deepspeed", "a folder that DeepSpeed resumes from");
   add_source(*deepspeed, a.deepspeed.source);

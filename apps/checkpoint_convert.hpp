@@ -1,5 +1,5 @@
-// `troupe checkpoint to-fp32`, `to-hf`, `to-universal`, `to-deepspeed`, `reshape`: any checkpoint as files for others.
-// OUT appears whole, or not at all.
+// `troupe checkpoint to-fp32`, `to-hf`, `to-gguf`, `to-universal`, `to-deepspeed`, `reshape`: any checkpoint as files
+// for others. OUT appears whole, or not at all.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,14 @@ struct weights_arguments {  ///< of to-fp32 and to-hf
   bool exclude_frozen = false;
   std::string dtype = "fp32";  ///< to-hf
   std::string model_config;    ///< a config.json where the checkpoint does not describe its model
+};
+
+struct gguf_arguments {  ///< of to-gguf
+  source_arguments source;
+  output_arguments output;
+  std::string type = "q8_0";
+  std::string tokenizer;     ///< a path or `bytes`; empty: what the checkpoint has
+  std::string model_config;  ///< as weights_arguments::model_config
 };
 
 struct deepspeed_arguments {  ///< of to-deepspeed and, without stage and ranks, to-universal
@@ -41,6 +49,7 @@ struct reshape_arguments {
 
 int to_fp32(const weights_arguments& a);
 int to_hugging_face(const weights_arguments& a);
+int to_gguf(const gguf_arguments& a);
 int to_deepspeed(const deepspeed_arguments& a);
 int to_universal(const deepspeed_arguments& a);
 int reshape_checkpoint(const reshape_arguments& a);

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 #include <optional>
 
 #include "checkpoint/files/atomic_file.hpp"
+#include "checkpoint/gguf/header.hpp"
 #include "checkpoint/safetensors/safetensors.hpp"
 #include "checkpoint/torch/archive_writer.hpp"
 #include "checkpoint/torch/zip_reader.hpp"
@@ -84,6 +86,11 @@ core::result<void> check_folder(const fs::path& out) {
 bool is_marked_file(const fs::path& out) {
   const auto file = core::source_file::open(out, O_NOFOLLOW);
   if (!file) return false;
+  std::array<std::byte, 4> begin{};
+  if (file->size() >= begin.size() && file->read(0, begin) && checkpoint::begins_like_gguf(begin)) {
+    const auto header = checkpoint::read_gguf_header(*file);
+    return header && header->metadata.find(gguf_mark_key) != nullptr;
+  }
   constexpr std::string_view zip = "PK";
   std::string front(std::min<uint64_t>(zip.size(), file->size()), '\0');
   if (!file->read(0, std::as_writable_bytes(std::span(front)))) return false;
@@ -98,6 +105,8 @@ bool is_marked_file(const fs::path& out) {
 }
 
 }  // namespace
+
+checkpoint::gguf_value gguf_mark() { return checkpoint::gguf_value::of(std::string(version)); }
 
 checkpoint::string_map file_mark() { return {{std::string(word), std::string(version)}}; }
 

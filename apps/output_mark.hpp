@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "checkpoint/gguf/metadata.hpp"
 #include "checkpoint/safetensors/header.hpp"
 #include "core/error.hpp"
 
@@ -16,6 +17,9 @@ inline constexpr std::string_view mark_file_name = ".troupe-conversion";
 
 /// In a single file.
 checkpoint::string_map file_mark();
+/// In a GGUF file, among the metadata.
+inline constexpr std::string_view gguf_mark_key = "troupe.conversion";
+checkpoint::gguf_value gguf_mark();
 
 /// Lists what `folder` holds in its mark.
 core::result<void> mark_folder(const std::filesystem::path& folder);

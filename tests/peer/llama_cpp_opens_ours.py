@@ -1,0 +1,131 @@
+"""Checkpoints as GGUF files: llama.cpp opens every one that `troupe checkpoint to-gguf` writes, and its next-token
+log-probabilities are those of transformers' model. Models are made here: GPT-2 and Llama, tied and not, with and without
+grouped heads; folders of Hugging Face's. Needs torch and transformers (tests/peer/setup.sh) and xllamacpp:
+  PYTHON tests/peer/llama_cpp_opens_ours.py build/release/troupe [another.gguf ...]
+Prints a line for each file with the largest difference; exits 1 where one is too large."""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import torch
+import transformers
+import xllamacpp
+
+ROOT = pathlib.Path(__file__).parents[2]
+TYPES = ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q4_k", "q5_k", "q6_k", "q4_k_m", "q5_k_m"]
+EXACT = 1e-3      # of log-probabilities, F32
+QUANTISED = 5e-2  # llama.cpp quantises activations, too
+PROMPTS = [[1, 5, 7], [3, 200, 17, 90, 33, 4], list(range(10, 60))]
+
+
+def models():
+    torch.manual_seed(1)
+    gpt2 = dict(n_layer=3, n_embd=256, n_head=4, n_positions=128, vocab_size=256, bos_token_id=0, eos_token_id=0)
+    llama = dict(num_hidden_layers=3, hidden_size=256, intermediate_size=512, num_attention_heads=8,
+                 max_position_embeddings=128, vocab_size=256, bos_token_id=0, eos_token_id=0)
+    yield "gpt2", transformers.GPT2LMHeadModel(transformers.GPT2Config(**gpt2))
+    yield "gpt2_odd", transformers.GPT2LMHeadModel(transformers.GPT2Config(**{**gpt2, "n_embd": 96}))
+    yield "llama", transformers.LlamaForCausalLM(transformers.LlamaConfig(**llama, num_key_value_heads=2))
+    yield "llama_tied", transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(**llama, num_key_value_heads=8, tie_word_embeddings=True, rope_theta=100000.0))
+    yield "llama_wide_heads", transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(**llama, num_key_value_heads=4, head_dim=64, attention_bias=True))
+
+
+def louder(model, factor):
+    """Freshly drawn weights give nearly uniform answers; larger ones tell a wrong order of rows from a right one. What
+    a quantised activation loses grows with them."""
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if p.dim() > 1:
+                p.mul_(factor)
+            elif name.endswith("bias"):
+                p.normal_(std=0.1)
+    return model.eval()
+
+
+def ours(model, prompt):
+    with torch.no_grad():
+        return torch.log_softmax(model(torch.tensor([prompt])).logits[0, -1].double(), -1)
+
+
+class llama_cpp:
+    def __init__(self, path):
+        p = xllamacpp.CommonParams()
+        p.model.path = str(path)
+        p.n_ctx = 512
+        p.n_parallel = 1
+        p.warmup = False
+        p.n_gpu_layers = 0
+        p.verbosity = -1
+        p.cache_prompt = False
+        p.cache_type_k = p.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
+        p.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
+        p.cpuparams.n_threads = 2
+        self.server = xllamacpp.Server(p)
+
+    def log_probabilities(self, prompt, count):
+        # The bias only chooses which token is told: one that is text by itself, where a lone byte is withheld.
+        answer = self.server.handle_completions(
+            {"prompt": prompt, "n_predict": 1, "n_probs": count, "logit_bias": [[97, 100]], "cache_prompt": False})
+        out = torch.full((count,), float("nan"), dtype=torch.double)
+        for one in answer["choices"][0]["logprobs"]["content"][0]["top_logprobs"]:
+            out[one["id"]] = one["logprob"]
+        return out
+
+
+def run(*command):
+    subprocess.run([str(c) for c in command], check=True)
+
+
+def reread(troupe, gguf, folder):
+    """The file's own weights, as transformers reads what `to-hf` makes of it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    run(troupe, "checkpoint", "to-hf", gguf, folder, "--quiet")
+    return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+
+
+def main(troupe, others):
+    bad = []
+    with tempfile.TemporaryDirectory() as scratch:
+        scratch = pathlib.Path(scratch)
+
+        def compare(label, path, model, limit):
+            peer = llama_cpp(path)
+            count = model.config.vocab_size
+            worst = spread = 0.0
+            for prompt in PROMPTS:
+                theirs = peer.log_probabilities(prompt, count)
+                seen = ~torch.isnan(theirs)
+                assert seen.sum() >= count // 2, f"{label}: {int(seen.sum())} of {count} tokens"
+                # what hardly ever comes is beyond what a quantised activation can say
+                likely = seen & (theirs > -12)
+                worst = max(worst, float((ours(model, prompt) - theirs)[likely].abs().max()))
+                spread = max(spread, float(theirs[likely].std()))
+            ok = worst <= limit
+            print(f"{label}: largest difference of log-probabilities {worst:.2e}, limit {limit:g}, spread {spread:.2f}"
+                  f"{'' if ok else '  TOO LARGE'}", flush=True)
+            if not ok:
+                bad.append(label)
+
+        for name, model in models():
+            folder = scratch / name
+            louder(model, 1.5).save_pretrained(folder)
+            for kind in TYPES:
+                path = scratch / f"{name}-{kind}.gguf"
+                plain = kind == "f32"
+                run(troupe, "checkpoint", "to-gguf", folder, path, "--type", kind, "--tokenizer", "bytes", "--quiet")
+                compare(f"{name} {kind}", path, model if plain else reread(troupe, path, scratch / "back"),
+                        EXACT if plain else QUANTISED)
+                path.unlink()
+        for path in others:
+            compare(pathlib.Path(path).name, path, reread(troupe, path, scratch / "back"),
+                    EXACT if path.endswith("f32.gguf") else QUANTISED)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -64,11 +64,15 @@ gguf_metadata keys_of(const data::vocabulary& v, uint64_t tokens) {
   if (v.end || is_bytes) set("eos_token_id", v.end.value_or(0));
   if (v.unknown_token) set("unknown_token_id", *v.unknown_token);
   if (v.padding) set("padding_token_id", *v.padding);
-  if (is_byte_level || v.adds_begin) set("add_bos_token", v.adds_begin.value_or(false));
+  const bool is_unigram = v.kind == vocabulary_kind::sentencepiece_unigram;
+  // llama.cpp's own ways: BPE pieces begin with `begin`, unigram ones end with `end`, which no language model here
+  // wants.
+  if (is_byte_level || is_unigram || v.adds_begin) set("add_bos_token", v.adds_begin.value_or(false));
+  if (is_unigram) set("add_eos_token", false);
   if (is_byte_level) return out;
   set("add_space_prefix", v.adds_space);
   set("remove_extra_whitespaces", v.removes_extra_spaces);
-  if (v.kind == vocabulary_kind::sentencepiece_unigram && !v.normaliser.empty()) {
+  if (is_unigram && !v.normaliser.empty()) {
     gguf_value table{.type = checkpoint::gguf_value_type::array, .items = checkpoint::gguf_value_type::u8};
     const auto bytes = std::as_bytes(std::span(v.normaliser));
     table.numbers.assign(bytes.begin(), bytes.end());

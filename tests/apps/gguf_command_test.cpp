@@ -1,0 +1,156 @@
+// `troupe checkpoint to-gguf` and the other commands on GGUF files: there and back, vocabularies, refusals.
+#include "checkpoint/gguf/header.hpp"
+#include "checkpoint/safetensors/weights_folder.hpp"
+#include "tests/apps/checkpoint_folder.hpp"
+#include "tests/checkpoint/tensors.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A Hugging Face folder `hf` with a whole GPT-2 of one block, and `troupe checkpoint` beside it.
+struct whole_model {
+  scratch_folder folder;
+
+  explicit whole_model(const std::string& more_keys = "") {
+    std::vector<owned_tensor> tensors;
+    const auto add = [&](const std::string& name, std::vector<int64_t> shape) {
+      owned_tensor t("transformer." + name, core::dtype::f32, std::move(shape));
+      for (size_t i = 0; i < t.data.size() / sizeof(float); ++i) {
+        const float x = static_cast<float>((i * 37 + name.size() * 11) % 199) / 100 - 1;
+        std::memcpy(&t.data[i * sizeof x], &x, sizeof x);
+      }
+      tensors.push_back(std::move(t));
+    };
+    add("wte.weight", {256, 32});
+    add("wpe.weight", {8, 32});
+    for (const std::string part : {"weight", "bias"}) {
+      const auto matrix = [&](int64_t in, int64_t out) {
+        return part == "weight" ? std::vector<int64_t>{in, out} : std::vector<int64_t>{out};
+      };
+      add("ln_f." + part, {32});
+      add("h.0.ln_1." + part, {32});
+      add("h.0.ln_2." + part, {32});
+      add("h.0.attn.c_attn." + part, matrix(32, 96));
+      add("h.0.attn.c_proj." + part, matrix(32, 32));
+      add("h.0.mlp.c_fc." + part, matrix(32, 128));
+      add("h.0.mlp.c_proj." + part, matrix(128, 32));
+    }
+    check_ok(checkpoint::write_weights_folder(folder / "hf", all_to_write(tensors), uint64_t{1} << 30U));
+    folder.write("hf/config.json", R"({"model_type":"gpt2","n_layer":1,"n_embd":32,"n_head":2,"n_positions":8,)"
+                                   R"("vocab_size":256)" +
+                                       more_keys + "}");
+  }
+
+  finished troupe(std::vector<std::string> arguments) const {
+    std::vector<std::string> command{TROUPE_BINARY, "checkpoint"};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    return run(command, folder.path());
+  }
+
+  void check_well(const std::vector<std::string>& arguments) const {
+    const auto r = troupe(arguments);
+    BOOST_TEST(r.code == 0, r.err);
+  }
+
+  /// One sentence with these words, and nothing new in the folder.
+  void check_refused(const std::vector<std::string>& arguments, const std::string& words, int code = 2) const {
+    const auto names = [&] {
+      std::vector<std::string> out;
+      for (const auto& e : fs::directory_iterator(folder.path())) out.push_back(e.path().filename());
+      std::ranges::sort(out);
+      return out;
+    };
+    const auto before = names();
+    const auto r = troupe(arguments);
+    BOOST_TEST(r.code == code, r.err);
+    BOOST_TEST(r.err.find(words) != std::string::npos, r.err);
+    BOOST_TEST(before == names(), boost::test_tools::per_element());
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(gguf_command)
+
+BOOST_AUTO_TEST_CASE(weights_go_there_and_back) {
+  const whole_model m;
+  m.check_well({"to-gguf", "hf", "m.gguf", "--type", "f32", "--tokenizer", "bytes"});
+  m.check_well({"diff", "hf", "m.gguf"});
+  m.check_well({"verify", "m.gguf"});
+  m.check_well({"to-hf", "m.gguf", "back"});
+  m.check_well({"diff", "hf", "back"});
+  const auto config = scratch_folder::read(m.folder / "back/config.json");
+  for (const char* key : {R"("n_embd": 32)", R"("n_head": 2)", R"("n_positions": 8)", R"("vocab_size": 256)"})
+    BOOST_TEST(config.find(key) != std::string::npos, config);
+  // The copy has the vocabulary of the first one.
+  m.check_well({"to-gguf", "m.gguf", "q.gguf", "--type", "q8_0"});
+  m.check_well({"diff", "hf", "q.gguf", "--tolerance", "0.01"});
+  BOOST_TEST(m.troupe({"diff", "hf", "q.gguf"}).code == 1);
+  BOOST_TEST(m.troupe({"inspect", "q.gguf"}).out.find("from q8_0") != std::string::npos);
+  const auto file = core::source_file::open(m.folder / "q.gguf");
+  check_ok(file);
+  const auto header = checkpoint::read_gguf_header(*file);
+  check_ok(header);
+  const auto* tokens = header->metadata.find("tokenizer.ggml.tokens");
+  BOOST_TEST_REQUIRE(tokens != nullptr);
+  BOOST_TEST(tokens->count() == 256U);
+  BOOST_TEST(tokens->texts['a'] == "a");
+  BOOST_TEST(header->metadata.find("tokenizer.ggml.merges")->count() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_vocabulary_lies_beside_the_weights_or_is_named) {
+  const whole_model m;
+  m.check_refused({"to-gguf", "hf", "m.gguf"},
+                  "has no tokenizer that belongs in a GGUF file: wanted one by --tokenizer");
+  const fs::path fixtures = TROUPE_SOURCE_DIR "/tests/data/fixtures";
+  m.check_refused({"to-gguf", "hf", "m.gguf", "--tokenizer", fixtures / "gpt2"}, "tokens, the model 256");
+  m.check_refused({"to-gguf", "hf", "m.gguf", "--tokenizer", "none"}, "'none': wanted a tokenizer.model");
+  m.folder.write("hf/tokenizer.json",
+                 R"({"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]},)"
+                 R"("pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"use_regex":true}})");
+  m.check_well({"to-gguf", "hf", "m.gguf"});
+  const auto file = core::source_file::open(m.folder / "m.gguf");
+  check_ok(file);
+  const auto header = checkpoint::read_gguf_header(*file);
+  check_ok(header);
+  const auto* tokens = header->metadata.find("tokenizer.ggml.tokens");
+  BOOST_TEST_REQUIRE(tokens != nullptr);
+  BOOST_TEST(tokens->count() == 256U);
+  BOOST_TEST(tokens->texts[2] == "ab");
+  BOOST_TEST(tokens->texts[3] == "[PAD3]");
+}
+
+BOOST_AUTO_TEST_CASE(what_a_file_cannot_say_is_refused) {
+  const whole_model m;
+  m.check_refused({"to-gguf", "hf", "m.gguf", "--type", "q3"}, "--type: wanted one of f32, f16, bf16, q8_0");
+  m.folder.write("taken.gguf", "mine");
+  m.check_refused({"to-gguf", "hf", "taken.gguf", "--tokenizer", "bytes"}, "'taken.gguf' exists");
+  m.check_refused({"to-gguf", "hf", "taken.gguf", "--tokenizer", "bytes", "--force"},
+                  "'taken.gguf' cannot be replaced");
+  m.check_well({"to-gguf", "hf", "ours.gguf", "--tokenizer", "bytes"});
+  m.check_well({"to-gguf", "hf", "ours.gguf", "--tokenizer", "bytes", "--force", "--type", "q4_0"});
+  m.check_refused({"to-gguf", "ours.gguf", "ours.gguf", "--force"}, "which is read");
+  const whole_model other(R"(,"activation_function":"gelu")");
+  other.check_refused({"to-gguf", "hf", "m.gguf", "--tokenizer", "bytes"},
+                      "model key 'activation_function' wants gelu_new for a GGUF file");
+  const whole_model wide(R"(,"n_inner":64)");
+  wide.check_refused({"to-gguf", "hf", "m.gguf", "--tokenizer", "bytes"}, "for 'blk.0.ffn_");
+}
+
+BOOST_AUTO_TEST_CASE(a_damaged_file_is_refused_in_one_sentence) {
+  const whole_model m;
+  m.check_well({"to-gguf", "hf", "m.gguf", "--tokenizer", "bytes"});
+  const auto whole = scratch_folder::read(m.folder / "m.gguf");
+  m.folder.write("cut.gguf", whole.substr(0, whole.size() / 2));
+  m.check_refused({"inspect", "cut.gguf"}, "'cut.gguf' is no sound GGUF file: tensor '");
+  m.check_refused({"to-hf", "cut.gguf", "out"}, "'cut.gguf' is no sound GGUF file");
+  auto claims = whole;
+  std::fill_n(claims.begin() + 8, 8, '\x7F');
+  m.folder.write("claims.gguf", claims);
+  m.check_refused({"verify", "claims.gguf"}, "at most 1000000 and 65536 are allowed");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

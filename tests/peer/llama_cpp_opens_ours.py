@@ -1,7 +1,7 @@
 """Checkpoints as GGUF files: llama.cpp opens every one that `troupe checkpoint to-gguf` writes, and its next-token
 log-probabilities are those of transformers' model. Models are made here: GPT-2 and Llama, tied and not, with and without
-grouped heads; folders of Hugging Face's. Needs torch and transformers (tests/peer/setup.sh) and xllamacpp:
-  PYTHON tests/peer/llama_cpp_opens_ours.py build/release/troupe [another.gguf ...]
+grouped heads; folders of Hugging Face's. Run by `make peer`, or for files of one's own:
+  .peer/bin/python tests/peer/llama_cpp_opens_ours.py build/release/troupe [another.gguf ...]
 Prints a line for each file with the largest difference; exits 1 where one is too large. Of files that are named and
 quantised the difference is told and not judged: some real models lose more to llama.cpp's quantised activations than
 to their weights. Then vocabularies: a text and its tokens must have one answer."""
@@ -172,7 +172,4 @@ def main(troupe, others):
 
 
 if __name__ == "__main__":
-    if sys.argv[2:] == ["vocabularies"]:
-        with tempfile.TemporaryDirectory() as place:
-            sys.exit(bool(vocabularies(sys.argv[1], pathlib.Path(place))))
-    sys.exit(main(sys.argv[1], sys.argv[2:]))
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "release" / "troupe", sys.argv[2:]))

@@ -1,6 +1,5 @@
 """What the `gguf` package and llama.cpp make of the same numbers: tests/kernels/fixtures/block_formats.json and
-tests/checkpoint/fixtures/gguf. The results are committed. Needs gguf 0.19 and xllamacpp (llama.cpp's own library):
-  python3 -m venv /tmp/gguf && /tmp/gguf/bin/pip install gguf==0.19.0 xllamacpp && /tmp/gguf/bin/python THIS"""
+tests/checkpoint/fixtures/gguf. Run by `make peer`; the results are committed."""
 
 import ctypes
 import json

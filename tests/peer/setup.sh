@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes .peer: a throw-away Python environment with the real peers (torch, transformers, deepspeed, tensorboard).
+# Makes .peer: a throw-away Python environment with the real peers (torch, transformers, deepspeed, tensorboard, llama.cpp).
 # Nothing that Troupe builds or tests by itself needs it; `rm -rf .peer` removes it.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)

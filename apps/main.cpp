@@ -10,6 +10,7 @@
 
 #include "apps/checkpoint_command.hpp"
 #include "apps/common_options.hpp"
+#include "apps/compress_command.hpp"
 #include "apps/config_command.hpp"
 #include "apps/data_command.hpp"
 #include "apps/descriptors.hpp"
@@ -58,6 +59,7 @@ int run(int argc, char** argv) {
   auto form = apps::output_form::text;
   apps::add_json(*doctor, form);
   apps::checkpoint_command checkpoint(app);
+  apps::compress_command compress(app);
   apps::io_command io(app);
   apps::refuse_wrong_integers(app);
   try {
@@ -68,6 +70,7 @@ int run(int argc, char** argv) {
   if (plan.chosen()) return plan.measures() ? execute_beside(argv) : plan.run({});
   if (schedule.chosen()) return schedule.run();
   if (checkpoint.chosen()) return checkpoint.run();
+  if (compress.chosen()) return compress.run();
   if (io.chosen()) return io.run();
   if (data.chosen()) return data.run();
   return *doctor ? apps::doctor(folder, form) : configuration.run();

@@ -38,7 +38,7 @@ core::result<void> check_apart(const fs::path& out, const checkpoint::tensor_sou
   std::vector<fs::path> read;
   if (!source.folder.empty()) read.push_back(source.folder);
   for (const auto& f : source.files)
-    if (f.content == nullptr) read.push_back(f.path);
+    if (f.is_stored()) read.push_back(f.path);
   for (const auto& r : read) {
     const auto inner = fs::canonical(r, e);
     if (e) return fail(error_kind::io, fmt::format("cannot look at '{}': {}", r.string(), e.message()));

@@ -1,13 +1,13 @@
 #include "kernels/pruning.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <bit>
 #include <cassert>
 #include <cmath>
 #include <cstring>
+#include <string>
 
+#include "core/text.hpp"
 #include "kernels/with_dtype.hpp"
 
 namespace troupe::kernels {
@@ -35,8 +35,8 @@ uint32_t value_at(const std::vector<uint64_t>& counts, uint64_t& wanted) {
 
 core::result<uint64_t> kept_of(double dense_ratio, uint64_t count) {
   if (!(dense_ratio > 0 && dense_ratio <= 1) || count == 0)
-    return core::fail(core::error_kind::bad_input,
-                      fmt::format("a ratio above 0 and at most 1 was wanted, got {} of {}", dense_ratio, count));
+    return core::fail(core::error_kind::bad_input, "a ratio above 0 and at most 1 was wanted, got " +
+                                                       core::number_text(dense_ratio) + " of " + std::to_string(count));
   return std::min(count, static_cast<uint64_t>(std::ceil(dense_ratio * static_cast<double>(count))));
 }
 

@@ -1,11 +1,10 @@
 #include "kernels/snip_momentum.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cassert>
 #include <charconv>
 #include <cmath>
+#include <string>
 
 #include "core/text.hpp"
 #include "kernels/pruning.hpp"
@@ -14,6 +13,7 @@ namespace troupe::kernels {
 
 using core::error_kind;
 using core::fail;
+using std::to_string;
 
 core::result<prune_block> prune_block_from(std::string_view text) {
   prune_block out;
@@ -22,23 +22,24 @@ core::result<prune_block> prune_block_from(std::string_view text) {
   const bool has_x = rows.ec == std::errc() && rows.ptr != end && *rows.ptr == 'x';
   const auto columns = has_x ? std::from_chars(rows.ptr + 1, end, out.columns) : rows;
   if (!has_x || columns.ec != std::errc() || columns.ptr != end || out.rows == 0 || out.columns == 0)
-    return fail(error_kind::bad_input,
-                fmt::format("a block like 4x1 (rows x columns) was wanted, got '{}'", core::shown(text)));
+    return fail(error_kind::bad_input, "a block like 4x1 (rows x columns) was wanted, got '" + core::shown(text) + "'");
   return out;
 }
 
 core::result<void> check(const pruned_matrix& m) {
   if (m.rows % m.block.rows == 0 && m.columns % m.block.columns == 0) return {};
-  return fail(error_kind::bad_input, fmt::format("blocks of {} x {} do not divide a weight of {} x {}", m.block.rows,
-                                                 m.block.columns, m.rows, m.columns));
+  return fail(error_kind::bad_input, "blocks of " + to_string(m.block.rows) + " x " + to_string(m.block.columns) +
+                                         " do not divide a weight of " + to_string(m.rows) + " x " +
+                                         to_string(m.columns));
 }
 
 core::result<void> check(const prune_schedule& s) {
   if (!(s.dense_ratio > 0 && s.dense_ratio < 1))
-    return fail(error_kind::bad_input, fmt::format("a dense ratio between 0 and 1 was wanted, got {}", s.dense_ratio));
+    return fail(error_kind::bad_input,
+                "a dense ratio between 0 and 1 was wanted, got " + core::number_text(s.dense_ratio));
   if (s.end < s.begin)
     return fail(error_kind::bad_input,
-                fmt::format("pruning would end at step {}, before it begins at step {}", s.end, s.begin));
+                "pruning would end at step " + to_string(s.end) + ", before it begins at step " + to_string(s.begin));
   if (s.stride == 0) return fail(error_kind::bad_input, "pruning every 0 steps was asked for");
   return {};
 }

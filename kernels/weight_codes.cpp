@@ -1,12 +1,11 @@
 #include "kernels/weight_codes.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <bit>
 #include <cassert>
 #include <cmath>
 
+#include "core/text.hpp"
 #include "kernels/half.hpp"
 #include "kernels/small_floats.hpp"
 
@@ -88,7 +87,7 @@ core::result<group_scale> scale_of(const code_format& format, std::span<const fl
   const float wanted = out.scale;
   out.scale = std::max(rounded_scale(format.scales, out.scale), least_scale(format.scales));
   if (!std::isfinite(out.scale))
-    return core::fail(core::error_kind::numeric, fmt::format("a scale of {} is beyond its type", wanted));
+    return core::fail(core::error_kind::numeric, "a scale of " + core::number_text(wanted) + " is beyond its type");
   if (format.kind == code_kind::integer && !format.symmetric) {
     const auto [lowest, highest] = range_of(format.bits);
     out.zero = static_cast<int32_t>(std::nearbyint(std::clamp(lowest - least / out.scale, lowest, highest)));

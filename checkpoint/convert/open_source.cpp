@@ -7,6 +7,7 @@
 
 #include "checkpoint/commit/commit.hpp"
 #include "checkpoint/commit/reading_mark.hpp"
+#include "checkpoint/compressed/source.hpp"
 #include "checkpoint/deepspeed/source.hpp"
 #include "checkpoint/deepspeed/universal_source.hpp"
 #include "checkpoint/gguf/source.hpp"
@@ -181,8 +182,12 @@ core::result<tensor_source> open_as_it_is(const fs::path& path, const source_opt
       return read_deepspeed_source(path, options.tag);
     case source_format::universal:
       return read_universal_source(options.tag ? path / *options.tag : path);
-    case source_format::hugging_face:
-      return read_hugging_face_source(options.tag ? path / *options.tag : path);
+    case source_format::hugging_face: {
+      const auto at = options.tag ? path / *options.tag : path;
+      const auto is_compressed = is_compressed_folder(at);
+      if (!is_compressed) return fail(is_compressed.error());
+      return *is_compressed ? read_compressed_source(at) : read_hugging_face_source(at);
+    }
     case source_format::torch:
       return read_torch_source(options.tag ? path / *options.tag : path);
     case source_format::gguf:

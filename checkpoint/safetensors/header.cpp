@@ -32,6 +32,7 @@ constexpr std::array<std::pair<std::string_view, dtype>, 10> dtypes{{{"F64", dty
                                                                      {"BOOL", dtype::boolean}}};
 
 constexpr std::string_view metadata_key = "__metadata__";
+constexpr std::string_view e4m3_name = "F8_E4M3";
 
 class header_events : public nlohmann::json_sax<nlohmann::json> {
  public:
@@ -85,7 +86,8 @@ class header_events : public nlohmann::json_sax<nlohmann::json> {
       return go(place::metadata);
     }
     if (at_ != place::dtype_value) return unexpected("text");
-    const auto type = safetensors_dtype(value);
+    out.entries.back().is_e4m3 = value == e4m3_name;
+    const auto type = value == e4m3_name ? dtype::u8 : safetensors_dtype(value);
     if (!type) return wrong(fmt::format("{}: the dtype '{}' is not known here", tensor(), shown(value)));
     out.entries.back().type = *type;
     return go(place::fields);
@@ -273,7 +275,7 @@ core::result<std::string> format_header(const std::vector<safetensors_entry>& en
     for (const auto& e : entries) {
       if (text.back() != '{') text += ',';
       text += fmt::format(R"({}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})", quoted(e.name),
-                          safetensors_name(e.type), fmt::join(e.shape, ","), e.begin, e.end);
+                          e.is_e4m3 ? e4m3_name : safetensors_name(e.type), fmt::join(e.shape, ","), e.begin, e.end);
     }
     text += '}';
   } catch (const nlohmann::json::exception&) {

@@ -27,8 +27,9 @@ struct safetensors_entry {
   std::string name;
   core::dtype type = core::dtype::f32;
   std::vector<int64_t> shape;
-  uint64_t begin = 0;  ///< first byte, counted from the end of the header
-  uint64_t end = 0;    ///< one behind the last
+  uint64_t begin = 0;    ///< first byte, counted from the end of the header
+  uint64_t end = 0;      ///< one behind the last
+  bool is_e4m3 = false;  ///< of type u8: each byte is a number of 8 bits, F8_E4M3, in which nothing is computed here
 };
 
 using string_map = std::map<std::string, std::string>;

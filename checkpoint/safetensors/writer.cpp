@@ -29,7 +29,7 @@ core::result<std::vector<safetensors_entry>> laid_out(const tensor_list& tensors
     if (t->shape.size() > max_rank) return refused(fmt::format("more than {} dimensions", max_rank));
     if (!t->source && t->bytes.size() != *bytes)
       return refused(fmt::format("its shape takes {} bytes, got {}", *bytes, t->bytes.size()));
-    entries.push_back({t->name, t->type, t->shape, at, at + *bytes});
+    entries.push_back({t->name, t->type, t->shape, at, at + *bytes, t->is_e4m3});
     at += *bytes;
   }
   return entries;

@@ -29,6 +29,7 @@ struct tensor_to_write {
   std::vector<int64_t> shape;
   std::span<const std::byte> bytes = {};  ///< used where `source` is empty; as long as the shape takes
   byte_source source = {};
+  bool is_e4m3 = false;  ///< as safetensors_entry::is_e4m3
 };
 
 /// A tensor that lies in memory until it is written.

@@ -1,5 +1,7 @@
 #include "checkpoint/source/hugging_face.hpp"
 
+#include <fmt/format.h>
+
 #include <map>
 
 #include "checkpoint/safetensors/weights_folder.hpp"
@@ -16,11 +18,12 @@ core::result<std::string> read_model_config(const fs::path& folder) {
   return read_small_file(real_files(), path, max_model_config_bytes);
 }
 
-core::result<tensor_source> read_hugging_face_source(const fs::path& path) {
+core::result<stored_tensors> read_stored_tensors(const fs::path& path) {
   const auto weights = weights_folder::open(path);
   if (!weights) return fail(weights.error());
   std::error_code ec;
-  tensor_source out;
+  stored_tensors stored;
+  auto& out = stored.source;
   out.format = "Hugging Face";
   out.folder = fs::is_directory(path, ec) ? path : path.parent_path();
   std::map<const safetensors_file*, uint32_t> number;
@@ -33,13 +36,25 @@ core::result<tensor_source> read_hugging_face_source(const fs::path& path) {
     tensor_entry entry{t.entry->name, tensor_kind::weight, {}, t.entry->type, t.entry->shape, {}};
     if (const uint64_t count = (t.entry->end - t.entry->begin) / core::size_of(t.entry->type); count > 0)
       entry.pieces.push_back({at->second, 0, count, t.file->offset_bytes(*t.entry), {}});
+    if (t.entry->is_e4m3) stored.in_e4m3.insert(t.entry->name);
     out.tensors.push_back(std::move(entry));
   }
   auto model = read_model_config(out.folder);
   if (!model) return fail(model.error());
   out.run.model = std::move(*model);
   if (auto ok = complete(out); !ok) return fail(ok.error());
-  return out;
+  return stored;
+}
+
+core::result<tensor_source> read_hugging_face_source(const fs::path& path) {
+  auto stored = read_stored_tensors(path);
+  if (!stored) return fail(stored.error());
+  if (!stored->in_e4m3.empty())
+    return fail(core::error_kind::bad_input,
+                fmt::format("'{}': tensor '{}' is of 8-bit floating numbers (F8_E4M3), and config.json does not say by "
+                            "quantization_config how they are scaled",
+                            path.string(), shown(*stored->in_e4m3.begin())));
+  return std::move(stored->source);
 }
 
 }  // namespace troupe::checkpoint

@@ -1,5 +1,6 @@
-// A file that exists only as what is made of another one: elements that are stored in blocks, or in another order, as
-// plain elements. Readers of such formats list it among a source's files; whoever reads tensors sees a file.
+// A file that exists only as what is made of others: elements that are stored in blocks, as codes with scales, or in
+// another order, as plain elements. Readers of such formats list it among a source's files, with a path for people;
+// whoever reads tensors sees a file.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ class source_view {
   source_view& operator=(const source_view&) = delete;
   virtual ~source_view() = default;
 
-  /// Opens what it is made of. Refused (io) where that is no longer as the source knew it.
+  /// Opens what it is made of, for any number of threads; the result does not outlive this object. Refused (io) where
+  /// that is no longer as the source knew it.
   [[nodiscard]] virtual core::result<std::unique_ptr<input_file>> open(file_system& files) const = 0;
 };
 

@@ -24,7 +24,10 @@ struct source_file {  ///< one file that pieces lie in
   std::filesystem::path path;
   uint64_t bytes = 0;
   std::shared_ptr<const std::vector<std::byte>> content{};  ///< of one that is in memory alone; its path is for people
-  std::shared_ptr<const source_view> view{};                ///< of one that is made of the file at `path`
+  std::shared_ptr<const source_view> view{};                ///< of one that is worked out of others when it is read
+
+  /// Whether it is a file of the file system's.
+  [[nodiscard]] bool is_stored() const { return content == nullptr && view == nullptr; }
 };
 
 /// What a folder says of the run that wrote it; missing where its format or its writer does not say.

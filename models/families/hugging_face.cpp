@@ -7,6 +7,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "checkpoint/compressed/source.hpp"
 #include "checkpoint/safetensors/weights_folder.hpp"
 #include "core/json_text.hpp"
 #include "core/source_file.hpp"
@@ -69,6 +70,12 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
   const auto refuse = [&](const std::string& text) {
     return core::fail(error_kind::mismatch, quoted(path) + ": " + text);
   };
+  const auto is_compressed = checkpoint::is_compressed_folder(path);
+  if (!is_compressed) return core::fail(is_compressed.error());
+  if (*is_compressed)
+    return core::fail(error_kind::bad_input, quoted(path) +
+                                                 ": its weights are compressed, and training begins with whole ones: "
+                                                 "troupe checkpoint to-hf writes them");
   auto opened = checkpoint::weights_folder::open(path);
   if (!opened) return core::fail(opened.error());
   std::unique_ptr<weights_source> source(new weights_source);

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/compressed/source.hpp"
 #include "checkpoint/deepspeed/checkpoint_index.hpp"
 #include "checkpoint/deepspeed/files.hpp"
 #include "checkpoint/deepspeed/source.hpp"
@@ -69,6 +70,22 @@ using namespace troupe::tests;
       const auto read = reader.read(t, at, 1, out);
       wanted(read.has_value() || read.error().kind == core::error_kind::bad_input);
     }
+  }
+}
+
+/// config.json, a zero byte, and the weights; without the zero byte the weights of an earlier input.
+[[maybe_unused]] void fuzz_compressed(bytes input) {
+  const auto end = std::ranges::find(input, std::byte{0});
+  const auto config = input.first(static_cast<size_t>(end - input.begin()));
+  written("config.json", config);
+  if (end != input.end()) written("model.safetensors", input.subspan(config.size() + 1));
+  const auto source = read_compressed_source(fuzz_folder());
+  if (!source) return;
+  source_reader reader(*source);
+  for (const auto& t : source->tensors) {
+    const uint64_t elements = std::min<uint64_t>(core::numel_of(t.shape), 1U << 16);
+    std::vector<std::byte> out(elements * core::size_of(t.type));
+    (void)reader.read(t, 0, elements, out);  // scales may be none
   }
 }
 

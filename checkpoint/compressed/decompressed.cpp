@@ -1,0 +1,115 @@
+#include "checkpoint/compressed/decompressed.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "checkpoint/files/file_system.hpp"
+#include "checkpoint/source/element_cast.hpp"
+#include "core/math.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+using core::error_kind;
+using core::fail;
+using kernels::group_scale;
+
+uint64_t bytes_of(const decompressed_weight& w) {
+  return w.matrix.rows * w.matrix.columns * core::size_of(w.matrix.scheme.value_type());
+}
+
+class values_file final : public input_file {
+ public:
+  values_file(const std::vector<decompressed_weight>& weights, file_system& files) : weights_(weights), files_(files) {}
+
+  [[nodiscard]] uint64_t bytes() const override {
+    return weights_.empty() ? 0 : weights_.back().begin_bytes + bytes_of(weights_.back());
+  }
+
+  [[nodiscard]] core::result<size_t> read_at(uint64_t offset, std::span<std::byte> out) const override {
+    const uint64_t end = std::min(bytes(), offset + out.size());
+    auto w = std::ranges::upper_bound(weights_, offset, {}, &decompressed_weight::begin_bytes);
+    for (w -= w == weights_.begin() ? 0 : 1; w != weights_.end() && w->begin_bytes < end; ++w) {
+      const uint64_t from = std::max(offset, w->begin_bytes), to = std::min(end, w->begin_bytes + bytes_of(*w));
+      if (from >= to) continue;
+      const auto into = out.subspan(from - offset, to - from);
+      if (auto ok = read_weight(*w, from - w->begin_bytes, into); !ok)
+        return fail(ok.error().in(fmt::format("tensor '{}'", shown(w->name))));
+    }
+    return end > offset ? end - offset : 0;
+  }
+
+ private:
+  /// Bytes of a weight's values from `offset` on.
+  core::result<void> read_weight(const decompressed_weight& w, uint64_t offset, std::span<std::byte> out) const {
+    const auto& m = w.matrix;
+    const auto type = m.scheme.value_type();
+    const uint64_t row_bytes = m.columns * core::size_of(type);
+    const uint64_t rows_at_once = std::max<uint64_t>(1, decompressed_block_elements / m.columns);
+    const uint64_t last = core::div_up(offset + out.size(), row_bytes);
+    std::vector<float> values;
+    std::vector<std::byte> typed;
+    for (uint64_t row = offset / row_bytes; row < last; row += rows_at_once) {
+      const uint64_t rows = std::min(rows_at_once, last - row);
+      values.resize(rows * m.columns);
+      if (auto ok = read_rows(w, row, rows, values); !ok) return ok;
+      typed.resize(rows * row_bytes);
+      cast_elements(core::dtype::f32, reinterpret_cast<const std::byte*>(values.data()), type, typed.data(),
+                    values.size());
+      const uint64_t begin = row * row_bytes, from = std::max(begin, offset);
+      const uint64_t to = std::min(begin + typed.size(), offset + out.size());
+      std::memcpy(out.data() + (from - offset), typed.data() + (from - begin), to - from);
+    }
+    return {};
+  }
+
+  core::result<void> read_rows(const decompressed_weight& w, uint64_t first, uint64_t rows,
+                               std::span<float> values) const {
+    const auto& m = w.matrix;
+    auto codes = read_part(w.codes, first * m.code_row_bytes(), rows * m.code_row_bytes());
+    if (!codes) return fail(codes.error());
+    std::vector<group_scale> scales(rows * m.groups_of_row());
+    const uint64_t scale_bytes = core::size_of(m.scale_type());
+    auto stored = w.one_scale
+                      ? read_part(w.scales, 0, scale_bytes)
+                      : read_part(w.scales, first * m.groups_of_row() * scale_bytes, scales.size() * scale_bytes);
+    if (!stored) return fail(stored.error());
+    if (auto ok = decode_scales(m, *stored, first, std::span(scales).first(w.one_scale ? 1 : scales.size())); !ok)
+      return ok;
+    if (w.one_scale) std::ranges::fill(scales, scales.front());
+    if (w.zeros) {
+      const auto which = words_of_rows(m, first, rows);
+      const uint64_t word_row = m.groups_of_row() * (m.scheme.layout == compressed_layout::pack_quantized ? 4 : 1);
+      auto zeros = read_part(*w.zeros, which.first_word * word_row, which.words * word_row);
+      if (!zeros) return fail(zeros.error());
+      decode_zeros(m, which, *zeros, first, scales);
+    }
+    decode_rows(m, *codes, scales, w.global_scale, values);
+    return {};
+  }
+
+  [[nodiscard]] core::result<std::vector<std::byte>> read_part(const stored_part& part, uint64_t offset,
+                                                               uint64_t count) const {
+    auto file = files_.open(part.file.path);
+    if (!file) return fail(file.error());
+    if ((*file)->bytes() != part.file.bytes)
+      return fail(error_kind::io, fmt::format("'{}' had {} bytes when it was looked at and has {} now",
+                                              part.file.path.string(), part.file.bytes, (*file)->bytes()));
+    std::vector<std::byte> out(count);
+    if (auto ok = read_exactly(**file, part.file.path, part.offset_bytes + offset, out); !ok) return fail(ok.error());
+    return out;
+  }
+
+  const std::vector<decompressed_weight>& weights_;
+  file_system& files_;
+};
+
+}  // namespace
+
+core::result<std::unique_ptr<input_file>> decompressed_weights::open(file_system& files) const {
+  return std::make_unique<values_file>(weights_, files);
+}
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,225 @@
+#include "checkpoint/compressed/source.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+#include "checkpoint/compressed/decompressed.hpp"
+#include "checkpoint/compressed/stored_weight.hpp"
+#include "checkpoint/source/element_cast.hpp"
+#include "checkpoint/source/hugging_face.hpp"
+#include "checkpoint/source/source_reader.hpp"
+#include "core/tensor_view.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using core::error_kind;
+using core::fail;
+
+/// What stands behind a module's name and belongs to its compressed weight, or to activations.
+constexpr std::array<std::string_view, 12> own_suffixes{"weight_packed", "weight_scale",        "weight_zero_point",
+                                                        "weight_shape",  "weight_global_scale", "weight_g_idx",
+                                                        "input_scale",   "input_zero_point",    "input_global_scale",
+                                                        "output_scale",  "output_zero_point",   "output_global_scale"};
+
+tl::unexpected<core::error> refused(std::string text) { return fail(error_kind::bad_input, std::move(text)); }
+
+fs::path folder_of(const fs::path& path) {
+  std::error_code ec;
+  return fs::is_directory(path, ec) ? path : path.parent_path();
+}
+
+/// "M" and "weight_scale" of "M.weight_scale".
+std::pair<std::string_view, std::string_view> halves_of(std::string_view name) {
+  const auto dot = name.rfind('.');
+  return dot == std::string_view::npos ? std::pair(std::string_view(), name)
+                                       : std::pair(name.substr(0, dot), name.substr(dot + 1));
+}
+
+/// The tensors of one module that may be parts of a weight, by what stands behind its name.
+using module_parts = std::map<std::string_view, const tensor_entry*>;
+
+/// Makes the entries of compressed weights from their parts.
+class weight_finder {
+ public:
+  weight_finder(const stored_tensors& stored, const std::vector<scheme_group>& groups)
+      : stored_(stored), groups_(groups), reader_(stored.source) {}
+
+  /// The weight of `module`, whose scales are among its parts.
+  core::result<decompressed_weight> weight_of(std::string_view module, const module_parts& parts) {
+    const auto* scheme = find_scheme(groups_, module);
+    if (scheme == nullptr)
+      return refused(fmt::format("no group of quantization_config says how '{}' is compressed", shown(module)));
+    if (parts.contains("weight_g_idx"))
+      return refused(fmt::format("tensor '{}.weight_g_idx': columns in another order are not read", shown(module)));
+    decompressed_weight out;
+    out.name = std::string(module) + ".weight";
+    out.matrix.scheme = *scheme;
+    auto& m = out.matrix;
+    const auto& scales = *parts.at("weight_scale");
+    const bool is_half = scheme->codes().kind == kernels::code_kind::e2m1;
+    if (!is_half) {
+      if (!is_floating(scales.type) || scales.type == core::dtype::f64)
+        return refused(fmt::format("tensor '{}': scales of fp32, bf16 or fp16 were wanted, got {}", shown(scales.name),
+                                   core::name_of(scales.type)));
+      m.scheme.scale_type = scales.type;
+    }
+    if (auto ok = take_size(m, module, parts); !ok) return fail(ok.error());
+    out.one_scale = scheme->group_size == 0 && core::numel_of(scales.shape) == 1;
+    if (!out.one_scale && m.rows > 0 && m.scheme.group_size == 0 && core::numel_of(scales.shape) != m.rows)
+      return refused(fmt::format("tensor '{}': one scale for each of {} rows was wanted, got the shape [{}]",
+                                 shown(scales.name), m.rows, fmt::join(scales.shape, ", ")));
+    if (auto ok = check(m); !ok) return fail(ok.error().in(fmt::format("tensor '{}'", shown(out.name))));
+    for (const auto& wanted : parts_of(m)) {
+      const auto at = parts.find(wanted.suffix);
+      if (at == parts.end()) return refused(fmt::format("tensor '{}.{}' is missing", shown(module), wanted.suffix));
+      if (auto ok = take(out, wanted, *at->second); !ok) return fail(ok.error());
+    }
+    return out;
+  }
+
+ private:
+  /// Rows and columns: as weight_shape says, or as the codes lie.
+  core::result<void> take_size(compressed_matrix& m, std::string_view module, const module_parts& parts) {
+    const auto codes = parts_of({1, 1, m.scheme}).front();
+    const auto at = parts.find(codes.suffix);
+    if (at == parts.end() || at->second->shape.size() != 2)
+      return refused(fmt::format("tensor '{}.{}': a matrix of codes was wanted", shown(module), codes.suffix));
+    m.rows = static_cast<uint64_t>(at->second->shape[0]);
+    m.columns =
+        static_cast<uint64_t>(at->second->shape[1]) * (m.scheme.codes().kind == kernels::code_kind::e2m1 ? 2 : 1);
+    if (m.scheme.layout != compressed_layout::pack_quantized) return {};
+    const auto shape = parts.find("weight_shape");
+    std::array<int64_t, 2> size{};
+    if (shape == parts.end() || core::numel_of(shape->second->shape) != 2 ||
+        (shape->second->type != core::dtype::i64 && shape->second->type != core::dtype::i32))
+      return refused(fmt::format("tensor '{}.weight_shape': two whole numbers were wanted", shown(module)));
+    if (shape->second->type == core::dtype::i64) {
+      if (auto ok = reader_.read(*shape->second, 0, 2, std::as_writable_bytes(std::span(size))); !ok) return ok;
+    } else {
+      std::array<int32_t, 2> narrow{};
+      if (auto ok = reader_.read(*shape->second, 0, 2, std::as_writable_bytes(std::span(narrow))); !ok) return ok;
+      size = {narrow[0], narrow[1]};
+    }
+    const auto words = static_cast<uint64_t>(at->second->shape[1]);
+    if (size[0] < 0 || static_cast<uint64_t>(size[0]) != m.rows || size[1] < 0 ||
+        static_cast<uint64_t>(size[1]) > words * 32 ||
+        kernels::packed_words(static_cast<uint64_t>(size[1]), m.scheme.bits) != words)
+      return refused(fmt::format("tensor '{}.weight_shape' says {} x {}, and the codes are {} rows of {} words",
+                                 shown(module), size[0], size[1], m.rows, words));
+    m.columns = static_cast<uint64_t>(size[1]);
+    return {};
+  }
+
+  core::result<void> take(decompressed_weight& to, const part_tensor& wanted, const tensor_entry& t) {
+    const bool is_scale = wanted.part == weight_part::scales, is_shape = wanted.part == weight_part::shape;
+    const bool one = is_scale && to.one_scale, a_row_each = is_scale && to.matrix.scheme.group_size == 0;
+    const bool fits = t.shape == wanted.shape || one || (a_row_each && core::numel_of(t.shape) == to.matrix.rows) ||
+                      (wanted.part == weight_part::global_scale && core::numel_of(t.shape) == 1);
+    if (is_shape) return {};
+    if (t.type != wanted.type || stored_.in_e4m3.contains(t.name) != wanted.is_e4m3 || !fits)
+      return refused(fmt::format("tensor '{}': wanted {} [{}], got {} [{}]", shown(t.name),
+                                 type_name(wanted.type, wanted.is_e4m3), fmt::join(wanted.shape, ", "),
+                                 type_name(t.type, stored_.in_e4m3.contains(t.name)), fmt::join(t.shape, ", ")));
+    const stored_part place{stored_.source.files[t.pieces.front().file], t.pieces.front().offset_bytes};
+    if (wanted.part == weight_part::codes) to.codes = place;
+    if (is_scale) to.scales = place;
+    if (wanted.part == weight_part::zeros) to.zeros = place;
+    if (wanted.part != weight_part::global_scale) return {};
+    if (auto ok = reader_.read(t, 0, 1, std::as_writable_bytes(std::span(&to.global_scale, 1))); !ok) return ok;
+    if (std::isfinite(to.global_scale) && to.global_scale > 0) return {};
+    return refused(fmt::format("tensor '{}': a scale above 0 was wanted, got {}", shown(t.name), to.global_scale));
+  }
+
+  static std::string type_name(core::dtype type, bool is_e4m3) {
+    return is_e4m3 ? "F8_E4M3" : std::string(core::name_of(type));
+  }
+
+  const stored_tensors& stored_;
+  const std::vector<scheme_group>& groups_;
+  source_reader reader_;
+};
+
+std::string layouts_of(const std::vector<scheme_group>& groups) {
+  std::vector<std::string_view> names;
+  for (const auto& g : groups)
+    if (std::ranges::find(names, name_of(g.scheme.layout)) == names.end()) names.push_back(name_of(g.scheme.layout));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+core::result<bool> is_compressed_folder(const fs::path& path) {
+  const auto config = read_model_config(folder_of(path));
+  if (!config) return fail(config.error());
+  const auto groups = read_schemes(*config);
+  if (!groups) return fail(groups.error().in(fmt::format("'{}'", (folder_of(path) / model_config_file_name).string())));
+  return groups->has_value();
+}
+
+core::result<tensor_source> read_compressed_source(const fs::path& path) {
+  auto stored = read_stored_tensors(path);
+  if (!stored) return fail(stored.error());
+  const auto in_folder = [&](const core::error& e) { return e.in(fmt::format("'{}'", path.string())); };
+  const auto groups = read_schemes(stored->source.run.model);
+  if (!groups) return fail(in_folder(groups.error()));
+  if (!*groups) return refused(fmt::format("'{}': config.json has no quantization_config", path.string()));
+
+  std::map<std::string_view, module_parts> modules;
+  for (const auto& t : stored->source.tensors) {
+    const auto [module, suffix] = halves_of(t.name);
+    if (suffix == "weight" || std::ranges::find(own_suffixes, suffix) != own_suffixes.end())
+      modules[module][suffix] = &t;
+  }
+  std::erase_if(modules, [](const auto& m) { return !m.second.contains("weight_scale"); });
+
+  weight_finder finder(*stored, **groups);
+  std::vector<decompressed_weight> weights;
+  std::vector<tensor_entry> entries;
+  const auto number = static_cast<uint32_t>(stored->source.files.size());
+  uint64_t at = 0;
+  for (const auto& [module, parts] : modules) {
+    auto weight = finder.weight_of(module, parts);
+    if (!weight) return fail(in_folder(weight.error()));
+    weight->begin_bytes = at;
+    const auto& m = weight->matrix;
+    const auto type = m.scheme.value_type();
+    entries.push_back({weight->name,
+                       tensor_kind::weight,
+                       {},
+                       type,
+                       {static_cast<int64_t>(m.rows), static_cast<int64_t>(m.columns)},
+                       {}});
+    entries.back().pieces.push_back({number, 0, m.rows * m.columns, at, {}});
+    at += m.rows * m.columns * core::size_of(type);
+    weights.push_back(std::move(*weight));
+  }
+  tensor_source out = stored->source;
+  std::erase_if(out.tensors, [&](const tensor_entry& t) {
+    const auto [module, suffix] = halves_of(t.name);
+    return modules.contains(module) &&
+           (suffix == "weight" || std::ranges::find(own_suffixes, suffix) != own_suffixes.end());
+  });
+  out.tensors.insert(out.tensors.end(), entries.begin(), entries.end());
+  for (const auto& t : out.tensors)
+    if (stored->in_e4m3.contains(t.name) && !modules.contains(halves_of(t.name).first))
+      return refused(
+          fmt::format("'{}': tensor '{}.weight_scale' is missing", path.string(), shown(halves_of(t.name).first)));
+  out.format = fmt::format("Hugging Face, {}", layouts_of(**groups));
+  out.run.model = without_quantization_config(out.run.model);
+  if (!weights.empty()) {
+    out.files.push_back({.path = out.folder / "the values of compressed weights",
+                         .bytes = at,
+                         .view = std::make_shared<decompressed_weights>(std::move(weights))});
+  }
+  if (auto ok = complete(out); !ok) return fail(ok.error());
+  return out;
+}
+
+}  // namespace troupe::checkpoint

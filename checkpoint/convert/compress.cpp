@@ -1,0 +1,321 @@
+#include "checkpoint/convert/compress.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "checkpoint/compressed/stored_weight.hpp"
+#include "checkpoint/convert/weights_export.hpp"
+#include "checkpoint/source/element_cast.hpp"
+#include "checkpoint/source/source_reader.hpp"
+#include "core/math.hpp"
+#include "core/tensor_view.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+using core::error_kind;
+using core::fail;
+using kernels::group_scale;
+
+constexpr std::array<std::string_view, 7> families{"gemma", "gemma2", "llama", "mistral", "phi3", "qwen2", "qwen3"};
+constexpr std::string_view weight_suffix = ".weight", layer_prefix = "model.layers.";
+
+/// Layers that runtimes join into one, by what their names end with, and the name of all of them.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 5> joined{{{"q_proj", "qkv_proj"},
+                                                                               {"k_proj", "qkv_proj"},
+                                                                               {"v_proj", "qkv_proj"},
+                                                                               {"gate_proj", "gate_up_proj"},
+                                                                               {"up_proj", "gate_up_proj"}}};
+
+struct weight_job {  ///< one weight to compress
+  exported_weight weight;
+  std::string module;
+  compressed_matrix matrix;
+  double error_squares = 0, squares = 0;
+};
+
+/// 12 of "model.layers.12.mlp.up_proj".
+uint64_t layer_of(std::string_view module) {
+  uint64_t out = 0;
+  const auto rest = module.substr(std::min(module.size(), layer_prefix.size()));
+  std::from_chars(rest.data(), rest.data() + rest.size(), out);
+  return out;
+}
+
+/// What a module is a part of where runtimes join it with others; itself else.
+std::string joined_name(std::string_view module) {
+  for (const auto& [part, whole] : joined)
+    if (module.ends_with(part)) return std::string(module.substr(0, module.size() - part.size())) + std::string(whole);
+  return std::string(module);
+}
+
+/// Calls f(first, count) for blocks of rows.
+template <class F>
+core::result<void> in_blocks(const compressed_matrix& m, uint64_t first, uint64_t rows, F&& f) {
+  const uint64_t at_once = std::max<uint64_t>(1, compress_block_elements / m.columns);
+  for (uint64_t row = first; row < first + rows; row += at_once)
+    if (auto ok = f(row, std::min(at_once, first + rows - row)); !ok) return ok;
+  return {};
+}
+
+/// Copies what `part`, which begins at byte `begin`, has of [offset, offset + out.size()).
+void copy_common(std::span<const std::byte> part, uint64_t begin, uint64_t offset, std::span<std::byte> out) {
+  const uint64_t from = std::max(begin, offset), to = std::min(begin + part.size(), offset + out.size());
+  if (from < to) std::memcpy(out.data() + (from - offset), part.data() + (from - begin), to - from);
+}
+
+/// Gives the bytes of all tensors when they are asked for; scales are worked out wherever they are needed, so that none
+/// need to be kept.
+class compressor {
+ public:
+  compressor(const tensor_source& from, const compress_options& options)
+      : from_(from), options_(options), reader_(from) {}
+
+  core::result<void> plan() {
+    auto all = weights_of(from_, {.out = {}, .type = options_.type, .rename = options_.rename});
+    if (!all) return fail(all.error());
+    for (auto& w : *all) {
+      weights_ += core::numel_of(w.from->shape);
+      source_bytes_ += core::numel_of(w.from->shape) * core::size_of(w.from->type);
+      if (!is_linear_weight(w.name, w.from->shape) || !is_floating(w.from->type)) {
+        plain_.push_back(std::move(w));
+        continue;
+      }
+      weight_job job;
+      job.weight = w;
+      job.module = w.name.substr(0, w.name.size() - weight_suffix.size());
+      job.matrix = {static_cast<uint64_t>(w.from->shape[0]), static_cast<uint64_t>(w.from->shape[1]), options_.scheme};
+      if (auto ok = check(job.matrix); !ok) return fail(ok.error().in(fmt::format("layer '{}'", shown(job.module))));
+      jobs_.push_back(std::move(job));
+    }
+    if (jobs_.empty())
+      return fail(error_kind::bad_input, fmt::format("'{}' has no linear layer to compress", from_.folder.string()));
+    for (auto& job : jobs_)
+      for (const auto& part : parts_of(job.matrix)) add(job, part);
+    for (const auto& w : plain_) add(w);
+    return {};
+  }
+
+  [[nodiscard]] std::span<const tensor_to_write> tensors() const { return tensors_; }
+  [[nodiscard]] uint64_t tensor_bytes() const { return tensor_bytes_; }
+
+  [[nodiscard]] compress_report report() const {
+    compress_report out;
+    out.weights = weights_;
+    out.source_bytes = source_bytes_;
+    out.tensor_bytes = tensor_bytes_;
+    for (const auto& job : jobs_) {
+      uint64_t stored = 0;
+      for (const auto& part : parts_of(job.matrix)) stored += bytes_of(part.type, part.shape).value_or(0);
+      const auto elements = static_cast<double>(job.matrix.rows * job.matrix.columns);
+      out.layers.push_back({job.module, job.matrix.rows, job.matrix.columns, 8 * static_cast<double>(stored) / elements,
+                            job.squares > 0 ? std::sqrt(job.error_squares / job.squares) : 0});
+    }
+    std::ranges::stable_sort(out.layers, {}, [](const compressed_layer& l) { return layer_of(l.name); });
+    return out;
+  }
+
+ private:
+  using bytes = std::span<std::byte>;
+
+  void add(weight_job& job, const part_tensor& part) {
+    auto source = [this, &job, kind = part.part](uint64_t offset, bytes out) -> core::result<void> {
+      if (auto ok = fill(job, kind, offset, out); !ok) return ok;
+      return told(out.size());
+    };
+    tensors_.push_back(
+        {job.module + "." + std::string(part.suffix), part.type, part.shape, {}, std::move(source), part.is_e4m3});
+    tensor_bytes_ += bytes_of(part.type, part.shape).value_or(0);
+  }
+
+  void add(const exported_weight& w) {
+    auto source = [this, &w](uint64_t offset, bytes out) -> core::result<void> {
+      const uint64_t width = core::size_of(w.type);
+      if (auto ok = reader_.read_as(w.type, *w.from, offset / width, out.size() / width, out); !ok) return ok;
+      return told(out.size());
+    };
+    tensors_.push_back({w.name, w.type, w.from->shape, {}, std::move(source)});
+    tensor_bytes_ += core::numel_of(w.from->shape) * core::size_of(w.type);
+  }
+
+  core::result<void> told(uint64_t count) {
+    done_ += count;
+    if (options_.progress && !options_.progress(done_, tensor_bytes_))
+      return fail(error_kind::stopped, "compressing was stopped");
+    return {};
+  }
+
+  core::result<void> fill(weight_job& job, weight_part part, uint64_t offset, bytes out) {
+    switch (part) {
+      case weight_part::codes:
+        return fill_codes(job, offset, out);
+      case weight_part::scales:
+        return fill_scales(job, offset, out);
+      case weight_part::zeros:
+        return fill_zeros(job, offset, out);
+      case weight_part::shape: {
+        const std::array<int64_t, 2> shape{job.weight.from->shape[0], job.weight.from->shape[1]};
+        copy_common(std::as_bytes(std::span(shape)), 0, offset, out);
+        return {};
+      }
+      case weight_part::global_scale: {
+        const auto scale = global_of(job);
+        if (!scale) return fail(scale.error());
+        copy_common(std::as_bytes(std::span(&*scale, 1)), 0, offset, out);
+        return {};
+      }
+    }
+    return fail(error_kind::bug, "a part that nobody writes");
+  }
+
+  /// Some rows, and their scales.
+  struct scaled_rows {
+    std::vector<float> values;
+    std::vector<group_scale> scales;
+  };
+
+  core::result<std::vector<float>> read_rows(const weight_job& job, uint64_t first, uint64_t rows) {
+    std::vector<float> out(rows * job.matrix.columns);
+    if (auto ok = reader_.read_as(core::dtype::f32, *job.weight.from, first * job.matrix.columns, out.size(),
+                                  std::as_writable_bytes(std::span(out)));
+        !ok)
+      return fail(ok.error());
+    return out;
+  }
+
+  core::result<scaled_rows> read_scaled(const weight_job& job, uint64_t first, uint64_t rows) {
+    const auto global = global_of(job);
+    if (!global) return fail(global.error());
+    auto values = read_rows(job, first, rows);
+    if (!values) return fail(values.error());
+    auto scales = scales_of(job.matrix, *values, first, *global);
+    if (!scales) return fail(scales.error());
+    return scaled_rows{std::move(*values), std::move(*scales)};
+  }
+
+  core::result<void> fill_codes(weight_job& job, uint64_t offset, bytes out) {
+    const auto& m = job.matrix;
+    const uint64_t row_bytes = m.code_row_bytes(), first = offset / row_bytes;
+    const float global = global_of(job).value_or(1);
+    return in_blocks(m, first, core::div_up(offset + out.size(), row_bytes) - first,
+                     [&](uint64_t row, uint64_t rows) -> core::result<void> {
+                       const auto in = read_scaled(job, row, rows);
+                       if (!in) return fail(in.error());
+                       std::vector<std::byte> stored(rows * row_bytes);
+                       encode_rows(m, in->values, in->scales, global, stored);
+                       copy_common(stored, row * row_bytes, offset, out);
+                       std::vector<float> back(in->values.size());
+                       decode_rows(m, stored, in->scales, global, back);
+                       // A row that two requests share counts with the one that it begins in.
+                       for (uint64_t r = 0; r < rows; ++r)
+                         if ((row + r) * row_bytes >= offset) add_error(job, in->values, back, r);
+                       return {};
+                     });
+  }
+
+  static void add_error(weight_job& job, std::span<const float> values, std::span<const float> back, uint64_t row) {
+    double error = 0, squares = 0;
+    for (uint64_t i = row * job.matrix.columns; i < (row + 1) * job.matrix.columns; ++i) {
+      const double value = values[i], difference = value - static_cast<double>(back[i]);
+      error += difference * difference;
+      squares += value * value;
+    }
+    job.error_squares += error;
+    job.squares += squares;
+  }
+
+  core::result<void> fill_scales(const weight_job& job, uint64_t offset, bytes out) {
+    const auto& m = job.matrix;
+    const uint64_t row_bytes = m.groups_of_row() * core::size_of(m.scale_type()), first = offset / row_bytes;
+    return in_blocks(m, first, core::div_up(offset + out.size(), row_bytes) - first,
+                     [&](uint64_t row, uint64_t rows) -> core::result<void> {
+                       const auto in = read_scaled(job, row, rows);
+                       if (!in) return fail(in.error());
+                       std::vector<std::byte> stored(rows * row_bytes);
+                       encode_scales(m, in->scales, stored);
+                       copy_common(stored, row * row_bytes, offset, out);
+                       return {};
+                     });
+  }
+
+  core::result<void> fill_zeros(const weight_job& job, uint64_t offset, bytes out) {
+    const auto& m = job.matrix;
+    const uint64_t row_bytes = m.groups_of_row() * sizeof(uint32_t), first = offset / row_bytes;
+    const auto which = rows_of_words(m, first, core::div_up(offset + out.size(), row_bytes) - first);
+    std::vector<group_scale> scales;
+    auto ok = in_blocks(m, which.first_row, which.rows, [&](uint64_t row, uint64_t rows) -> core::result<void> {
+      const auto in = read_scaled(job, row, rows);
+      if (!in) return fail(in.error());
+      scales.insert(scales.end(), in->scales.begin(), in->scales.end());
+      return {};
+    });
+    if (!ok) return ok;
+    std::vector<std::byte> stored(which.words * row_bytes);
+    encode_zeros(m, which, scales, stored);
+    copy_common(stored, first * row_bytes, offset, out);
+    return {};
+  }
+
+  /// NVFP4's scale of all weights that are joined with this one; 1 of other formats.
+  core::result<float> global_of(const weight_job& job) {
+    if (job.matrix.scheme.layout != compressed_layout::nvfp4) return 1.0F;
+    const auto name = joined_name(job.module);
+    if (const auto known = globals_.find(name); known != globals_.end()) return known->second;
+    float largest = 0;
+    for (const auto& other : jobs_) {
+      if (joined_name(other.module) != name) continue;
+      auto ok = in_blocks(other.matrix, 0, other.matrix.rows, [&](uint64_t row, uint64_t rows) -> core::result<void> {
+        const auto values = read_rows(other, row, rows);
+        if (!values) return fail(values.error());
+        for (const float x : *values) largest = std::max(largest, std::fabs(x));
+        return {};
+      });
+      if (!ok) return fail(ok.error());
+    }
+    return globals_[name] = kernels::global_scale_of(largest);
+  }
+
+  const tensor_source& from_;
+  const compress_options& options_;
+  source_reader reader_;
+  std::vector<weight_job> jobs_;
+  std::vector<exported_weight> plain_;
+  std::vector<tensor_to_write> tensors_;  ///< refer to both
+  std::map<std::string, float> globals_;  ///< by the name of what is joined
+  uint64_t weights_ = 0, source_bytes_ = 0, tensor_bytes_ = 0, done_ = 0;
+};
+
+}  // namespace
+
+bool has_linear_layers(std::string_view model_type) {
+  return std::ranges::find(families, model_type) != families.end();
+}
+
+std::string families_with_linear_layers() { return fmt::format("{}", fmt::join(families, ", ")); }
+
+bool is_linear_weight(std::string_view name, const std::vector<int64_t>& shape) {
+  return shape.size() == 2 && name.starts_with(layer_prefix) && name.ends_with("_proj.weight");
+}
+
+core::result<uint64_t> compressed_bytes(const tensor_source& from, const compress_options& options) {
+  compressor plan(from, options);
+  if (auto ok = plan.plan(); !ok) return fail(ok.error());
+  return plan.tensor_bytes();
+}
+
+core::result<compress_report> compress_weights(const tensor_source& from, const compress_options& options) {
+  compressor work(from, options);
+  if (auto ok = work.plan(); !ok) return fail(ok.error());
+  if (auto ok = write_weights_folder(options.out, work.tensors(), options.max_shard_bytes); !ok)
+    return fail(ok.error());
+  return work.report();
+}
+
+}  // namespace troupe::checkpoint

@@ -55,6 +55,7 @@ struct value_grid {
 template <class Real>
 inline constexpr Real rounding_shift = std::numeric_limits<Real>::digits == 24 ? Real{0x1.8p23} : Real{0x1.8p52};
 
+/// The grid of a group with this range.
 template <class Real>
 value_grid<Real> grid_of(const quantiser& q, const value_range<Real>& range) {
   value_grid<Real> out;
@@ -91,6 +92,7 @@ struct value_signs {
   Real threshold = 0, size = 0;
 };
 
+/// One element of such a group.
 template <class Real>
 Real as_sign(Real x, const value_signs<Real>& s) {
   return x > s.threshold ? s.size : x < -s.threshold ? -s.size : Real{0};

@@ -44,8 +44,9 @@ struct prune_schedule {
 /// Refused: a ratio outside (0, 1), an end before the begin, a stride of 0.
 core::result<void> check(const prune_schedule& s);
 
-/// score = 0.9 score + |w g|, for each element after each backward pass.
+/// Of what a score was before.
 inline constexpr float snip_momentum = 0.9F;
+/// score = snip_momentum * score + |w g|, for each element after each backward pass.
 void add_saliency(std::span<float> scores, std::span<const float> weight, std::span<const float> gradient);
 
 /// The sum of its elements' scores for each block, rows of blocks one after the other: in fp64, rounded once.

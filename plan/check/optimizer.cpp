@@ -73,7 +73,7 @@ core::result<void> optimizer(const world& w, uint32_t rank) {
       return broken(p, w.rolls[rank].update[g], "names a buffer that it does not need");
     }
   }
-  return norms_are_known(w, rank, p.layout->measured_elements() > 0 && !p.options().updates_all());
+  return norms_are_known(w, rank, measures_norms(*p.layout));
 }
 
 }  // namespace troupe::plan::rules

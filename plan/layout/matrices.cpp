@@ -16,6 +16,8 @@ bool makes_orthogonal(const job_layout& l, uint32_t rank, uint32_t parameter) {
 
 bool collects_matrices(const job_layout& l) { return !l.options.updates_all() || l.tensor_ranks() > 1; }
 
+bool measures_norms(const job_layout& l) { return l.measured_elements() > 0 && collects_matrices(l); }
+
 uint32_t matrix_communicator(const job_layout& l, uint32_t pipeline, uint32_t replica) {
   return l.tensor_ranks() > 1 ? over_tensor_communicator(l, pipeline) : shard_communicator(l, pipeline, replica);
 }

@@ -1,5 +1,5 @@
-// Matrices that an update wants whole: who meets over them, and where the shares of a tensor group lie side by side.
-// Pure functions of the layout; which sets there are and who makes which matrix orthogonal is sets.hpp's.
+// Matrices and norms that an update wants whole: who meets over them, and where the shares of a tensor group lie side
+// by side. Pure functions of the layout; which sets there are and who makes which matrix orthogonal is sets.hpp's.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,10 @@ bool makes_orthogonal(const job_layout& l, uint32_t rank, uint32_t parameter);
 
 /// The directions of a matrix set have to be brought together: no rank has all elements.
 bool collects_matrices(const job_layout& l);
+
+/// Ranks tell each other the square sums of parameters and update directions: some update needs those of whole
+/// parameters, and no rank has all elements.
+bool measures_norms(const job_layout& l);
 
 /// Where the ranks meet that collect and spread the matrices of a pipeline coordinate.
 uint32_t matrix_communicator(const job_layout& l, uint32_t pipeline, uint32_t replica);

@@ -35,7 +35,7 @@ class update_writer {
     const auto matrix_sets = static_cast<uint32_t>(sets_.size());
     for (uint32_t g = 0; g < first_set_; ++g)
       if (p_.sub_groups[g].need == update_need::parameter_norms) prepare(g);
-    if (p_.layout->measured_elements() > 0 && !p_.options().updates_all()) measure();
+    if (measures_norms(*p_.layout)) measure();
     // Sub-groups that need only elements are updated while the first matrices are transferred.
     for (uint32_t k = 0; k < std::min(matrix_sets, matrix_sets_in_flight); ++k) collect(k);
     for (uint32_t g = 0; g < first_set_; ++g) update(g);
@@ -105,7 +105,7 @@ class update_writer {
     const auto& group = p_.sub_groups[g];
     const handle x = updates_[g] = append(kind::update, g);
     d_.at(x).bytes = updated_bytes(*p_.layout, group);
-    if (group.need == update_need::parameter_norms) d_.depend(x, p_.options().updates_all() ? prepared_[g] : measure_);
+    if (group.need == update_need::parameter_norms) d_.depend(x, measures_norms(*p_.layout) ? measure_ : prepared_[g]);
     if (group.need == update_need::whole_matrix) {
       const handle back = orthogonal_[g - first_set_];
       const uint32_t slot = d_.at(back).buffer;

@@ -103,7 +103,11 @@ BOOST_AUTO_TEST_CASE(norms_of_lamb_are_those_of_whole_parameters) {
   for (const auto& [type, most] : {std::pair{"fp64", 1e-12}, std::pair{"fp32", 1e-5}}) {
     const auto common = micros(2) + settings{std::string("data_types.param_dtype=") + type, "optimizer.type=Lamb"};
     const auto whole = train(job, common, steps);
-    for (const int degree : {2, 4}) check_near(train(job, common + ranks(degree) + stage(3), steps), whole, most);
+    for (const int degree : {2, 4})
+      for (const int zero_stage : {0, 3})
+        BOOST_TEST_CONTEXT(type << ", tensor " << degree << ", stage " << zero_stage) {
+          check_near(train(job, common + ranks(degree) + stage(zero_stage), steps), whole, most);
+        }
   }
 }
 

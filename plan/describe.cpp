@@ -153,7 +153,7 @@ std::vector<owner_bytes> owners_of(const memory_table& m) {
           {"offloaded activations", m.offloaded_activations},
           {"update directions", m.directions},
           {"votes", m.votes},
-          {"transfers between stages", m.transfers},
+          {"transfers between ranks", m.transfers},
           {"staging for checkpoints", m.staging},
           {"undo copies", m.undo},
           {"deferred gradients", m.deferred},

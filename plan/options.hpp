@@ -60,6 +60,13 @@ struct gradient_options {
 };
 
 /// Stage 3: when a unit's parameters are whole. In elements.
+/// How much computation a gather is hidden behind: so much, and so much for each of its bytes.
+struct hidden_gathers {
+  double flops = 0, flops_per_byte = 0;
+  [[nodiscard]] bool on() const { return flops > 0 || flops_per_byte > 0; }
+  bool operator==(const hidden_gathers&) const = default;
+};
+
 struct gather_options {
   uint64_t prefetch_bucket = 50'000'000;
   uint64_t persistence_threshold = 100'000;  ///< inclusive
@@ -68,6 +75,8 @@ struct gather_options {
   uint64_t max_reuse_distance = 1'000'000'000;
   /// Ascending: their parameters persist whatever the thresholds say, and count in neither.
   std::vector<uint32_t> resident_units = {};
+  /// On, in place of prefetch_bucket: each unit is gathered so late that this much computation hides it.
+  hidden_gathers hidden = {};
   /// Neighbours that keep a second copy of the parameters among them in a step: its first gather is from all shards,
   /// the later ones are from these (hpZ). Divides the shards; 0, 1, all: none.
   uint32_t near = 0;

@@ -12,6 +12,8 @@ namespace {
 constexpr size_t looks = 12;
 /// Buckets of a step: no search makes more, and none smaller than `fit_piece_min` elements.
 constexpr uint64_t fewest_buckets = 64;
+/// From the end of a computation to the start of a gather, to that of the computation behind it, and one to spare.
+constexpr double hidden_latencies = 3;
 /// What must be saved for the base to be left.
 constexpr double worth_it = 0.002;
 
@@ -92,9 +94,21 @@ std::vector<setting> prefetch_settings(const compile_request& r) {
       o.gathering.prefetch_bucket = ahead;
       o.gathering.max_live = UINT64_MAX;
       o.gathering.max_reuse_distance = reuse;
+      o.gathering.hidden = {};
     });
   };
-  for (uint64_t ahead = 0; ahead < all; ahead = std::max(unit, 2 * ahead)) add(ahead, 0);
+  add(0, 0);
+  // As late as products hide them by the model, and twice as early: how much slower they are beside each other, the
+  // model does not know. What follows keeps a unit whose two uses stand side by side.
+  for (const double margin : {1, 2, 4, 8})
+    out.emplace_back([c = r.costs, margin](plan_options& o) {
+      const double flops = margin * c.flops_per_s;
+      o.gathering.hidden = {flops * hidden_latencies * c.latency_s, flops / c.copy_bytes_per_s};
+      o.gathering.prefetch_bucket = 0;
+      o.gathering.max_live = UINT64_MAX;
+      o.gathering.max_reuse_distance = 1;
+    });
+  for (uint64_t ahead = unit; ahead < all; ahead *= 2) add(ahead, 0);
   add(all, 0);
   add(unit, 2 * unit);
   add(all, 2 * all);
@@ -136,8 +150,10 @@ constexpr rule rules[] = {
        to.gathering.prefetch_bucket = from.gathering.prefetch_bucket;
        to.gathering.max_live = from.gathering.max_live;
        to.gathering.max_reuse_distance = from.gathering.max_reuse_distance;
+       to.gathering.hidden = from.gathering.hidden;
      },
      [](const plan_options&, const plan_options& to) {
+       if (to.gathering.hidden.on()) return std::string("each as late as products hide it");
        return number(to.gathering.prefetch_bucket) + " elements ahead" +
               (to.gathering.max_reuse_distance > 0 ? ", kept for a use soon" : "");
      }},

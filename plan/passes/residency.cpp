@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plan/passes/late_gathers.hpp"
+
 namespace troupe::plan {
 
 namespace {
@@ -51,7 +53,8 @@ class residency_planner {
   void prefetch(uint32_t at) {
     const uint64_t room =
         options_.gathering.max_live > live_elements_ ? options_.gathering.max_live - live_elements_ : 0;
-    const uint64_t budget = std::min(room, options_.overlap ? options_.gathering.prefetch_bucket : 0);
+    const bool by_size = options_.overlap && !options_.gathering.hidden.on();
+    const uint64_t budget = std::min(room, by_size ? options_.gathering.prefetch_bucket : 0);
     for (uint64_t taken = 0; taken < budget && looked_at_ < n_; ++looked_at_) {
       if (numel(looked_at_) == 0) continue;
       if (live_[uses_[looked_at_].unit] == none) taken += numel(looked_at_);
@@ -175,7 +178,11 @@ class resident_units {
 }  // namespace
 
 std::string keep_resident(draft& d, const rank_plan& p) {
-  return p.layout->gathers() ? resident_units(d, p).run() : "";
+  if (!p.layout->gathers()) return {};
+  std::string out = resident_units(d, p).run();
+  if (!p.options().overlap || !p.options().gathering.hidden.on()) return out;
+  const uint32_t late = gather_late(d, p);
+  return out + (out.empty() ? "" : ", ") + "gathers as late as computation hides them: " + std::to_string(late);
 }
 
 }  // namespace troupe::plan

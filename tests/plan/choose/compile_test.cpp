@@ -73,6 +73,7 @@ BOOST_AUTO_TEST_CASE(every_choice_of_units_that_stay_or_recompute_is_proved) {
       if (random() % 2 == 0) o.gathering.resident_units.push_back(u);
     }
     o.tiers.activations = random() % 2 == 0 ? tier::device : tier::cpu;
+    if (random() % 2 == 0) o.gathering.hidden = {static_cast<double>(random() % 9'000'000), 0};
     const auto layout = make_layout(model, o);
     if (!layout) continue;
     const auto proved = check(plans_of(model, o));

@@ -1,6 +1,7 @@
 // Four units A B C D of 1000 elements each, used A B C D D C B A: every rule on a sequence that fits in the head.
 #include "plan/passes/residency.hpp"
 
+#include "plan/check/check.hpp"
 #include "plan/schedule/uses.hpp"
 #include "tests/plan/samples.hpp"
 
@@ -135,6 +136,65 @@ BOOST_AUTO_TEST_CASE(nothing_is_gathered_below_stage_3) {
   BOOST_TEST(gathers(r, std::vector<uses>(8)));
   BOOST_TEST(releases_after(r, {}));
   BOOST_TEST(r.peak_live_elements == 0U);
+}
+
+// Each computation has 1e6 flops forward and more backward.
+BOOST_AUTO_TEST_CASE(gathers_are_as_late_as_so_much_computation_hides_them) {
+  auto o = nothing_ahead();
+  const auto live = [&](double flops, double flops_per_byte = 0) {
+    o.gathering.hidden = {flops, flops_per_byte};
+    return play(o).peak_live_elements;
+  };
+  BOOST_TEST(live(0) == 1000U);
+  BOOST_TEST(live(1) == 2000U);
+  BOOST_TEST(live(1e6) == 2000U);
+  BOOST_TEST(live(1e6 + 1) == 3000U);
+  BOOST_TEST(live(2e6 + 1) == 4000U);
+  BOOST_TEST(live(0, 1e6 / 4000) == 2000U);  // of a unit's bytes
+  BOOST_TEST(live(0, 1.1e6 / 4000) == 3000U);
+  o.overlap = false;
+  BOOST_TEST(live(2e6 + 1) == 1000U);
+}
+
+BOOST_AUTO_TEST_CASE(wherever_a_gather_stands_then_so_much_computation_is_behind_it_and_no_more) {
+  std::mt19937_64 random(11);
+  size_t looked_at = 0;
+  for (int k = 0; k < 400; ++k) {
+    auto o = small_options(1 + static_cast<uint32_t>(random() % 3), 3, 1 + static_cast<uint32_t>(random() % 3));
+    o.gathering.max_reuse_distance = random() % 2;
+    o.gathering.prefetch_bucket = 10'000'000;  // is not looked at
+    o.gathering.hidden = {static_cast<double>(random() % 3'000'000), static_cast<double>(random() % 40)};
+    o.recompute = random() % 2 == 0;
+    const auto model = random_table(random, 3);
+    const auto layout = make_layout(model, o);
+    if (!layout) continue;
+    const auto plans = plans_of(*layout);
+    const auto proved = check(plans);
+    BOOST_TEST(proved.has_value(), k << ": " << (proved ? "" : proved.error().text));
+    for (const auto& p : plans) {
+      const auto& computed = p->lanes[static_cast<size_t>(lane::compute)];
+      for (const auto& x : p->instructions) {
+        if (x.kind != kind::gather || x.after.size() != 1) continue;
+        // One that may not pass the next is earlier.
+        const auto next = std::find_if(p->instructions.begin() + x.id + 1, p->instructions.end(),
+                                       [](const instruction& y) { return y.kind == kind::gather; });
+        if (next != p->instructions.end() && !next->after.empty() && next->after[0] <= x.after[0]) continue;
+        const double lead = o.gathering.hidden.flops + o.gathering.hidden.flops_per_byte * static_cast<double>(x.bytes);
+        double between = 0, first = -1;  // flops behind what it waits for, and of the first that has any
+        for (const uint32_t c : computed) {
+          const auto& y = p->instructions[c];
+          if (y.subject == x.subject && c > x.id && y.kind != kind::release) break;
+          if (c <= x.after[0]) continue;
+          if (first < 0 && y.flops > 0) first = y.flops;
+          between += y.flops;
+        }
+        if (first < 0) continue;
+        BOOST_TEST(between - first < lead);
+        ++looked_at;
+      }
+    }
+  }
+  BOOST_TEST(looked_at > 500U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

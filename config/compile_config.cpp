@@ -13,6 +13,7 @@ bool is_in_every_plan(const std::string& pass) {
 }
 
 bool changes_units(const std::string& pass) { return pass == "fuse_activation"; }
+bool places_states(const std::string& pass) { return pass == "offload_optimizer"; }
 
 std::vector<compile_entry> compile_section::entries() const {
   if (!enabled) return {};

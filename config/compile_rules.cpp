@@ -75,22 +75,24 @@ class compile_checks {
         error(item + ".step", fmt::format("wanted a step behind that of the entry before, {}, got {}",
                                           c_.schedule[k - 1].step, c_.schedule[k].step));
     }
-    units_stay();
+    units_and_states_stay();
   }
 
-  /// A host's units are what they were opened as: what changes them is in every entry, from the first step on.
-  void units_stay() {
+  /// A host's units and the places of states are what a run was opened with: what changes them is in every entry, from
+  /// the first step on.
+  void units_and_states_stay() {
     const auto has = [](const compile_entry& e, const std::string& name) {
       return std::ranges::find(e.passes, name) != e.passes.end();
     };
     for (const compile_entry& x : c_.schedule)
       for (const std::string& name : x.passes)
-        if (changes_units(name) &&
+        if ((changes_units(name) || places_states(name)) &&
             (c_.schedule.front().step > 0 ||
              !std::ranges::all_of(c_.schedule, [&](const compile_entry& e) { return has(e, name); })))
-          return error("compile.schedule", fmt::format("wanted {} in every entry, from step 0 on, or in none, as units "
-                                                       "do not change between steps, got it in some",
-                                                       name));
+          return error("compile.schedule",
+                       fmt::format("wanted {} in every entry, from step 0 on, or in none, as {} "
+                                   "between steps, got it in some",
+                                   name, changes_units(name) ? "units do not change" : "states do not move"));
   }
 
   [[nodiscard]] std::string where(const std::string& key) const {

@@ -33,6 +33,7 @@ const std::vector<std::string_view> pass_names = {"z1",
                                                   "selective_gather",
                                                   "recompute",
                                                   "offload_activation",
+                                                  "offload_optimizer",
                                                   "fuse_buckets",
                                                   "overlap_exchanges",
                                                   "fuse_activation"};

@@ -151,10 +151,14 @@ core::result<void> use_passes(blueprint& b, const job::go_on& go_on) {
   b.plain = options_for(b, c.checkpoint.is_on() ? plan::plan_choice::train_saving : plan::plan_choice::train);
   const auto entries = c.compile.entries();
   if (entries.empty() || entries.front().step > 0) return {};
-  auto compiled = compile_step(c, b.table, b.plain, wish_of(c, entries.front()), b.costs, {}, go_on);
+  auto compiled =
+      compile_step(c, b.table, b.plain, wish_of(c, entries.front()), b.costs, choice_time::before_a_run, {}, go_on);
   if (!compiled) return core::fail(compiled.error());
   for (const auto which : {plan::plan_choice::train, plan::plan_choice::train_saving})
     take_passes(compiled->chosen.options, options_for(b, which));
+  // States have one place for the whole run, whatever a step does and whatever passes change later.
+  b.plain.tiers.ratio = compiled->chosen.options.tiers.ratio;
+  for (auto& options : b.options) options.tiers.ratio = b.plain.tiers.ratio;
   b.compiled = std::move(*compiled);
   return {};
 }
@@ -251,7 +255,7 @@ core::result<step_plans> blueprint::write(plan::plan_choice which, const job::go
 }
 
 core::result<changed_steps> change_steps(const blueprint& b, const pass_wish& wish, const measured_run& measured) {
-  auto compiled = compile_step(*b.config, b.table, b.plain, wish, b.costs, measured);
+  auto compiled = compile_step(*b.config, b.table, b.plain, wish, b.costs, choice_time::between_steps, measured);
   if (!compiled) return core::fail(compiled.error());
   changed_steps out;
   out.train = b.options[static_cast<size_t>(plan::plan_choice::train)];

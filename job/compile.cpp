@@ -48,15 +48,25 @@ std::string idle_unit_passes(const config::job_config& c) {
 core::result<plan::compiled_step> compile_step(const config::job_config& c,
                                                std::shared_ptr<const core::model_table> table,
                                                const plan::plan_options& base, const pass_wish& wish,
-                                               const plan::cost_model& costs, const measured_run& measured,
+                                               const plan::cost_model& costs, choice_time when,
+                                               const measured_run& measured,
                                                const std::function<core::result<void>()>& go_on) {
-  plan::compile_request request{std::move(table), base, wish.passes, limits_of(c, measured), costs,
-                                measured.price,   go_on};
+  plan::compile_request request{
+      std::move(table), base, wish.passes, limits_of(c, measured), when == choice_time::before_a_run, costs,
+      measured.price,   go_on};
   request.base.passes = wish.own;
   if (const auto x = std::ranges::find_if(wish.passes, config::changes_units); x != wish.passes.end())
     return core::fail(at(wish, {core::error_kind::bad_input,
                                 "passes between two steps: wanted none over a host's units, which stay what they were "
                                 "opened as, got " +
+                                    *x}));
+  const auto entries = c.compile.entries();
+  const auto x = std::ranges::find_if(wish.passes, config::places_states);
+  if (when == choice_time::between_steps && x != wish.passes.end() &&
+      (entries.empty() || std::ranges::count(entries.front().passes, *x) == 0))
+    return core::fail(at(wish, {core::error_kind::bad_input,
+                                "passes between two steps: wanted none that chooses where states lie, which is for the "
+                                "whole run, got " +
                                     *x}));
   if (const auto order = plan::in_order(plan::passes_of(request.base)); !order)
     return core::fail(at(wish, order.error()));

@@ -30,6 +30,9 @@ struct measured_run {
   uint64_t over_bytes = 0;        ///< by which a rank had more at its peak than its plan says
 };
 
+/// Whether a choice is for the steps from the first on, or for later ones of a run whose states have their places.
+enum class choice_time : uint8_t { before_a_run, between_steps };
+
 /// What an entry of the configuration wishes for of the plan.
 pass_wish wish_of(const config::job_config& config, const config::compile_entry& entry);
 
@@ -44,7 +47,8 @@ std::string idle_unit_passes(const config::job_config& config);
 core::result<plan::compiled_step> compile_step(const config::job_config& config,
                                                std::shared_ptr<const core::model_table> table,
                                                const plan::plan_options& base, const pass_wish& wish,
-                                               const plan::cost_model& costs, const measured_run& measured = {},
+                                               const plan::cost_model& costs, choice_time when,
+                                               const measured_run& measured = {},
                                                const std::function<core::result<void>()>& go_on = {});
 
 /// What passes changed, into the options of another plan that trains.

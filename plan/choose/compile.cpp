@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iterator>
 #include <numeric>
 
@@ -14,6 +15,8 @@ constexpr size_t looks = 12;
 constexpr uint64_t fewest_buckets = 64;
 /// From the end of a computation to the start of a gather, to that of the computation behind it, and one to spare.
 constexpr double hidden_latencies = 3;
+/// Optimizer states stay in memory by so many parts of a rank's.
+constexpr uint32_t offload_parts = 32;
 /// What must be saved for the base to be left.
 constexpr double worth_it = 0.002;
 
@@ -141,6 +144,17 @@ std::vector<setting> offload_activation_settings(const compile_request& r) {
   return out;
 }
 
+// As many of the last sub-groups leave memory as have to.
+std::vector<setting> offload_optimizer_settings(const compile_request& r) {
+  const bool is_limited = r.limits.total > 0 || r.limits.states > 0;
+  if (!r.places_states || !is_limited || r.base.tiers.optimizer != tier::nvme) return {};
+  if (r.base.stage != 3 || r.base.tiers.ratio < 1) return {};
+  std::vector<setting> out;
+  for (uint32_t kept = 0; kept <= offload_parts; ++kept)
+    out.emplace_back([kept](plan_options& o) { o.tiers.ratio = 1 - static_cast<double>(kept) / offload_parts; });
+  return out;
+}
+
 std::string number(uint64_t n) { return n >= UINT64_MAX / 2 ? "all" : std::to_string(n); }
 
 constexpr rule rules[] = {
@@ -177,6 +191,12 @@ constexpr rule rules[] = {
      [](const plan_options& from, plan_options& to) { to.tiers.activation_units = from.tiers.activation_units; },
      [](const plan_options&, const plan_options& to) {
        return "up to unit " + std::to_string(to.tiers.activation_units);
+     }},
+    {{"offload_optimizer", "optimizer states in files only as far as memory asks for it"},
+     offload_optimizer_settings,
+     [](const plan_options& from, plan_options& to) { to.tiers.ratio = from.tiers.ratio; },
+     [](const plan_options&, const plan_options& to) {
+       return std::to_string(std::lround(100 * (1 - to.tiers.ratio))) + "% of sub-groups stay in memory";
      }},
     {{"fuse_buckets", "gradients are reduced in pieces of the best size"},
      fuse_buckets_settings,

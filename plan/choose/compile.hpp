@@ -31,6 +31,7 @@ struct compile_request {
   plan_options base;                ///< the step without passes
   std::vector<std::string> passes;  ///< names among `option_passes`
   memory_limits limits;             ///< of a rank
+  bool places_states = false;       ///< before a run: states have no place yet
   cost_model costs;
   instruction_price price{};                    ///< measured; empty: `costs`' own
   std::function<core::result<void>()> go_on{};  ///< asked before each plan that is tried; an error ends the search

@@ -269,6 +269,10 @@ BOOST_AUTO_TEST_CASE(passes_that_cannot_act_and_schedules_that_go_back_are_refus
       "steps, got it in some";
   refused("schedule: [{step: 0, passes: []}, {step: 4, passes: [fuse_activation]}]", units);
   refused("schedule: [{step: 1, passes: [fuse_activation]}]", units);
+  refused(
+      "schedule: [{step: 0, passes: []}, {step: 4, passes: [offload_optimizer]}]",
+      "schedule: wanted offload_optimizer in every entry, from step 0 on, or in none, as states do not move between "
+      "steps, got it in some");
   BOOST_TEST(line_9("compile: {deepcompile: true, schedule: [{step: 0, passes: [fuse_activation]}, "
                     "{step: 4, passes: [prefetch, fuse_activation]}]}") == "");
   BOOST_TEST(line_9("compile: auto") == "");

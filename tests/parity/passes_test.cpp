@@ -288,4 +288,46 @@ BOOST_AUTO_TEST_CASE(steps_that_are_skipped_are_not_measured_and_a_trial_waits_f
     if (r.went_back) BOOST_TEST(r.steps == skipped + 6);  // three steps more, since a trial of two measures none
 }
 
+BOOST_AUTO_TEST_CASE(as_much_of_the_optimizer_stays_in_memory_as_a_budget_leaves_room_for) {
+  const small_job job;
+  const settings set = {"parallel.data=2",
+                        zero + "stage=3",
+                        zero + "sub_group_size=2048",
+                        zero + "offload_optimizer.device=nvme",
+                        zero + "offload_optimizer.nvme_path=" + job.folder().path().string(),
+                        "cluster.swap_gradients=false"};
+  const auto within = [](uint64_t bytes, const settings& what) {
+    return what + settings{"compile.memory_budget=" + std::to_string(bytes)};
+  };
+  const settings one = {"compile.deepcompile=true", "compile.passes=[offload_optimizer]"};
+  struct placed {
+    uint64_t bytes;  // of a rank
+    double ratio;
+  };
+  const auto opened_by = [&](const settings& other) {
+    const auto s = job.open(other);  // holds the folder
+    return placed{s->training_plan(0).memory.total(), s->training_plan(0).options().tiers.ratio};
+  };
+  const auto wanted = train(job, set, steps + 4);
+  const placed files = opened_by(set), memory = opened_by(set + within(1 << 30, one));
+  BOOST_TEST(files.ratio == 1.0);
+  BOOST_TEST(memory.ratio == 0.0);
+  BOOST_TEST_REQUIRE(files.bytes < memory.bytes);
+  const uint64_t budget = files.bytes + memory.bytes;  // of both ranks: half of what leaves memory stays
+  const placed part = opened_by(set + within(budget, one));
+  BOOST_TEST(part.ratio > 0.25);
+  BOOST_TEST(part.ratio < 0.75);
+  BOOST_TEST(part.bytes <= budget / 2);
+  check_same(train(job, set + within(1 << 30, one), steps + 4), wanted);
+  check_same(train(job, set + within(budget, one), steps + 4), wanted);
+  // All passes, chosen again by measured times: states stay where they are.
+  check_same(train(job, set + within(budget, {"compile=auto"}) + settings{"compile.profile_steps=3"}, steps + 4),
+             wanted);
+  const auto refused = job.open(set)->compile({{.step = 1, .passes = {"offload_optimizer"}}});
+  BOOST_REQUIRE(!refused.has_value());
+  BOOST_TEST(refused.error().text ==
+             "passes between two steps: wanted none that chooses where states lie, which is for the whole run, got "
+             "offload_optimizer");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

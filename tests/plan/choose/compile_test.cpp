@@ -87,8 +87,8 @@ BOOST_AUTO_TEST_CASE(an_unknown_pass_is_refused_with_the_known_ones) {
   const auto x = troupe::plan::compile(r);
   BOOST_REQUIRE(!x.has_value());
   BOOST_TEST(x.error().text ==
-             "wanted passes among prefetch, selective_gather, recompute, offload_activation, fuse_buckets, "
-             "overlap_exchanges, got magic");
+             "wanted passes among prefetch, selective_gather, recompute, offload_activation, "
+             "offload_optimizer, fuse_buckets, overlap_exchanges, got magic");
 }
 
 BOOST_AUTO_TEST_CASE(measured_prices_are_those_of_the_same_instruction_in_another_plan) {

@@ -1,9 +1,9 @@
 """DeepSpeed's quantizers and masks: tests/kernels/fixtures/compression.json. The result is committed.
 
-Needs DeepSpeed 0.19.6, the last release that has `deepspeed.compression`, installed without dependencies in a Python of
-its own beside torch; run by `make peer`, whose DeepSpeed is newer, it says so and changes nothing. Everything is on the
-CPU in fp32, by the layers that `init_compression` puts into a model: no engine, so nothing is compiled. Numbers lie in
-the file as base64 of little-endian fp32, masks as text of 0 and 1.
+Needs DeepSpeed 0.19.6, the last release that has `deepspeed.compression`: `make peer` puts it, without dependencies,
+into .peer/compression beside the newer one. Everything is on the CPU in fp32, by the layers that `init_compression` puts
+into a model: no engine, so nothing is compiled. Numbers lie in the file as base64 of little-endian fp32, masks as text of
+0 and 1.
 """
 
 import base64
@@ -11,8 +11,11 @@ import json
 import pathlib
 import sys
 
-import deepspeed
-import torch
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / ".peer/compression"))
+
+import deepspeed  # noqa: E402
+import torch  # noqa: E402
 
 WANTED = "0.19.6"
 if not deepspeed.__version__.startswith(WANTED):
@@ -116,6 +119,6 @@ out["traps"] = {
     "asymmetric_of_a_constant": quantised(linear(constant), 4, "asymmetric", 2),
     "ternary_of_zeros": quantised(linear(zero), 2, "symmetric", 2),
 }
-target = pathlib.Path(__file__).resolve().parents[1] / "kernels/fixtures/compression.json"
+target = ROOT / "tests/kernels/fixtures/compression.json"
 target.write_text(json.dumps(out, indent=1) + "\n")
 print(f"{target}: {target.stat().st_size} bytes by DeepSpeed {deepspeed.__version__}, torch {torch.__version__}")

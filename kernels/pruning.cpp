@@ -14,8 +14,13 @@ namespace troupe::kernels {
 namespace {
 
 constexpr uint64_t sum_lanes = 16;
-/// A score's place in the order is found by its upper 16 bits, then by its lower ones.
-constexpr size_t half_values = size_t{1} << 16;
+/// A score's place in the order is found by its bits, some at a time from the upper end; neighbours are counted apart,
+/// for many have the same upper bits and one count would wait for the other.
+struct digit {
+  uint32_t shift, values;
+};
+constexpr digit digits[] = {{21, 1U << 11}, {10, 1U << 11}, {0, 1U << 10}};
+constexpr size_t counted_apart = 4;
 
 /// Integers in the order of the numbers; both zeros are one.
 uint32_t order_of(float score) {
@@ -23,12 +28,22 @@ uint32_t order_of(float score) {
   return (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
 }
 
-/// The largest value v so that at least `wanted` of `counts` stand at v and above; `wanted` becomes how many of those
-/// at v itself are needed.
-uint32_t value_at(const std::vector<uint64_t>& counts, uint64_t& wanted) {
-  auto value = static_cast<uint32_t>(half_values - 1);
-  while (counts[value] < wanted) wanted -= counts[value--];
-  return value;
+/// The largest value v of a digit so that at least `wanted` of those that begin with `prefix` have v or more there;
+/// `wanted` becomes how many of those with v are needed.
+uint32_t value_at(std::span<const float> scores, const digit& d, uint32_t prefix, uint64_t& wanted) {
+  std::vector<uint64_t> counts(counted_apart * d.values);
+  const uint64_t above = uint64_t{d.shift} + static_cast<uint64_t>(std::countr_zero(d.values));
+  for (size_t i = 0; i < scores.size(); ++i) {
+    const uint32_t order = order_of(scores[i]);
+    counts[i % counted_apart * d.values + (order >> d.shift & (d.values - 1))] +=
+        uint64_t{order} >> above == prefix ? 1 : 0;
+  }
+  for (uint32_t value = d.values - 1;; --value) {
+    uint64_t count = 0;
+    for (size_t c = 0; c < counted_apart; ++c) count += counts[c * d.values + value];
+    if (count >= wanted) return value;
+    wanted -= count;
+  }
 }
 
 }  // namespace
@@ -46,18 +61,14 @@ void keep_largest(std::span<const float> scores, uint64_t kept, std::span<uint8_
     if (!keep.empty()) std::memset(keep.data(), 0, keep.size());
     return;
   }
-  std::vector<uint64_t> counts(half_values);
-  for (const float s : scores) ++counts[order_of(s) >> 16];
   uint64_t wanted = kept;
-  const uint32_t upper = value_at(counts, wanted);
-  counts.assign(half_values, 0);
-  for (const float s : scores)
-    if (order_of(s) >> 16 == upper) ++counts[order_of(s) & 0xFFFFU];
-  const uint32_t least = upper << 16 | value_at(counts, wanted);
-  for (size_t i = 0; i < scores.size(); ++i) {
-    const uint32_t order = order_of(scores[i]);
-    keep[i] = order > least || (order == least && wanted > 0) ? 1 : 0;
-    if (order == least && wanted > 0) --wanted;
+  uint32_t least = 0;
+  for (const auto& d : digits) least = least * d.values + value_at(scores, d, least, wanted);
+  for (size_t i = 0; i < scores.size(); ++i) keep[i] = order_of(scores[i]) > least ? 1 : 0;
+  for (size_t i = 0; wanted > 0; ++i) {
+    if (order_of(scores[i]) != least) continue;
+    keep[i] = 1;
+    --wanted;
   }
 }
 
@@ -82,9 +93,15 @@ void row_magnitudes(const std::byte* x, core::dtype type, uint64_t width, std::s
   });
 }
 
-void mask_elements(std::byte* x, core::dtype type, std::span<const uint8_t> keep) { mask_rows(x, type, 1, keep); }
+void mask_elements(std::byte* x, core::dtype type, std::span<const uint8_t> keep) {
+  with_float_dtype(type, [&]<class T>(std::type_identity<T>) {
+    auto* values = reinterpret_cast<T*>(x);
+    for (size_t i = 0; i < keep.size(); ++i) values[i] = keep[i] != 0 ? values[i] : T{};
+  });
+}
 
 void mask_rows(std::byte* x, core::dtype type, uint64_t width, std::span<const uint8_t> keep) {
+  if (width == 1) return mask_elements(x, type, keep);
   const uint64_t bytes = width * core::size_of(type);
   for (size_t r = 0; r < keep.size(); ++r)
     if (keep[r] == 0) std::memset(x + r * bytes, 0, bytes);

@@ -18,7 +18,7 @@ namespace troupe::kernels {
 core::result<uint64_t> kept_of(double dense_ratio, uint64_t count);
 
 /// keep[i] = 1 for the `kept` largest scores, else 0; among equal ones the first stay. A score that is not a number is
-/// above all others where its sign is positive, below where it is negative. Memory: 512 KiB, whatever the count.
+/// above all others where its sign is positive, below where it is negative. Memory: 64 KiB, whatever the count.
 void keep_largest(std::span<const float> scores, uint64_t kept, std::span<uint8_t> keep);
 
 /// |x| of each element: the score of unstructured pruning. Type f64, f32, bf16 or f16.

@@ -204,6 +204,10 @@ core::result<std::optional<std::vector<scheme_group>>> read_schemes(const std::s
   const auto method = said->find("quant_method");
   if (method == said->end() || *method != std::string(compressed_tensors_method)) return std::nullopt;
   const std::string where(quantization_config_key);
+  for (const char* key :
+       {"transform_config", "sparsity_config"})  // rotated weights, and those of which zeros are left out
+    if (const auto at = said->find(key); at != said->end() && !at->empty())
+      return refused(fmt::format("{}.{}: weights that are changed so are not read", where, key));
   const auto groups = said->find("config_groups");
   if (groups == said->end() || !groups->is_object() || groups->empty())
     return refused(where + ".config_groups: groups of modules were wanted, there are none");

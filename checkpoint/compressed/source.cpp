@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <span>
 
 #include "checkpoint/compressed/decompressed.hpp"
 #include "checkpoint/compressed/stored_weight.hpp"
@@ -27,6 +28,14 @@ constexpr std::array<std::string_view, 12> own_suffixes{"weight_packed", "weight
                                                         "weight_shape",  "weight_global_scale", "weight_g_idx",
                                                         "input_scale",   "input_zero_point",    "input_global_scale",
                                                         "output_scale",  "output_zero_point",   "output_global_scale"};
+
+/// What attention has of its own: ranges of queries, keys and values.
+constexpr std::array<std::string_view, 6> attention_suffixes{"q_scale",      "k_scale",      "v_scale",
+                                                             "q_zero_point", "k_zero_point", "v_zero_point"};
+
+bool is_one_of(std::string_view suffix, std::span<const std::string_view> known) {
+  return std::ranges::find(known, suffix) != known.end();
+}
 
 tl::unexpected<core::error> refused(std::string text) { return fail(error_kind::bad_input, std::move(text)); }
 
@@ -174,8 +183,7 @@ core::result<tensor_source> read_compressed_source(const fs::path& path) {
   std::map<std::string_view, module_parts> modules;
   for (const auto& t : stored->source.tensors) {
     const auto [module, suffix] = halves_of(t.name);
-    if (suffix == "weight" || std::ranges::find(own_suffixes, suffix) != own_suffixes.end())
-      modules[module][suffix] = &t;
+    if (suffix == "weight" || is_one_of(suffix, own_suffixes)) modules[module][suffix] = &t;
   }
   std::erase_if(modules, [](const auto& m) { return !m.second.contains("weight_scale"); });
 
@@ -203,8 +211,8 @@ core::result<tensor_source> read_compressed_source(const fs::path& path) {
   tensor_source out = stored->source;
   std::erase_if(out.tensors, [&](const tensor_entry& t) {
     const auto [module, suffix] = halves_of(t.name);
-    return modules.contains(module) &&
-           (suffix == "weight" || std::ranges::find(own_suffixes, suffix) != own_suffixes.end());
+    return is_one_of(suffix, attention_suffixes) ||
+           (modules.contains(module) && (suffix == "weight" || is_one_of(suffix, own_suffixes)));
   });
   out.tensors.insert(out.tensors.end(), entries.begin(), entries.end());
   for (const auto& t : out.tensors)

@@ -253,6 +253,8 @@ BOOST_AUTO_TEST_CASE(configurations_that_mean_nothing_here_are_refused_with_thei
           "targets: names of modules were wanted");
   refused([&](json& q) { q["config_groups"]["group_0"]["targets"] = {"re:.*down_proj"}; },
           "no group of quantization_config says how 'model.layers.0.mlp.up_proj' is compressed");
+  refused([&](json& q) { q["transform_config"]["config_groups"]["R1"] = json::object(); },
+          "quantization_config.transform_config: weights that are changed so are not read");
   refused([&](json& q) { q["config_groups"] = json::object(); }, "config_groups: groups of modules were wanted");
 }
 
@@ -265,6 +267,17 @@ BOOST_AUTO_TEST_CASE(a_group_that_names_a_module_counts_before_one_that_names_it
     q["config_groups"]["group_0"]["targets"] = {"re:.*up_proj"};
   });
   check_ok(at.open());
+}
+
+BOOST_AUTO_TEST_CASE(ranges_of_activations_are_no_tensors_of_the_model) {
+  spoiled_folder at("w8a8");
+  for (const char* name : {"model.layers.0.mlp.up_proj.input_scale", "model.layers.0.self_attn.k_scale"}) {
+    at.tensors.push_back({name, core::dtype::f32, {1}, {}, {}});
+    at.bytes.emplace_back(4);
+  }
+  const auto s = at.open();
+  check_ok(s);
+  BOOST_TEST(s->tensors.size() == 2U);
 }
 
 BOOST_AUTO_TEST_CASE(numbers_of_8_bits_without_a_configuration_are_refused) {

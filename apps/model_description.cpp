@@ -120,7 +120,7 @@ std::string hugging_face_config(const model_description& m, core::dtype type) {
     if (m.model_type == "llama") keys["architectures"] = {"LlamaForCausalLM"};
   }
   keys.erase("quantization_config");  // of a source whose weights were compressed
-  keys.erase("torch_dtype");  // its name before transformers 4.56
+  keys.erase("torch_dtype");          // its name before transformers 4.56
   keys["dtype"] = type == core::dtype::f32 ? "float32" : type == core::dtype::bf16 ? "bfloat16" : "float16";
   return keys.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }

@@ -14,7 +14,9 @@
 #include "kernels/column_sums.hpp"
 #include "kernels/cross_entropy.hpp"
 #include "kernels/elementwise.hpp"
+#include "kernels/fake_quantise.hpp"
 #include "kernels/norm.hpp"
+#include "kernels/pruning.hpp"
 #include "kernels/random.hpp"
 #include "kernels/reduce.hpp"
 #include "kernels/row_norm.hpp"
@@ -148,6 +150,32 @@ void dropout_mask_16_mi(benchmark::State& state) {
 }
 BENCHMARK(dropout_mask_16_mi)->Unit(benchmark::kMillisecond);
 
+/// A weight of 1024 columns, in groups of `group` of them; bytes read and written.
+void fake_quantise(benchmark::State& state, kernels::quantiser q, uint64_t group, bool is_stochastic) {
+  array<float> in(message_elements), out(message_elements);
+  for (uint64_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i * 7919 % 2001) / 400.0F - 2.5F;
+  const kernels::stochastic_rounding rounding{{1, 2, 3}};
+  const kernels::grouped_values x{bytes(in), core::dtype::f32, in.size() / group, group};
+  for (auto _ : state) kernels::fake_quantise(x, q, bytes(out), is_stochastic ? &rounding : nullptr);
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(8 * message_elements));
+}
+constexpr kernels::quantiser eight_bits{kernels::quantiser_kind::symmetric, 8};
+constexpr kernels::quantiser four_bits{kernels::quantiser_kind::asymmetric, 4};
+constexpr kernels::quantiser ternary{kernels::quantiser_kind::ternary, 2};
+BENCHMARK_CAPTURE(fake_quantise, symmetric_8_bits_rows, eight_bits, 1024, false)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(fake_quantise, asymmetric_4_bits_of_128, four_bits, 128, false)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(fake_quantise, ternary_rows, ternary, 1024, false)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(fake_quantise, stochastic_8_bits_rows, eight_bits, 1024, true)->Unit(benchmark::kMillisecond);
+
+void keep_largest_half_of_16_mi(benchmark::State& state) {
+  std::vector<float> scores(message_elements);
+  kernels::fill_normal(scores, 1, 2, 0, 0.0F, 1.0F);
+  std::vector<uint8_t> keep(scores.size());
+  for (auto _ : state) kernels::keep_largest(scores, scores.size() / 2, keep);
+  state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(message_elements));
+}
+BENCHMARK(keep_largest_half_of_16_mi)->Unit(benchmark::kMillisecond);
+
 // The work of layers between products, in the shapes of the model of step.yaml: 1024 tokens, 384 wide, 1536 inside.
 constexpr uint64_t tokens = 1024, model_width = 384, inner_width = 1536;
 
@@ -232,7 +260,8 @@ void cross_entropy(benchmark::State& state, core::dtype type, bool backward) {
   for (auto _ : state) {
     kernels::cross_entropy(logits.data(), type, rows, vocabulary, targets.data(), sums.data());
     if (backward)
-      kernels::cross_entropy_backward(logits.data(), type, rows, vocabulary, targets.data(), sums.data(), 1.0 / rows);
+      kernels::cross_entropy_backward(logits.data(), type, rows, vocabulary, vocabulary, targets.data(), sums.data(),
+                                      1.0 / rows);
   }
 }
 

@@ -64,6 +64,7 @@ gguf_metadata keys_of(const data::vocabulary& v, uint64_t tokens) {
   if (v.end || is_bytes) set("eos_token_id", v.end.value_or(0));
   if (v.unknown_token) set("unknown_token_id", *v.unknown_token);
   if (v.padding) set("padding_token_id", *v.padding);
+  if (!v.chat_template.empty()) out.set("tokenizer.chat_template", gguf_value::of(v.chat_template));
   const bool is_unigram = v.kind == vocabulary_kind::sentencepiece_unigram;
   // llama.cpp's own ways: BPE pieces begin with `begin`, unigram ones end with `end`, which no language model here
   // wants.

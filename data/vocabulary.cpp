@@ -41,6 +41,21 @@ core::result<json> read_json(const fs::path& path) {
   return std::move(*out);
 }
 
+/// A text, or that of a special token, which may be an object that has it.
+std::string text_of(const json& from, const char* key) {
+  const auto at = from.find(key);
+  if (at == from.end()) return {};
+  if (at->is_string()) return *at;
+  if (at->is_object() && at->contains("content") && (*at)["content"].is_string()) return (*at)["content"];
+  return {};
+}
+
+/// Of a key that may be missing or of another type.
+bool flag_of(const json& from, const char* key, bool otherwise) {
+  const auto at = from.find(key);
+  return at != from.end() && at->is_boolean() ? at->get<bool>() : otherwise;
+}
+
 /// Words by number; a number that is missing stays unused.
 core::result<void> add_words(const fs::path& path, const json& words, vocabulary& out) {
   if (!words.is_object() || words.empty()) return refused(path, "wanted words and their numbers");
@@ -62,15 +77,6 @@ std::optional<uint32_t> number_of(const vocabulary& v, std::string_view word) {
                                                : std::optional(static_cast<uint32_t>(at - v.entries.begin()));
 }
 
-/// A special token's text: a string, or an object that has it.
-std::string text_of(const json& from, const char* key) {
-  const auto at = from.find(key);
-  if (at == from.end()) return {};
-  if (at->is_string()) return *at;
-  if (at->is_object() && at->contains("content") && (*at)["content"].is_string()) return (*at)["content"];
-  return {};
-}
-
 core::result<void> add_special(const fs::path& folder, vocabulary& out) {
   const auto path = folder / special_file;
   std::error_code e;
@@ -85,6 +91,7 @@ core::result<void> add_special(const fs::path& folder, vocabulary& out) {
     if (const auto number = number_of(out, text_of(*keys, key))) *place = number;
   if (const auto adds = keys->find("add_bos_token"); adds != keys->end() && adds->is_boolean())
     out.adds_begin = adds->get<bool>();
+  out.chat_template = text_of(*keys, "chat_template");
   return {};
 }
 
@@ -123,21 +130,21 @@ core::result<vocabulary> read_words(const fs::path& folder) {
 
 /// llama.cpp's name for how words are cut; empty where it is none that is known here.
 std::string words_of(const json& cutter) {
-  const auto type = [](const json& j) { return j.is_object() ? j.value("type", std::string()) : std::string(); };
+  const auto type = [](const json& j) { return j.is_object() ? text_of(j, "type") : std::string(); };
   const auto is_gpt2 = [&](const json& j) {
-    return type(j) == "ByteLevel" && !j.value("add_prefix_space", true) && j.value("use_regex", true);
+    return type(j) == "ByteLevel" && !flag_of(j, "add_prefix_space", true) && flag_of(j, "use_regex", true);
   };
   if (is_gpt2(cutter)) return "gpt-2";
   if (type(cutter) != "Sequence" || !cutter.contains("pretokenizers")) return {};
   const auto& parts = cutter["pretokenizers"];
   if (!parts.is_array() || parts.size() != 2) return {};
-  if (type(parts[0]) == "Digits" && parts[0].value("individual_digits", false) && is_gpt2(parts[1])) return "smollm";
-  const bool has_no_words =
-      type(parts[1]) == "ByteLevel" && !parts[1].value("add_prefix_space", true) && !parts[1].value("use_regex", true);
+  if (type(parts[0]) == "Digits" && flag_of(parts[0], "individual_digits", false) && is_gpt2(parts[1])) return "smollm";
+  const bool has_no_words = type(parts[1]) == "ByteLevel" && !flag_of(parts[1], "add_prefix_space", true) &&
+                            !flag_of(parts[1], "use_regex", true);
   constexpr const char* llama_3 =
       R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
   if (type(parts[0]) == "Split" && has_no_words && parts[0].contains("pattern") && parts[0]["pattern"].is_object() &&
-      parts[0]["pattern"].value("Regex", std::string()) == llama_3)
+      text_of(parts[0]["pattern"], "Regex") == llama_3)
     return "llama-bpe";
   return {};
 }
@@ -160,9 +167,9 @@ core::result<vocabulary> read_pipeline(const fs::path& path) {
   const auto keys = read_json(path);
   if (!keys) return fail(keys.error());
   const auto model = keys->value("model", json());
-  if (!model.is_object() || model.value("type", std::string("BPE")) != "BPE" || !model.contains("vocab"))
+  if (!model.is_object() || (model.contains("type") && text_of(model, "type") != "BPE") || !model.contains("vocab"))
     return refused(path, "model: wanted one of type BPE with a vocabulary");
-  if (model.value("byte_fallback", false))
+  if (flag_of(model, "byte_fallback", false))
     return refused(path, fmt::format("model.byte_fallback: such a vocabulary has scores, which only its {} holds: "
                                      "wanted that file beside it",
                                      pieces_file));
@@ -177,13 +184,14 @@ core::result<vocabulary> read_pipeline(const fs::path& path) {
             keys->value("pre_tokenizer", json()).dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 200)));
   if (auto ok = add_words(path, model["vocab"], out); !ok) return fail(ok.error());
   if (auto ok = add_merges(path, model.value("merges", json()), out); !ok) return fail(ok.error());
-  for (const auto& added : keys->value("added_tokens", json::array())) {
+  for (const auto& added : keys->value("added_tokens", json())) {
     if (!added.is_object() || !added.contains("id") || !added["id"].is_number_unsigned() ||
         added["id"].get<uint64_t>() >= max_vocabulary || !added.contains("content") || !added["content"].is_string())
       return refused(path, "added_tokens: wanted objects with id and content");
     const auto n = added["id"].get<size_t>();
     if (n >= out.entries.size()) out.entries.resize(n + 1, {"", token_kind::unused});
-    out.entries[n] = {added["content"], added.value("special", false) ? token_kind::control : token_kind::user_defined};
+    out.entries[n] = {added["content"],
+                      flag_of(added, "special", false) ? token_kind::control : token_kind::user_defined};
   }
   if (auto ok = add_special(path.parent_path(), out); !ok) return fail(ok.error());
   if (!out.end) mark_end_of_text(out);

@@ -42,14 +42,16 @@ struct vocabulary {
   bool adds_space = false;            ///< SentencePiece: in front of a text
   bool removes_extra_spaces = false;  ///< SentencePiece
   std::string normaliser;             ///< SentencePiece: its compiled table
+  std::string chat_template;          ///< how a conversation becomes a text; empty: not said
 };
 
 /// The 256 bytes.
 vocabulary byte_vocabulary();
 
 /// The vocabulary at `path`: a `.model` file; a tokenizer.json; a vocab.json with merges.txt beside it; or a folder
-/// that holds one of them, looked for in this order. tokenizer_config.json beside them names special tokens. Refused: a
-/// kind that is none of vocabulary_kind, or cuts words in a way that is not known here.
+/// that holds one of them, looked for in this order. tokenizer_config.json beside them names special tokens and has the
+/// template of conversations. Refused: a kind that is none of vocabulary_kind, or cuts words in a way that is not known
+/// here.
 core::result<vocabulary> read_vocabulary(const std::filesystem::path& path);
 
 /// Whether read_vocabulary() finds something to read there.

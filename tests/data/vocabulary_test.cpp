@@ -68,7 +68,8 @@ BOOST_AUTO_TEST_CASE(gpt2s_files_are_listed_by_number) {
 BOOST_AUTO_TEST_CASE(a_tokenizer_json_says_words_merges_and_special_tokens) {
   const scratch_folder folder;
   folder.write("tokenizer.json", small_pipeline);
-  folder.write("tokenizer_config.json", R"({"eos_token":{"content":"<end>"},"bos_token":"a","add_bos_token":true})");
+  folder.write("tokenizer_config.json", R"({"eos_token":{"content":"<end>"},"bos_token":"a","add_bos_token":true,)"
+                                        R"("chat_template":"{{ messages }}"})");
   BOOST_CHECK(has_vocabulary(folder.path()));
   const auto v = read_vocabulary(folder.path());
   BOOST_REQUIRE(v);
@@ -81,6 +82,7 @@ BOOST_AUTO_TEST_CASE(a_tokenizer_json_says_words_merges_and_special_tokens) {
   BOOST_CHECK(v->end == 4U);
   BOOST_CHECK(v->begin == 0U);
   BOOST_CHECK(v->adds_begin == true);
+  BOOST_CHECK_EQUAL(v->chat_template, "{{ messages }}");
 }
 
 BOOST_AUTO_TEST_CASE(a_way_to_cut_words_that_is_not_known_is_refused) {
@@ -98,6 +100,12 @@ BOOST_AUTO_TEST_CASE(a_way_to_cut_words_that_is_not_known_is_refused) {
   BOOST_TEST(refusal(path(replaced(good, "[\"a\",\"b\"]", "[\"a\"]"))).find("wanted pairs of words") !=
              std::string::npos);
   BOOST_TEST(refusal(path(replaced(good, "\"id\":4", "\"id\":-4"))).find("added_tokens") != std::string::npos);
+  // Keys of another type are as good as none.
+  for (const char* odd : {"null", "3", "[]", "{}", "\"\""}) {
+    for (const char* key : {"\"ByteLevel\"", "false,\"use_regex\":true", "\"BPE\"", "[[\"a\",\"b\"]]"})
+      (void)refusal(path(replaced(good, key, odd)));
+    BOOST_TEST(refusal(path(replaced(good, "\"ByteLevel\"", odd))) != "");
+  }
   BOOST_TEST(refusal(path("[]")) != "");
   BOOST_TEST(refusal(folder / "none") != "");
 }

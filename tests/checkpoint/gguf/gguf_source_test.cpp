@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <limits>
 
@@ -15,6 +16,8 @@
 #include "checkpoint/source/source_reader.hpp"
 #include "checkpoint/source/verify.hpp"
 #include "core/tensor_view.hpp"
+#include "tests/checkpoint/counted_memory.hpp"
+#include "tests/checkpoint/mutations.hpp"
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -247,6 +250,104 @@ BOOST_AUTO_TEST_CASE(an_f32_file_has_the_bits_that_went_in) {
     BOOST_CHECK_EQUAL((*sizes)->norm_epsilon, model.sizes.norm_epsilon);
     BOOST_CHECK_EQUAL((*sizes)->tied, model.sizes.tied);
     BOOST_CHECK_EQUAL((*sizes)->attention_bias, model.sizes.attention_bias);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_file_has_the_order_that_llama_cpp_reads) {
+  const scratch_folder folder;
+  const auto in_file = [&](const char* name) {
+    const auto file = core::source_file::open(folder / "out.gguf");
+    check_ok(file);
+    const auto header = read_gguf_header(*file);
+    check_ok(header);
+    const auto at = std::ranges::find(header->tensors, name, &gguf_tensor::name);
+    BOOST_REQUIRE(at != header->tensors.end());
+    std::vector<float> out(at->elements());
+    check_ok(file->read(header->data_begin + at->offset_bytes, std::as_writable_bytes(std::span(out))));
+    return out;
+  };
+  const auto llama = small_llama();
+  const auto from = opened(folder, llama);
+  exported(from, options_for(llama, folder / "out.gguf"));
+  const uint64_t width = 64, head = 32;
+  for (const auto& [ours, theirs, heads] : {std::tuple{"model.layers.0.self_attn.q_proj", "blk.0.attn_q", 4},
+                                            {"model.layers.0.self_attn.k_proj", "blk.0.attn_k", 2}}) {
+    const auto a = values_of(from, std::string(ours) + ".weight"),
+               b = in_file((std::string(theirs) + ".weight").c_str());
+    const auto c = values_of(from, std::string(ours) + ".bias"), d = in_file((std::string(theirs) + ".bias").c_str());
+    for (uint64_t h = 0; h < static_cast<uint64_t>(heads); ++h)
+      for (uint64_t i = 0; i < head / 2; ++i)
+        for (uint64_t half = 0; half < 2; ++half) {
+          const uint64_t row = h * head + half * head / 2 + i, stored = h * head + 2 * i + half;
+          BOOST_REQUIRE(std::equal(&a[row * width], &a[row * width] + width, &b[stored * width]));
+          BOOST_REQUIRE_EQUAL(c[row], d[stored]);
+        }
+  }
+  BOOST_CHECK(values_of(from, "model.layers.0.self_attn.v_proj.weight") == in_file("blk.0.attn_v.weight"));
+
+  const scratch_folder other;
+  const auto gpt2 = small_gpt2();
+  const auto second = opened(other, gpt2);
+  exported(second, options_for(gpt2, folder / "out.gguf"));
+  const auto a = values_of(second, "transformer.h.1.mlp.c_fc.weight"), b = in_file("blk.1.ffn_up.weight");
+  for (uint64_t i = 0; i < 64; ++i)
+    for (uint64_t o = 0; o < 96; ++o) BOOST_REQUIRE_EQUAL(a[i * 96 + o], b[o * 64 + i]);
+}
+
+BOOST_AUTO_TEST_CASE(memory_does_not_grow_with_the_model) {
+  // Matrices of 128 MiB of zeros that take no room on the disk: one is transposed, which has a limit of its own.
+  const scratch_folder folder;
+  gguf_model sizes = small_gpt2().sizes;
+  sizes.blocks = 1;
+  sizes.inner = uint32_t{1} << 19U;
+  tensor_source from;
+  from.folder = folder.path();
+  uint64_t at = 0;
+  for (const auto& t : small_gpt2().tensors) {
+    if (t.name.find("h.1.") != std::string::npos) continue;
+    auto shape = t.shape;
+    for (auto& extent : shape)
+      if (extent == 96) extent = sizes.inner;
+    const uint64_t count = core::numel_of(shape);
+    from.tensors.push_back({t.name, tensor_kind::weight, {}, core::dtype::f32, shape, {{0, 0, count, at, {}}}});
+    at += count * sizeof(float);
+  }
+  const auto zeros = folder.write("zeros", "");
+  fs::resize_file(zeros, at);
+  from.files.push_back({zeros, at});
+  check_ok(complete(from));
+  gguf_export_options options{
+      .out = folder / "out.gguf", .type = *mixture_from("q8_0"), .model = sizes, .more = {}, .progress = {}};
+  const troupe::tests::memory_mark mark;
+  check_ok(export_gguf(from, options));
+  BOOST_TEST(mark.taken() < gguf_transposed_bytes + 4 * gguf_chunk_bytes);
+  const auto back = open_source(options.out);
+  check_ok(back);
+  const troupe::tests::memory_mark reading;
+  check_ok(verify_source(real_files(), *back));
+  BOOST_TEST(reading.taken() < 8 * gguf_chunk_bytes);
+}
+
+BOOST_AUTO_TEST_CASE(damaged_files_are_read_or_refused) {
+  const scratch_folder folder;
+  for (const char* name : {"llama", "gpt2"}) {
+    std::ifstream in(TROUPE_SOURCE_DIR "/tests/fuzz/corpus/gguf/" + std::string(name), std::ios::binary);
+    const std::string whole{std::istreambuf_iterator<char>(in), {}};
+    BOOST_REQUIRE(open_source(folder.write("input.gguf", whole)));
+    const troupe::tests::mutation_hints hints{std::string_view("\0\1\2\3\4\5\6\7\x8\x9\xA\xFF\x7F\x80", 14), 900};
+    troupe::tests::for_mutations(
+        whole, 11, hints,
+        [&](size_t n, const std::string& text) {
+          const auto s = open_source(folder.write("input.gguf", text));
+          if (!s) return;
+          source_reader reader(*s);
+          for (const auto& t : s->tensors) {
+            std::vector<std::byte> out(core::numel_of(t.shape) * core::size_of(t.type));
+            const auto read = reader.read(t, 0, core::numel_of(t.shape), out);
+            BOOST_TEST((read || read.error().kind == core::error_kind::bad_input), name << " mutation " << n);
+          }
+        },
+        troupe::tests::mutations() / 2);
   }
 }
 

@@ -124,6 +124,8 @@ core::result<gguf_metadata> gguf_vocabulary(const checkpoint::tensor_source& s, 
   auto vocabulary =
       place == bytes_name ? core::result<data::vocabulary>(data::byte_vocabulary()) : data::read_vocabulary(place);
   if (!vocabulary) return fail(vocabulary.error());
+  // A model may know the first bytes alone: its texts had no others.
+  if (place == bytes_name && vocabulary->entries.size() > tokens) vocabulary->entries.resize(tokens);
   if (vocabulary->entries.size() > tokens)
     return fail(error_kind::mismatch, fmt::format("the tokenizer '{}' has {} tokens, the model {}", place,
                                                   vocabulary->entries.size(), tokens));

@@ -101,6 +101,18 @@ BOOST_AUTO_TEST_CASE(weights_go_there_and_back) {
   BOOST_TEST(header->metadata.find("tokenizer.ggml.merges")->count() == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(deepspeeds_folders_become_files_too) {
+  const whole_model m;
+  m.folder.write("model.json",
+                 R"({"model_type":"gpt2","n_layer":1,"n_embd":8,"n_head":2,"n_positions":8,"vocab_size":128})");
+  const fs::path fixtures = TROUPE_SOURCE_DIR "/tests/checkpoint/fixtures/deepspeed_gpt2";
+  for (const char* name : {"stage1_bf16", "stage2_fp32", "stage3_fp32", "pipeline_fp32"}) {
+    m.check_well({"to-gguf", fixtures / name, "ds.gguf", "--type", "f32", "--tokenizer", "bytes", "--model-config",
+                  "model.json", "--force"});
+    m.check_well({"diff", "ds.gguf", fixtures / name, "--tolerance", "0"});
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_vocabulary_lies_beside_the_weights_or_is_named) {
   const whole_model m;
   m.check_refused({"to-gguf", "hf", "m.gguf"},

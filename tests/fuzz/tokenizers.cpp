@@ -8,6 +8,7 @@
 
 #include "data/token_file.hpp"
 #include "data/tokenizer.hpp"
+#include "data/vocabulary.hpp"
 #include "tests/fuzz/input.hpp"
 
 namespace {
@@ -57,6 +58,8 @@ void fuzz_tokenizer(bytes input) {
     (void)data::read_token_file(fuzz_folder() / "t.bin", 6);
     return;
   }
+  for (const auto& place : {fuzz_folder(), fuzz_folder() / "t.model", fuzz_folder() / "vocab.json"})
+    if (const auto v = data::read_vocabulary(place)) wanted(v->entries.size() <= data::max_vocabulary);
   auto opened = data::open_tokenizer(name == "t.model" ? fuzz_folder() / name : fuzz_folder());
   if (!opened) return;
   std::vector<uint32_t> ids;

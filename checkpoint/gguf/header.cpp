@@ -16,8 +16,6 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-constexpr std::string_view magic = "GGUF";
-constexpr uint32_t written_version = 3, oldest_version = 2;
 constexpr size_t cursor_block_bytes = size_t{1} << 20;
 /// No product below overflows: a tensor's elements and bytes.
 constexpr uint64_t max_tensor_elements = uint64_t{1} << 58;
@@ -148,22 +146,6 @@ core::result<void> read_metadata(cursor& in, uint64_t count, gguf_metadata& out)
   return {};
 }
 
-/// What a tensor's own numbers must be, wherever it lies.
-core::result<void> check_extents(const gguf_tensor& t) {
-  if (t.extents.empty() || t.extents.size() > max_gguf_extents)
-    return fail(error_kind::bad_input, fmt::format("{} extents, wanted 1 to {}", t.extents.size(), max_gguf_extents));
-  uint64_t elements = 1;
-  for (const uint64_t e : t.extents) {
-    if (e == 0 || e > max_tensor_elements || elements > max_tensor_elements / e)
-      return fail(error_kind::bad_input, fmt::format("extents {}, which no tensor has", fmt::join(t.extents, " x ")));
-    elements *= e;
-  }
-  if (t.extents[0] % block_elements(t.type) != 0)
-    return fail(error_kind::bad_input, fmt::format("rows of {} elements, wanted a multiple of {} for {}", t.extents[0],
-                                                   block_elements(t.type), name_of(t.type)));
-  return {};
-}
-
 core::result<gguf_tensor> read_tensor(cursor& in) {
   gguf_tensor out;
   auto name = in.text(max_name_bytes);
@@ -184,7 +166,7 @@ core::result<gguf_tensor> read_tensor(cursor& in) {
   const auto offset = in.number<uint64_t>();
   if (!offset) return refused(offset.error());
   out.offset_bytes = *offset;
-  if (auto ok = check_extents(out); !ok) return refused(ok.error());
+  if (auto ok = check_gguf_extents(out); !ok) return refused(ok.error());
   return out;
 }
 
@@ -215,16 +197,16 @@ core::result<void> check_places(const gguf_header& h, uint64_t alignment, uint64
 
 core::result<gguf_header> read_all(const core::source_file& file) {
   cursor in(file);
-  std::string begin(magic.size(), '\0');
+  std::string begin(gguf_magic.size(), '\0');
   if (auto ok = in.bytes(std::as_writable_bytes(std::span(begin))); !ok) return fail(ok.error());
-  if (begin != magic) return fail(error_kind::bad_input, fmt::format("it begins with '{}'", shown(begin)));
+  if (begin != gguf_magic) return fail(error_kind::bad_input, fmt::format("it begins with '{}'", shown(begin)));
   const auto version = in.number<uint32_t>();
   if (!version) return fail(version.error());
-  if (*version < oldest_version || *version > written_version)
+  if (*version < oldest_gguf_version || *version > gguf_version)
     return fail(error_kind::bad_input,
                 (*version & 0xFFFFU) == 0
                     ? std::string("it is big-endian, wanted little-endian")
-                    : fmt::format("it has version {}, wanted {} or {}", *version, oldest_version, written_version));
+                    : fmt::format("it has version {}, wanted {} or {}", *version, oldest_gguf_version, gguf_version));
   const auto tensors = in.number<uint64_t>();
   if (!tensors) return fail(tensors.error());
   const auto keys = in.number<uint64_t>();
@@ -246,29 +228,6 @@ core::result<gguf_header> read_all(const core::source_file& file) {
   return out;
 }
 
-template <class T>
-void put(std::string& out, T value) {
-  out.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-void put_text(std::string& out, std::string_view text) {
-  put<uint64_t>(out, text.size());
-  out += text;
-}
-
-void put_value(std::string& out, const gguf_value& v) {
-  put(out, static_cast<uint32_t>(v.type));
-  if (v.type == gguf_value_type::text) {
-    put_text(out, v.text);
-  } else if (v.type == gguf_value_type::array) {
-    put(out, static_cast<uint32_t>(v.items));
-    put<uint64_t>(out, v.count());
-    for (const auto& t : v.texts) put_text(out, t);
-    out.append(reinterpret_cast<const char*>(v.numbers.data()), v.numbers.size());
-  } else {
-    out.append(reinterpret_cast<const char*>(&v.bits), size_of(v.type));
-  }
-}
-
 }  // namespace
 
 uint64_t gguf_tensor::elements() const {
@@ -280,7 +239,7 @@ uint64_t gguf_tensor::elements() const {
 uint64_t gguf_tensor::bytes() const { return elements() / block_elements(type) * block_bytes(type); }
 
 bool begins_like_gguf(std::span<const std::byte> begin) {
-  return begin.size() >= magic.size() && std::memcmp(begin.data(), magic.data(), magic.size()) == 0;
+  return begin.size() >= gguf_magic.size() && std::memcmp(begin.data(), gguf_magic.data(), gguf_magic.size()) == 0;
 }
 
 core::result<uint64_t> alignment_of(const gguf_metadata& metadata) {
@@ -300,37 +259,19 @@ core::result<gguf_header> read_gguf_header(const core::source_file& file) {
   return out;
 }
 
-core::result<std::string> format_gguf_header(const gguf_metadata& metadata, std::vector<gguf_tensor>& tensors) {
-  const auto alignment = alignment_of(metadata);
-  if (!alignment) return fail(alignment.error());
-  std::string out(magic);
-  put<uint32_t>(out, written_version);
-  put<uint64_t>(out, tensors.size());
-  put<uint64_t>(out, metadata.entries.size());
-  for (const auto& [key, value] : metadata.entries) {
-    put_text(out, key);
-    put_value(out, value);
+core::result<void> check_gguf_extents(const gguf_tensor& t) {
+  if (t.extents.empty() || t.extents.size() > max_gguf_extents)
+    return fail(error_kind::bad_input, fmt::format("{} extents, wanted 1 to {}", t.extents.size(), max_gguf_extents));
+  uint64_t elements = 1;
+  for (const uint64_t e : t.extents) {
+    if (e == 0 || e > max_tensor_elements || elements > max_tensor_elements / e)
+      return fail(error_kind::bad_input, fmt::format("extents {}, which no tensor has", fmt::join(t.extents, " x ")));
+    elements *= e;
   }
-  uint64_t at = 0;
-  std::set<std::string_view> seen;
-  for (auto& t : tensors) {
-    if (auto ok = check_extents(t); !ok) return fail(ok.error().in(fmt::format("tensor '{}'", shown(t.name))));
-    if (t.name.empty() || t.name.size() > max_written_gguf_name_bytes || !seen.insert(t.name).second)
-      return fail(error_kind::bad_input, fmt::format("tensor '{}': wanted a name of 1 to {} bytes that no other has",
-                                                     shown(t.name), max_written_gguf_name_bytes));
-    t.offset_bytes = at;
-    at = core::round_up(at + t.bytes(), *alignment);
-    put_text(out, t.name);
-    put(out, static_cast<uint32_t>(t.extents.size()));
-    for (const uint64_t e : t.extents) put(out, e);
-    put(out, static_cast<uint32_t>(t.type));
-    put(out, t.offset_bytes);
-  }
-  out.resize(static_cast<size_t>(core::round_up(out.size(), *alignment)), '\0');
-  if (out.size() > max_gguf_header_bytes)
-    return fail(error_kind::limit, fmt::format("its header would have {} bytes, at most {} are allowed", out.size(),
-                                               max_gguf_header_bytes));
-  return out;
+  if (t.extents[0] % block_elements(t.type) != 0)
+    return fail(error_kind::bad_input, fmt::format("rows of {} elements, wanted a multiple of {} for {}", t.extents[0],
+                                                   block_elements(t.type), name_of(t.type)));
+  return {};
 }
 
 }  // namespace troupe::checkpoint

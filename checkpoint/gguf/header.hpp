@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/gguf/metadata.hpp"
@@ -15,6 +16,10 @@
 #include "core/source_file.hpp"
 
 namespace troupe::checkpoint {
+
+/// How a file begins: these bytes and a version, which is written, or read from the older one on.
+inline constexpr std::string_view gguf_magic = "GGUF";
+inline constexpr uint32_t gguf_version = 3, oldest_gguf_version = 2;
 
 /// Limits of what is read, far above any model's.
 inline constexpr uint64_t max_gguf_header_bytes = uint64_t{256} << 20;
@@ -47,6 +52,9 @@ struct gguf_header {
   std::vector<gguf_tensor> tensors;  ///< in the file's order
   uint64_t data_begin = 0;           ///< byte of the file
 };
+
+/// Refuses extents that no tensor of its type has: none, too many, zero, beyond 2^58 elements, rows of parts of blocks.
+core::result<void> check_gguf_extents(const gguf_tensor& t);
 
 /// Whether a file begins as GGUF files do.
 bool begins_like_gguf(std::span<const std::byte> begin);

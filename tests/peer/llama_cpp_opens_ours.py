@@ -166,7 +166,7 @@ def main(troupe, others):
                 path.unlink()
         for path in others:
             compare(pathlib.Path(path).name, path, reread(troupe, path, scratch / "back"),
-                    EXACT if path.endswith("f32.gguf") else None)
+                    EXACT if path.endswith("32.gguf") else None)
         bad += vocabularies(troupe, scratch)
     return 1 if bad else 0
 

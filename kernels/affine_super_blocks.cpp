@@ -1,57 +1,20 @@
-// A run's scale is looked for first, alone; then all runs' scales become small integers of one factor, each tries its
-// neighbours, and the factors are fitted again to what was chosen.
-#include "kernels/super_blocks.hpp"
-
+// q4_k and q5_k: a run's scale and offset are looked for first, alone; then all runs' become small integers of two
+// factors, each tries its neighbours, and the factors are fitted again to what was chosen.
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 
-#include "kernels/block_formats.hpp"
 #include "kernels/small_blocks.hpp"
+#include "kernels/super_block_search.hpp"
+#include "kernels/super_blocks.hpp"
 
 namespace troupe::kernels {
 namespace {
 
-constexpr uint32_t super_block = 256;
 constexpr uint32_t long_run = 32, long_runs = super_block / long_run;
-constexpr uint32_t short_run = 16, short_runs = super_block / short_run;
-constexpr int first_scales = 21;  ///< of a run that are tried, in steps of `scale_step` levels around the plain one
-constexpr float scale_step = 0.1F;
-constexpr int refits = 2;  ///< of the factors
-constexpr float six_bits = 63, seven_bits = 127;
-constexpr float infinity = std::numeric_limits<float>::infinity();
-/// No factor in fp16 reaches such values, and below it no square overflows.
-constexpr float out_of_reach = 0x1p30F;
-
-bool is_in_reach(const float* x) {
-  return std::all_of(x, x + super_block, [](float v) { return std::abs(v) < out_of_reach; });
-}
-
-/// To nearest even, for values far below 2^22; a form that compilers turn into vectors.
-inline float rounded(float x) {
-  constexpr float shift = 0x1.8p23F;
-  return (x + shift) - shift;
-}
-inline float rounded_within(float x, float low, float high) { return rounded(std::min(std::max(x, low), high)); }
-
-/// A sum in eight lanes, whose order does not depend on the processor.
-struct lanes {
-  static constexpr uint32_t count = 8;
-  std::array<float, count> of{};
-  [[nodiscard]] float sum() const { return ((of[0] + of[4]) + (of[2] + of[6])) + ((of[1] + of[5]) + (of[3] + of[7])); }
-};
-
-/// `each(i)` over [0, N), added up.
-template <uint32_t N, class Each>
-float sum_of(Each&& each) {
-  lanes out;
-  for (uint32_t i = 0; i < N; i += lanes::count)
-    for (uint32_t l = 0; l < lanes::count; ++l) out.of[l] += each(i + l);
-  return out.sum();
-}
+constexpr float six_bits = 63;
 
 /// Values are about scale * q - least; least is not negative.
 struct affine_scale {
@@ -124,8 +87,6 @@ struct affine_block {
   std::array<float, super_block> q{};
   float error = infinity;
 };
-
-float as_half(float x) { return float_from_f16(f16_from_float(x)); }
 
 /// Scales and offsets as integers of the factors d and m: the nearest ones to `wanted` or one beside them.
 affine_block with_factors(const float* x, const std::array<affine_scale, long_runs>& wanted, float d, float m,
@@ -265,142 +226,11 @@ bool dequantise_affine(const std::byte* in, float* out) {
   return true;
 }
 
-// q6_k: no offset, q from -32 to 31.
-constexpr float least_six = -32, most_six = 31;
-
-float plain_error(const float* x, float scale, float* q) {
-  const float by = scale == 0 ? 0.0F : 1.0F / scale;
-  const float factor = std::isinf(by) ? 0.0F : by;
-  for (uint32_t i = 0; i < short_run; ++i) q[i] = rounded_within(x[i] * factor, least_six, most_six);
-  return sum_of<short_run>([&](uint32_t i) {
-    const float e = scale * q[i] - x[i];
-    return e * e;
-  });
-}
-
-float plain_fit(const float* x, const float* q) {
-  const float qq = sum_of<short_run>([&](uint32_t i) { return q[i] * q[i]; });
-  return qq > 0 ? sum_of<short_run>([&](uint32_t i) { return x[i] * q[i]; }) / qq : 0.0F;
-}
-
-/// A scale of either sign: the largest element may take the one level that only one side has.
-float best_plain(const float* x) {
-  float largest = x[0];
-  for (uint32_t i = 1; i < short_run; ++i)
-    if (std::abs(x[i]) > std::abs(largest)) largest = x[i];
-  std::array<float, short_run> q{}, unused{};
-  float best = 0, least_error = infinity;
-  for (int k = 0; k < first_scales; ++k) {
-    const float levels = least_six - scale_step * static_cast<float>(k - first_scales / 2);
-    plain_error(x, largest / levels, q.data());
-    const float fit = plain_fit(x, q.data());
-    const float error = plain_error(x, fit, unused.data());
-    if (error < least_error) {
-      least_error = error;
-      best = fit;
-    }
-  }
-  return best;
-}
-
-struct plain_block {
-  float d = 0;
-  std::array<float, short_runs> s{};
-  std::array<float, super_block> q{};
-  float error = infinity;
-};
-
-plain_block with_factor(const float* x, const std::array<float, short_runs>& wanted, float d) {
-  plain_block out{.d = d, .error = 0};
-  std::array<float, short_run> q{};
-  for (uint32_t r = 0; r < short_runs; ++r) {
-    const float s0 = d == 0 ? 0 : rounded_within(wanted[r] / d, -seven_bits - 1, seven_bits);
-    float least_error = infinity;
-    for (float s = std::max(s0 - 1, -seven_bits - 1); s <= std::min(s0 + 1, seven_bits); ++s) {
-      const float error = plain_error(x + r * short_run, d * s, q.data());
-      if (!(error < least_error)) continue;
-      least_error = error;
-      out.s[r] = s;
-      std::copy(q.begin(), q.end(), out.q.begin() + r * short_run);
-    }
-    out.error += least_error;
-  }
-  return out;
-}
-
-float fitted_factor(const float* x, const plain_block& b) {
-  double uu = 0, ux = 0;
-  for (uint32_t r = 0; r < short_runs; ++r) {
-    const float* run = x + r * short_run;
-    const float* q = b.q.data() + r * short_run;
-    const double s = b.s[r];
-    uu += s * s * static_cast<double>(sum_of<short_run>([&](uint32_t i) { return q[i] * q[i]; }));
-    ux += s * static_cast<double>(sum_of<short_run>([&](uint32_t i) { return q[i] * run[i]; }));
-  }
-  return uu > 0 ? as_half(static_cast<float>(ux / uu)) : b.d;
-}
-
-struct six_place {  ///< of element `i` of half a block, 0 to 127
-  uint32_t nibble, nibble_shift, pair, pair_shift;
-};
-constexpr six_place six_at(uint32_t i) {
-  const uint32_t run = i / 32, at = i % 32;
-  return {run % 2 * 32 + at, run / 2 * 4, at, run * 2};
-}
-constexpr uint32_t six_low_bytes = 128, six_high_bytes = 64;
-
 }  // namespace
 
 bool quantise_q4_k(const float* in, std::byte* out) { return quantise_affine<false>(in, out); }
 bool quantise_q5_k(const float* in, std::byte* out) { return quantise_affine<true>(in, out); }
 bool dequantise_q4_k(const std::byte* in, float* out) { return dequantise_affine<false>(in, out); }
 bool dequantise_q5_k(const std::byte* in, float* out) { return dequantise_affine<true>(in, out); }
-
-bool quantise_q6_k(const float* in, std::byte* out) {
-  if (!is_in_reach(in)) return false;
-  std::array<float, short_runs> wanted{};
-  float largest = 0;
-  for (uint32_t r = 0; r < short_runs; ++r) {
-    wanted[r] = best_plain(in + r * short_run);
-    if (std::abs(wanted[r]) > std::abs(largest)) largest = wanted[r];
-  }
-  auto best = with_factor(in, wanted, as_half(largest / -(seven_bits + 1)));
-  for (int n = 0; n < refits; ++n) {
-    const float d = fitted_factor(in, best);
-    if (std::isinf(d) || d == best.d) break;
-    auto next = with_factor(in, wanted, d);
-    if (!(next.error < best.error)) break;
-    best = next;
-  }
-  std::byte* high = out + six_low_bytes;
-  std::byte* scales = high + six_high_bytes;
-  std::memset(out, 0, six_low_bytes + six_high_bytes);
-  for (uint32_t e = 0; e < super_block; ++e) {
-    const auto q = static_cast<uint32_t>(static_cast<int>(best.q[e]) - static_cast<int>(least_six));
-    const uint32_t half = e / 128;
-    const auto at = six_at(e % 128);
-    out[half * 64 + at.nibble] |= static_cast<std::byte>((q & 15U) << at.nibble_shift);
-    high[half * 32 + at.pair] |= static_cast<std::byte>((q >> 4U) << at.pair_shift);
-  }
-  for (uint32_t r = 0; r < short_runs; ++r)
-    scales[r] = static_cast<std::byte>(static_cast<int8_t>(static_cast<int>(best.s[r])));
-  return store_half(best.d, scales + short_runs);
-}
-
-bool dequantise_q6_k(const std::byte* in, float* out) {
-  const std::byte* high = in + six_low_bytes;
-  const std::byte* scales = high + six_high_bytes;
-  const float d = load_half(scales + short_runs);
-  if (!std::isfinite(d)) return false;
-  for (uint32_t e = 0; e < super_block; ++e) {
-    const uint32_t half = e / 128;
-    const auto at = six_at(e % 128);
-    const uint32_t q = (std::to_integer<uint32_t>(in[half * 64 + at.nibble]) >> at.nibble_shift & 15U) |
-                       (std::to_integer<uint32_t>(high[half * 32 + at.pair]) >> at.pair_shift & 3U) << 4U;
-    const float scale = d * static_cast<float>(static_cast<int8_t>(std::to_integer<uint8_t>(scales[e / short_run])));
-    out[e] = scale * static_cast<float>(static_cast<int>(q) + static_cast<int>(least_six));
-  }
-  return true;
-}
 
 }  // namespace troupe::kernels

@@ -1,5 +1,7 @@
 // q4_k and q5_k: a run's scale and offset are looked for first, alone; then all runs' become small integers of two
 // factors, each tries its neighbours, and the factors are fitted again to what was chosen.
+#include "kernels/super_blocks.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -7,10 +9,15 @@
 #include <cstring>
 
 #include "kernels/small_blocks.hpp"
-#include "kernels/super_block_search.hpp"
-#include "kernels/super_blocks.hpp"
 
-namespace troupe::kernels {
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/affine_super_blocks.cpp"
+#include <hwy/foreach_target.h>
+
+#include "kernels/super_block_search-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::HWY_NAMESPACE {
 namespace {
 
 constexpr uint32_t long_run = 32, long_runs = super_block / long_run;
@@ -228,9 +235,38 @@ bool dequantise_affine(const std::byte* in, float* out) {
 
 }  // namespace
 
-bool quantise_q4_k(const float* in, std::byte* out) { return quantise_affine<false>(in, out); }
-bool quantise_q5_k(const float* in, std::byte* out) { return quantise_affine<true>(in, out); }
-bool dequantise_q4_k(const std::byte* in, float* out) { return dequantise_affine<false>(in, out); }
-bool dequantise_q5_k(const std::byte* in, float* out) { return dequantise_affine<true>(in, out); }
+bool quantise_q4_k_here(const float* in, std::byte* out) { return quantise_affine<false>(in, out); }
+bool quantise_q5_k_here(const float* in, std::byte* out) { return quantise_affine<true>(in, out); }
+bool dequantise_q4_k_here(const std::byte* in, float* out) { return dequantise_affine<false>(in, out); }
+bool dequantise_q5_k_here(const std::byte* in, float* out) { return dequantise_affine<true>(in, out); }
+
+}  // namespace troupe::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace troupe::kernels {
+
+HWY_EXPORT(quantise_q4_k_here);
+HWY_EXPORT(quantise_q5_k_here);
+HWY_EXPORT(dequantise_q4_k_here);
+HWY_EXPORT(dequantise_q5_k_here);
+
+bool quantise_q4_k(const float* in, std::byte* out) { return HWY_DYNAMIC_DISPATCH(quantise_q4_k_here)(in, out); }
+bool quantise_q4_k_reference(const float* in, std::byte* out) {
+  return HWY_STATIC_DISPATCH(quantise_q4_k_here)(in, out);
+}
+bool quantise_q5_k(const float* in, std::byte* out) { return HWY_DYNAMIC_DISPATCH(quantise_q5_k_here)(in, out); }
+bool quantise_q5_k_reference(const float* in, std::byte* out) {
+  return HWY_STATIC_DISPATCH(quantise_q5_k_here)(in, out);
+}
+bool dequantise_q4_k(const std::byte* in, float* out) { return HWY_DYNAMIC_DISPATCH(dequantise_q4_k_here)(in, out); }
+bool dequantise_q4_k_reference(const std::byte* in, float* out) {
+  return HWY_STATIC_DISPATCH(dequantise_q4_k_here)(in, out);
+}
+bool dequantise_q5_k(const std::byte* in, float* out) { return HWY_DYNAMIC_DISPATCH(dequantise_q5_k_here)(in, out); }
+bool dequantise_q5_k_reference(const std::byte* in, float* out) {
+  return HWY_STATIC_DISPATCH(dequantise_q5_k_here)(in, out);
+}
 
 }  // namespace troupe::kernels
+#endif

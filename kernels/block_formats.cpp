@@ -160,7 +160,8 @@ HWY_EXPORT(dequantise_vectors);
 
 namespace {
 
-/// Those that models are mostly stored in; the others are a fallback's.
+/// Those that models are mostly stored in. q5_0 and q5_1 are a fallback's; blocks of 256 choose their target
+/// themselves.
 bool has_vectors(block_format f) {
   return f == block_format::q8_0 || f == block_format::q4_0 || f == block_format::q4_1;
 }
@@ -168,7 +169,7 @@ bool has_vectors(block_format f) {
 using quantise_function = bool (*)(const float*, std::byte*);
 using dequantise_function = bool (*)(const std::byte*, float*);
 
-quantise_function quantiser_of(block_format f) {
+quantise_function quantiser_of(block_format f, bool reference) {
   switch (f) {
     case block_format::q8_0:
       return quantise_small<block_format::q8_0>;
@@ -181,16 +182,16 @@ quantise_function quantiser_of(block_format f) {
     case block_format::q5_1:
       return quantise_small<block_format::q5_1>;
     case block_format::q4_k:
-      return quantise_q4_k;
+      return reference ? quantise_q4_k_reference : quantise_q4_k;
     case block_format::q5_k:
-      return quantise_q5_k;
+      return reference ? quantise_q5_k_reference : quantise_q5_k;
     case block_format::q6_k:
-      return quantise_q6_k;
+      return reference ? quantise_q6_k_reference : quantise_q6_k;
   }
   return nullptr;
 }
 
-dequantise_function dequantiser_of(block_format f) {
+dequantise_function dequantiser_of(block_format f, bool reference) {
   switch (f) {
     case block_format::q8_0:
       return dequantise_small<block_format::q8_0>;
@@ -203,40 +204,47 @@ dequantise_function dequantiser_of(block_format f) {
     case block_format::q5_1:
       return dequantise_small<block_format::q5_1>;
     case block_format::q4_k:
-      return dequantise_q4_k;
+      return reference ? dequantise_q4_k_reference : dequantise_q4_k;
     case block_format::q5_k:
-      return dequantise_q5_k;
+      return reference ? dequantise_q5_k_reference : dequantise_q5_k;
     case block_format::q6_k:
-      return dequantise_q6_k;
+      return reference ? dequantise_q6_k_reference : dequantise_q6_k;
   }
   return nullptr;
+}
+
+uint64_t quantise_one_by_one(block_format f, const float* in, uint64_t blocks, std::byte* out, bool reference) {
+  const auto one = quantiser_of(f, reference);
+  for (uint64_t b = 0; b < blocks; ++b)
+    if (!one(in + b * elements_of(f), out + b * bytes_of(f))) return b;
+  return no_block;
+}
+
+uint64_t dequantise_one_by_one(block_format f, const std::byte* in, uint64_t blocks, float* out, bool reference) {
+  const auto one = dequantiser_of(f, reference);
+  for (uint64_t b = 0; b < blocks; ++b)
+    if (!one(in + b * bytes_of(f), out + b * elements_of(f))) return b;
+  return no_block;
 }
 
 }  // namespace
 
 uint64_t quantise_blocks(block_format f, const float* in, uint64_t blocks, std::byte* out) {
   if (has_vectors(f)) return HWY_DYNAMIC_DISPATCH(quantise_vectors)(f, in, blocks, out);
-  return quantise_blocks_reference(f, in, blocks, out);
+  return quantise_one_by_one(f, in, blocks, out, false);
 }
 
 uint64_t dequantise_blocks(block_format f, const std::byte* in, uint64_t blocks, float* out) {
   if (has_vectors(f)) return HWY_DYNAMIC_DISPATCH(dequantise_vectors)(f, in, blocks, out);
-  return dequantise_blocks_reference(f, in, blocks, out);
+  return dequantise_one_by_one(f, in, blocks, out, false);
 }
 
 uint64_t quantise_blocks_reference(block_format f, const float* in, uint64_t blocks, std::byte* out) {
-  const auto one = quantiser_of(f);
-  const uint32_t elements = elements_of(f), bytes = bytes_of(f);
-  for (uint64_t b = 0; b < blocks; ++b)
-    if (!one(in + b * elements, out + b * bytes)) return b;
-  return no_block;
+  return quantise_one_by_one(f, in, blocks, out, true);
 }
 
 uint64_t dequantise_blocks_reference(block_format f, const std::byte* in, uint64_t blocks, float* out) {
-  const auto one = dequantiser_of(f);
-  for (uint64_t b = 0; b < blocks; ++b)
-    if (!one(in + b * bytes_of(f), out + b * elements_of(f))) return b;
-  return no_block;
+  return dequantise_one_by_one(f, in, blocks, out, true);
 }
 
 }  // namespace troupe::kernels

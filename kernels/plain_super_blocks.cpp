@@ -1,4 +1,6 @@
 // q6_k: runs of 16 without an offset; the search is that of affine_super_blocks.cpp with one factor.
+#include "kernels/super_blocks.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -6,10 +8,15 @@
 #include <cstring>
 
 #include "kernels/small_blocks.hpp"
-#include "kernels/super_block_search.hpp"
-#include "kernels/super_blocks.hpp"
 
-namespace troupe::kernels {
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/plain_super_blocks.cpp"
+#include <hwy/foreach_target.h>
+
+#include "kernels/super_block_search-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::HWY_NAMESPACE {
 namespace {
 
 constexpr uint32_t short_run = 16, short_runs = super_block / short_run;
@@ -99,7 +106,7 @@ constexpr uint32_t six_low_bytes = 128, six_high_bytes = 64;
 
 }  // namespace
 
-bool quantise_q6_k(const float* in, std::byte* out) {
+bool quantise_q6_k_here(const float* in, std::byte* out) {
   if (!is_in_reach(in)) return false;
   std::array<float, short_runs> wanted{};
   float largest = 0;
@@ -130,7 +137,7 @@ bool quantise_q6_k(const float* in, std::byte* out) {
   return store_half(best.d, scales + short_runs);
 }
 
-bool dequantise_q6_k(const std::byte* in, float* out) {
+bool dequantise_q6_k_here(const std::byte* in, float* out) {
   const std::byte* high = in + six_low_bytes;
   const std::byte* scales = high + six_high_bytes;
   const float d = load_half(scales + short_runs);
@@ -146,4 +153,23 @@ bool dequantise_q6_k(const std::byte* in, float* out) {
   return true;
 }
 
+}  // namespace troupe::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace troupe::kernels {
+
+HWY_EXPORT(quantise_q6_k_here);
+HWY_EXPORT(dequantise_q6_k_here);
+
+bool quantise_q6_k(const float* in, std::byte* out) { return HWY_DYNAMIC_DISPATCH(quantise_q6_k_here)(in, out); }
+bool quantise_q6_k_reference(const float* in, std::byte* out) {
+  return HWY_STATIC_DISPATCH(quantise_q6_k_here)(in, out);
+}
+bool dequantise_q6_k(const std::byte* in, float* out) { return HWY_DYNAMIC_DISPATCH(dequantise_q6_k_here)(in, out); }
+bool dequantise_q6_k_reference(const std::byte* in, float* out) {
+  return HWY_STATIC_DISPATCH(dequantise_q6_k_here)(in, out);
+}
+
 }  // namespace troupe::kernels
+#endif

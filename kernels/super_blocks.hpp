@@ -13,9 +13,19 @@ bool quantise_q4_k(const float* in, std::byte* out);
 bool quantise_q5_k(const float* in, std::byte* out);
 bool quantise_q6_k(const float* in, std::byte* out);
 
+/// The scalar twins: the same bits.
+bool quantise_q4_k_reference(const float* in, std::byte* out);
+bool quantise_q5_k_reference(const float* in, std::byte* out);
+bool quantise_q6_k_reference(const float* in, std::byte* out);
+
 /// False where a factor is not finite.
 bool dequantise_q4_k(const std::byte* in, float* out);
 bool dequantise_q5_k(const std::byte* in, float* out);
 bool dequantise_q6_k(const std::byte* in, float* out);
+
+/// The scalar twins: the same bits.
+bool dequantise_q4_k_reference(const std::byte* in, float* out);
+bool dequantise_q5_k_reference(const std::byte* in, float* out);
+bool dequantise_q6_k_reference(const std::byte* in, float* out);
 
 }  // namespace troupe::kernels

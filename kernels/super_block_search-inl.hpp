@@ -1,5 +1,14 @@
-// What the searches for scales of 256-element blocks share: limits, rounding, sums of a fixed order.
-#pragma once
+// What the searches for scales of 256-element blocks share: limits, rounding, sums of a fixed order. Plain loops,
+// compiled once per SIMD target (after hwy/foreach_target.h), which gives all of them the same bits: nothing is added
+// in another order, and nothing is multiplied and added in one.
+#if defined(TROUPE_KERNELS_SUPER_BLOCK_SEARCH_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef TROUPE_KERNELS_SUPER_BLOCK_SEARCH_INL_HPP
+#undef TROUPE_KERNELS_SUPER_BLOCK_SEARCH_INL_HPP
+#else
+#define TROUPE_KERNELS_SUPER_BLOCK_SEARCH_INL_HPP
+#endif
+
+#include <hwy/highway.h>
 
 #include <algorithm>
 #include <array>
@@ -9,7 +18,8 @@
 
 #include "kernels/half.hpp"
 
-namespace troupe::kernels {
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::HWY_NAMESPACE {
 
 inline constexpr uint32_t super_block = 256;  ///< elements
 /// Of a run that are tried, in steps of so many levels around the plain one.
@@ -53,4 +63,7 @@ float sum_of(Each&& each) {
   return out.sum();
 }
 
-}  // namespace troupe::kernels
+}  // namespace troupe::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -65,13 +65,15 @@ std::vector<key_problem> job_problems(const config::job_config& job, intent why)
                                                core::size_of(job.parameter_dtype()), job.row_tile_bytes);
   const bool has_batches = job.train_micro_batch_size_per_gpu > 0 && job.gradient_accumulation_steps > 0;
   if (!has_batches) return out;
-  const plan::batch_request batches{.rows = job.train_micro_batch_size_per_gpu,
-                                    .columns = columns,
-                                    .accumulation = job.gradient_accumulation_steps,
-                                    .prefetched = job.data.prefetch_batches,
-                                    .ranks = job.parallel.data,
-                                    .recompute = job.activation_checkpointing.enabled,
-                                    .inputs_on_disk = job.offload_activations == config::offload_device::nvme};
+  const plan::batch_request batches{
+      .rows = job.train_micro_batch_size_per_gpu,
+      .columns = columns,
+      .accumulation = job.gradient_accumulation_steps,
+      .prefetched = job.data.prefetch_batches,
+      .ranks = job.parallel.data,
+      .recompute = job.activation_checkpointing.enabled && !job.activation_checkpointing.selective,
+      .light = job.activation_checkpointing.enabled && job.activation_checkpointing.selective,
+      .inputs_on_disk = job.offload_activations == config::offload_device::nvme};
   if (auto problem = pipeline_problem_of(job, *spec, batches)) out.push_back(std::move(*problem));
   if (why == intent::plan) return out;
   const auto one_row = models::make_model_table(*spec, 1, columns, core::size_of(job.parameter_dtype()));

@@ -30,6 +30,9 @@ class compile_checks {
   void offload() {
     auto& z = config_.zero_optimization;
     if (c_.offload_activation) {
+      if (config_.activation_checkpointing.selective)
+        return error("activation_checkpointing.selective",
+                     "wanted false with compile.offload_activation, for which units have to be recomputed, got true");
       if (config_.offload_activations == offload_device::none) config_.offload_activations = offload_device::cpu;
       config_.activation_checkpointing.enabled = true;
       derived_.emplace("activation_checkpointing.enabled", "derived");

@@ -130,6 +130,11 @@ void add_activation_checkpointing_keys(key_rows& t) {
   const auto flag = [&](const char* name, const char* meaning) -> key_info& {
     return t.row(std::string("activation_checkpointing.") + name, boolean).by_default("false").means(meaning);
   };
+  flag("selective",
+       "With enabled: of what backward needs, only what products behind a norm make again is not kept, instead of all "
+       "of "
+       "a unit; attention is not computed again.")
+      .into<&job::activation_checkpointing, &activation_checkpointing_section::selective>();
   flag(
       "partition_activations",
       "Cut what is kept over the tensor-parallel ranks: parallel.sharded_norms, and what units exchange within them is "

@@ -28,6 +28,7 @@ class parallel_checks {
     schedule();
     partition();
     recomputation();
+    selective();
     row_tiles();
   }
 
@@ -72,6 +73,19 @@ class parallel_checks {
       error("parallel.ranks", fmt::format("wanted the product of the degrees, pipeline {} x data {}{} = {}, got {}",
                                           p.pipeline, p.data, shared, others * p.data, *p.all));
     }
+  }
+
+  /// What the keys beside it are for: inputs of units that are computed again as a whole.
+  void selective() {
+    constexpr std::string_view key = "activation_checkpointing.selective",
+                               switched = "activation_checkpointing.enabled";
+    const auto& kept = config_.activation_checkpointing;
+    if (!kept.selective) return;
+    if (!kept.enabled) return error(key, fmt::format("wanted {} true beside it, got false", switched));
+    if (kept.partition_activations)
+      return error(key, "wanted false with activation_checkpointing.partition_activations, got true");
+    if (kept.cpu_checkpointing || config_.offload_activations != offload_device::none)
+      error(key, "wanted false with cluster.offload_activations, for which units have to be recomputed, got true");
   }
 
   /// Which layers are cut: the mapping as a whole, with the place of whatever is wrong in it.

@@ -90,6 +90,7 @@ struct data_types_section {  ///< `data_types`
 
 struct activation_checkpointing_section {  ///< `activation_checkpointing`
   bool enabled = false;                    ///< Troupe's key: recompute every unit from its input
+  bool selective = false;                  ///< Troupe's key: with `enabled`, products behind norms alone
   uint32_t number_checkpoints = 0;         ///< of DeepSpeed; 0 = every unit when enabled
   bool partition_activations = false;      ///< of DeepSpeed; acts beside more than one tensor rank
   bool cpu_checkpointing = false;          ///< of DeepSpeed; then job_config::offload_activations is cpu or nvme

@@ -72,6 +72,13 @@ struct parameter_info {
   [[nodiscard]] uint64_t numel() const { return numel_of(shape); }
 };
 
+/// The lesser part of what a segment may keep, of which its backward makes the rest again, with the same bits.
+struct light_keeping {
+  uint64_t bytes = 0;   ///< kept from forward to backward, one micro-batch
+  uint64_t beside = 0;  ///< the most that backward has at a time of what it makes again
+  double flops = 0;     ///< of the products that it makes again; 0: there is no such part
+};
+
 /// A part of a unit with its own autograd segment; communication lies between segments. Where it is cut over the tensor
 /// axis, widths, flops and bytes are those of one rank.
 struct segment_info {
@@ -83,16 +90,18 @@ struct segment_info {
   /// weight part, out of backward_flops() of a whole backward.
   uint64_t weight_bytes = 0;
   double weight_flops = 0;
-  /// In row tiles, forward leaves all of its work to backward, which takes it tile by tile: rows of one, and the bytes
-  /// that it takes beside what is kept. 0: all rows at once.
+  /// In row tiles: rows of one, and the bytes that backward takes beside what is kept. 0: all rows at once.
   uint64_t tile_rows = 0, tile_bytes = 0;
+  /// In row tiles, what backward does of forward's flops: instead of forward, and after it once more.
+  double left_flops = 0, again_flops = 0;
+  light_keeping light = {};
   /// Between the ranks of a group: behind its forward, and behind the input part of its backward.
   segment_exchange output = {}, input_gradient = {};
 
   [[nodiscard]] bool is_tiled() const { return tile_rows > 0; }
   /// Of what a forward in training computes, and of a whole backward, which has two products for each of forward's.
-  [[nodiscard]] double training_flops() const { return is_tiled() ? 0 : forward_flops; }
-  [[nodiscard]] double backward_flops() const { return (is_tiled() ? 3 : 2) * forward_flops; }
+  [[nodiscard]] double training_flops() const { return forward_flops - left_flops; }
+  [[nodiscard]] double backward_flops() const { return 2 * forward_flops + left_flops + again_flops; }
   /// What is kept, and what its backward takes beside it.
   [[nodiscard]] uint64_t most_bytes() const { return saved_bytes + tile_bytes; }
 };

@@ -219,7 +219,8 @@ plan::plan_options options_from(const config::job_config& c, plan::mode mode) {
   o.overlap = z.overlap_comm;
   o.gradients.reduce_scatter = z.reduce_scatter;
   o.uneven = z.round_robin_gradients ? plan::uneven_blocks::in_turn : plan::uneven_blocks::to_least;
-  o.recompute = c.activation_checkpointing.enabled;
+  o.recompute = c.activation_checkpointing.enabled && !c.activation_checkpointing.selective;
+  if (c.activation_checkpointing.enabled && c.activation_checkpointing.selective) o.light_before.unit = UINT32_MAX;
   o.repeat_exchanges = o.recompute && c.activation_checkpointing.partition_activations && c.parallel.tensor > 1;
   o.overlap_exchanges = c.parallel.overlap_comm;
   o.gradients.reduce_bucket = z.reduce_bucket_size;

@@ -93,6 +93,7 @@ void take_passes(const plan::plan_options& chosen, plan::plan_options& options) 
   options.passes = chosen.passes;
   options.recompute = chosen.recompute;
   options.kept_units = chosen.kept_units;
+  options.light_before = chosen.light_before;
   options.overlap_exchanges = chosen.overlap_exchanges;
   options.gathering = chosen.gathering;
   options.gradients.reduce_bucket = chosen.gradients.reduce_bucket;

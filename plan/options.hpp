@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -47,6 +48,12 @@ struct element_types {
 enum class tied_gradients : uint8_t {
   in_bucket,  ///< added in its one bucket, micro-batch by micro-batch
   per_use,    ///< each unit but the first reads a copy (core/tied_copies.hpp); reduced sums are added once a step
+};
+
+/// A segment of the model; in the order of forward.
+struct segment_place {
+  uint32_t unit = 0, segment = 0;
+  auto operator<=>(const segment_place&) const = default;
 };
 
 /// How gradients are collected and reduced.
@@ -121,6 +128,7 @@ struct plan_options {  ///< input of the generator
   bool overlap_exchanges = false;         ///< tp_overlap_comm: weight parts of backward run beside gradients' exchanges
   bool recompute = false;                 ///< activation checkpointing of every unit but those of `kept_units`
   std::vector<uint32_t> kept_units = {};  ///< ascending: they keep their activations although others recompute
+  segment_place light_before = {};        ///< segments in front of it keep less of theirs (plan/keeping.hpp)
   bool repeat_exchanges = false;          ///< recomputes exchange again what is kept otherwise (partition_activations)
   uint64_t memory_budget_bytes = 0;       ///< of one rank, for memory_table::states; 0: none
   element_types types = {};

@@ -17,6 +17,7 @@
 #include "models/layers/bytes.hpp"
 #include "models/layers/operations.hpp"
 #include "models/layers/torch_dtype.hpp"
+#include "plan/keeping.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -127,6 +128,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     batch.output = context_->order.output;
     batch.computes_loss = context_->order.computes_loss;
     const bool keep = training() && (!p().options().recomputes(x.subject) || x.subject == 0);
+    batch.keeps_light = keep && plan::keeps_light(p().table(), p().options(), x.subject, x.segment);
     if (x.staged != plan::none) {
       if (auto put = put_input(x); !put) return core::fail(put.error());
     } else if (training() && x.segment == 0) {
@@ -251,7 +253,7 @@ class compute_executor final : public executor, private models::gradient_sink {
 
   // The unit at once, with what was exchanged between its segments, or one segment, whose exchange is repeated.
   core::result<void> recompute(const plan::instruction& x) {
-    const auto batch = micro_batch(x.micro);
+    auto batch = micro_batch(x.micro);
     flight& f = flights_[x.micro];
     const bool at_once = x.segment == plan::none;
     const uint32_t first = at_once ? 0 : x.segment, segments = static_cast<uint32_t>(f.runs[x.subject].size());
@@ -264,8 +266,11 @@ class compute_executor final : public executor, private models::gradient_sink {
     for (uint32_t s = first; s < (at_once ? segments : first + 1); ++s) {
       if (auto exchanged = std::exchange(f.exchanged[x.subject][s], {}); exchanged.defined())
         again_ = again_.with_last(std::move(exchanged));
+      batch.keeps_light = plan::keeps_light(p().table(), p().options(), x.subject, s);
+      batch.wants_output = !batch.keeps_light;
       f.runs[x.subject][s] = model_->forward(x.subject, s, batch, again_, parameters_->tensors());
       again_ = f.runs[x.subject][s]->outputs();
+      if (!batch.wants_output) f.runs[x.subject][s]->release_outputs();
     }
     if (at_once || first + 1 == segments) again_ = {};
     if (x.output == plan::none) return {};

@@ -172,6 +172,11 @@ core::result<void> check_sequence(const session_options& options) {
     return core::fail(core::error_kind::bad_input,
                       "cluster.row_tile_bytes: wanted 0 beside a host's own modules, whose loss is their own, got " +
                           std::to_string(bytes));
+  if (options.config->activation_checkpointing.selective)
+    return core::fail(
+        core::error_kind::bad_input,
+        "activation_checkpointing.selective: wanted false beside a host's own modules, whose products are "
+        "their own, got true");
   if (degree == 1) return {};
   return core::fail(core::error_kind::bad_input,
                     std::string(parallel.context > 1 ? "parallel.context" : "parallel.sequence") +

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/layers/function_node.hpp"
+#include "models/layers/kept_tensor.hpp"
 
 namespace troupe::models {
 namespace {
@@ -32,15 +33,17 @@ attention_tensors parts_of(const std::vector<at::Tensor>& held, const attention_
 struct attention_node final : function_node {
   attention_work work;
   const implementation* by = nullptr;
-  std::vector<at::Tensor> held;
+  std::vector<kept_tensor> kept;
 
   gradient_list apply(gradient_list&& gradients) override {
     gradient_list out;
+    std::vector<at::Tensor> held;
+    for (kept_tensor& x : kept) held.push_back(x.take());
     for (const at::Tensor& x : held) out.push_back(at::empty_like(x));
     by->backward(work, parts_of(held, work.shape), gradients[0].contiguous(), parts_of(out, work.shape));
     return out;
   }
-  void release_variables() override { held.clear(); }
+  void release_variables() override { kept.clear(); }
   [[nodiscard]] std::string name() const override { return "attention"; }
 };
 
@@ -57,7 +60,7 @@ at::Tensor attention_by(const implementation& by, const segment_scope& scope, at
   auto node = std::make_shared<attention_node>();
   node->work = std::move(work);
   node->by = &by;
-  node->held = std::move(held);
+  for (size_t k = 0; k < inputs.size(); ++k) node->kept.emplace_back(scope, inputs[k], std::move(held[k]));
   if (inputs.size() == 1)
     attach({&y}, std::move(node), scope, {inputs[0]});
   else

@@ -71,10 +71,14 @@ at::Tensor add_dropped(const segment_scope& scope, const at::Tensor& x, at::Tens
   at::Tensor sum;
   {
     const below_autograd plain;
-    // What the segment took, a recompute may read again.
-    sum = is_input(y) ? y.clone(at::MemoryFormat::Contiguous) : y.detach();
-    masks.apply_rows(sum);
-    if (scope.leads()) sum.add_(x);
+    if (scope.batch().wants_output) {
+      // What the segment took, a recompute may read again.
+      sum = is_input(y) ? y.clone(at::MemoryFormat::Contiguous) : y.detach();
+      masks.apply_rows(sum);
+      if (scope.leads()) sum.add_(x);
+    } else {
+      sum = scope.leads() ? x.add(y) : y.detach();
+    }
   }
   if (!wants_node(x, y)) return sum;
   auto node = std::make_shared<add_dropped_node>();
@@ -89,7 +93,7 @@ at::Tensor add_dropped(const segment_scope& scope, const at::Tensor& x, at::Tens
 
 at::Tensor add_past(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y) {
   if (!scope.leads()) return std::move(y);
-  return is_input(y) ? y.add(x) : y.add_(x);
+  return !scope.batch().wants_output || is_input(y) ? y.add(x) : y.add_(x);
 }
 
 }  // namespace troupe::models

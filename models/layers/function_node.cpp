@@ -16,12 +16,21 @@ class graph_node final : public torch::autograd::Node {
   }
   void release_variables() override { function_->release_variables(); }
   [[nodiscard]] std::string name() const override { return function_->name(); }
+  [[nodiscard]] const std::shared_ptr<function_node>& function() const { return function_; }
 
  private:
   std::shared_ptr<function_node> function_;
 };
 
 }  // namespace
+
+at::Tensor function_node::made_again(uint32_t) { TORCH_CHECK(false, name(), " does not make its outputs again"); }
+
+std::pair<std::shared_ptr<function_node>, uint32_t> function_of(const at::Tensor& x) {
+  const auto* node = dynamic_cast<const graph_node*>(x.grad_fn().get());
+  if (node == nullptr) return {};
+  return {node->function(), static_cast<uint32_t>(x.output_nr())};
+}
 
 void attach(const std::vector<at::Tensor*>& outputs, std::shared_ptr<function_node> node, const segment_scope& scope,
             std::initializer_list<at::Tensor> inputs) {

@@ -29,6 +29,10 @@ struct function_node {
   /// Lets go of what was saved: backward asks no more.
   virtual void release_variables() {}
   [[nodiscard]] virtual std::string name() const = 0;
+  /// Whether it makes its outputs again for the backward of the function behind it: out of what it keeps anyway.
+  [[nodiscard]] virtual bool makes_again() const { return false; }
+  /// One of them, contiguous, of the bits that forward gave; before its own `apply`.
+  virtual at::Tensor made_again(uint32_t output);
 
   std::shared_ptr<sink_slot> slot;
 };
@@ -59,5 +63,8 @@ inline at::Tensor in_place_of(const at::Tensor& x) {
 /// `inputs`, in order. Outputs are fresh: no other history, no view of an input.
 void attach(const std::vector<at::Tensor*>& outputs, std::shared_ptr<function_node> node, const segment_scope& scope,
             std::initializer_list<at::Tensor> inputs);
+
+/// The function that `x` is an output of, and which one; null where it is none of ours.
+std::pair<std::shared_ptr<function_node>, uint32_t> function_of(const at::Tensor& x);
 
 }  // namespace troupe::models

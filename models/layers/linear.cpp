@@ -5,6 +5,7 @@
 #include "models/layers/bytes.hpp"
 #include "models/layers/function_node.hpp"
 #include "models/layers/functions.hpp"
+#include "models/layers/kept_tensor.hpp"
 #include "models/layers/operations.hpp"
 #include "models/layers/torch_dtype.hpp"
 
@@ -23,30 +24,32 @@ struct linear_node final : function_node {
   }
   void release_variables() override { x.reset(); }
   [[nodiscard]] std::string name() const override { return "linear"; }
+  [[nodiscard]] bool makes_again() const override { return true; }
+  at::Tensor made_again(uint32_t) override { return p.forward(x); }
 };
 
 struct gelu_linear_node final : function_node {
-  at::Tensor x;  // (N, in), before the activation
+  kept_tensor before;  // (N, in), the activation
   projection p;
 
   gradient_list apply(gradient_list&& gradients) override {
     const at::Tensor g = as_rows(gradients[0].contiguous());
-    const at::Tensor dx = p.input_gradient(g), y = in_place_of(x);
+    const at::Tensor x = before.take(), dx = p.input_gradient(g), y = in_place_of(x);
     kernels_for(x).gelu_tanh_backward(bytes_of(x), bytes_of(dx), bytes_in(dx), core_dtype(x.scalar_type()), count_of(x),
                                       bytes_in(y));
     p.write_gradients(*slot, y, g);
     return {like_rows_of(dx, gradients[0])};
   }
-  void release_variables() override { x.reset(); }
+  void release_variables() override { before.reset(); }
   [[nodiscard]] std::string name() const override { return "gelu_linear"; }
 };
 
 struct gated_linear_node final : function_node {
-  at::Tensor gate, up;  // (N, in)
+  kept_tensor kept_gate, kept_up;  // (N, in)
   projection p;
 
   gradient_list apply(gradient_list&& gradients) override {
-    const at::Tensor g = as_rows(gradients[0].contiguous());
+    const at::Tensor g = as_rows(gradients[0].contiguous()), gate = kept_gate.take(), up = kept_up.take();
     const at::Tensor dgate = p.input_gradient(g), dup = in_place_of(up), y = in_place_of(gate);
     kernels_for(up).silu_gated_backward(bytes_of(gate), bytes_of(up), bytes_of(dgate), bytes_in(dgate), bytes_in(dup),
                                         core_dtype(up.scalar_type()), count_of(up), bytes_in(y));
@@ -54,11 +57,13 @@ struct gated_linear_node final : function_node {
     return {like_rows_of(dgate, gradients[0]), like_rows_of(dup, gradients[0])};
   }
   void release_variables() override {
-    gate.reset();
-    up.reset();
+    kept_gate.reset();
+    kept_up.reset();
   }
   [[nodiscard]] std::string name() const override { return "gated_linear"; }
 };
+
+at::Tensor rows_without_elements(const at::Tensor& x) { return without_elements(x, x.size(-1)).flatten(0, -2); }
 
 }  // namespace
 
@@ -82,14 +87,19 @@ at::Tensor activated_linear(const segment_scope& scope, const at::Tensor& x, act
   at::Tensor y, rows;
   {
     const below_autograd plain;
-    rows = as_rows(x.detach().contiguous());
-    const at::Tensor inner = at::empty_like(rows);
-    kernels_for(rows).gelu_tanh(bytes_of(rows), bytes_in(inner), core_dtype(rows.scalar_type()), count_of(rows));
-    y = like_rows_of(p.forward(inner), x);
+    if (scope.batch().wants_output) {
+      rows = as_rows(x.detach().contiguous());
+      const at::Tensor inner = at::empty_like(rows);
+      kernels_for(rows).gelu_tanh(bytes_of(rows), bytes_in(inner), core_dtype(rows.scalar_type()), count_of(rows));
+      y = like_rows_of(p.forward(inner), x);
+    } else {
+      rows = rows_without_elements(x);
+      y = without_elements(x, p.outputs());
+    }
   }
   if (!wants_node(x)) return y;
   auto node = std::make_shared<gelu_linear_node>();
-  node->x = std::move(rows);
+  node->before = kept_tensor(scope, x, std::move(rows));
   node->p = p;
   attach({&y}, std::move(node), scope, {x});
   return y;
@@ -103,17 +113,22 @@ at::Tensor gated_linear(const segment_scope& scope, const at::Tensor& gate, cons
   at::Tensor y, gate_rows, up_rows;
   {
     const below_autograd plain;
-    gate_rows = as_rows(gate.detach().contiguous());
-    up_rows = as_rows(up.detach().contiguous());
-    const at::Tensor inner = at::empty_like(up_rows);
-    kernels_for(up_rows).silu_gated(bytes_of(gate_rows), bytes_of(up_rows), bytes_in(inner),
-                                    core_dtype(up_rows.scalar_type()), count_of(inner));
-    y = like_rows_of(p.forward(inner), up);
+    if (scope.batch().wants_output) {
+      gate_rows = as_rows(gate.detach().contiguous());
+      up_rows = as_rows(up.detach().contiguous());
+      const at::Tensor inner = at::empty_like(up_rows);
+      kernels_for(up_rows).silu_gated(bytes_of(gate_rows), bytes_of(up_rows), bytes_in(inner),
+                                      core_dtype(up_rows.scalar_type()), count_of(inner));
+      y = like_rows_of(p.forward(inner), up);
+    } else {
+      gate_rows = up_rows = rows_without_elements(up);
+      y = without_elements(up, p.outputs());
+    }
   }
   if (!wants_node(gate, up)) return y;
   auto node = std::make_shared<gated_linear_node>();
-  node->gate = std::move(gate_rows);
-  node->up = std::move(up_rows);
+  node->kept_gate = kept_tensor(scope, gate, std::move(gate_rows));
+  node->kept_up = kept_tensor(scope, up, std::move(up_rows));
   node->p = p;
   attach({&y}, std::move(node), scope, {gate, up});
   return y;

@@ -1,9 +1,11 @@
 // Linear layers behind a norm, or the norm alone. Backward recomputes the norm's output from its input, which the
 // residual connection keeps alive anyway, so that the output need not be kept.
+#include <optional>
 #include <utility>
 
 #include "models/layers/function_node.hpp"
 #include "models/layers/functions.hpp"
+#include "models/layers/kept_tensor.hpp"
 
 namespace troupe::models {
 namespace {
@@ -12,28 +14,36 @@ struct normed_linear_node final : function_node {
   at::Tensor x;  // (N, C), before the norm
   row_norm norm;
   std::vector<projection> layers;
+  std::optional<normed_rows> again;  // of x, from when backward first asks
+
+  [[nodiscard]] bool makes_again() const override { return !layers.empty(); }
+  at::Tensor made_again(uint32_t output) override { return layers[output].forward(norm_again().y); }
+  normed_rows& norm_again() { return again ? *again : again.emplace(norm.forward(x)); }
 
   /// `gradients`: of each layer's output, or of the norm's, then of the residual path.
   gradient_list apply(gradient_list&& gradients) override {
-    normed_rows again = norm.forward(x);
+    norm_again();
     const auto shape = gradients[0].sizes().vec();
     at::Tensor dy;
     if (layers.empty()) dy = as_rows(taken(gradients[0]));
     for (size_t i = 0; i < layers.size(); ++i) {
       const at::Tensor g = as_rows(taken(gradients[i]));
-      layers[i].write_gradients(*slot, again.y, g);
+      layers[i].write_gradients(*slot, again->y, g);
       const at::Tensor part = layers[i].input_gradient(g);
       dy = dy.defined() ? dy.add_(part) : part;
     }
-    again.y.reset();
+    again->y.reset();
     at::Tensor& last = gradients.back();
     const at::Tensor past = last.defined() ? as_rows(taken(last)) : at::Tensor();
-    const at::Tensor dx = norm.backward(*slot, x, again, std::move(dy), past);
+    const at::Tensor dx = norm.backward(*slot, x, *again, std::move(dy), past);
     auto like = shape;
     like.back() = dx.size(1);
     return {dx.view(like)};
   }
-  void release_variables() override { x.reset(); }
+  void release_variables() override {
+    x.reset();
+    again.reset();
+  }
   [[nodiscard]] std::string name() const override { return "normed_linear"; }
 };
 
@@ -46,8 +56,10 @@ normed_outputs normed_linear(const segment_scope& scope, const at::Tensor& x, ro
   {
     const below_autograd plain;
     rows = as_rows(x.detach().contiguous());
-    const at::Tensor inner = norm.forward(rows).y;
-    for (const projection& p : layers) out.y.push_back(like_rows_of(p.forward(inner), x));
+    const bool computes = scope.batch().wants_output || layers.empty();
+    const at::Tensor inner = computes ? norm.forward(rows).y : at::Tensor();
+    for (const projection& p : layers)
+      out.y.push_back(computes ? like_rows_of(p.forward(inner), x) : without_elements(x, p.outputs()));
     if (layers.empty()) out.y.push_back(like_rows_of(inner, x));
   }
   out.past = x;

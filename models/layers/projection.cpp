@@ -1,8 +1,10 @@
 #include "models/layers/projection.hpp"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include "models/layers/bytes.hpp"
+#include "models/layers/kept_tensor.hpp"
 #include "models/layers/operations.hpp"
 #include "models/layers/products.hpp"
 #include "models/layers/row_panels.hpp"
@@ -34,8 +36,14 @@ at::Tensor like_rows_of(const at::Tensor& rows, const at::Tensor& like) {
   return rows.view(shape);
 }
 
+at::Tensor without_elements(const at::Tensor& like, int64_t width) {
+  auto sizes = like.sizes().vec();
+  sizes.back() = width;
+  return at::zeros({1}, like.options().requires_grad(false)).expand(sizes);
+}
+
 at::Tensor projection::forward(const at::Tensor& rows) const {
-  at::Tensor out = rows_of(rows, w.bound().size(layout == weight_layout::in_out ? 1 : 0));
+  at::Tensor out = rows_of(rows, outputs());
   forward_out(out, rows);
   return out;
 }

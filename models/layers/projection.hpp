@@ -28,6 +28,7 @@ struct projection {
   bool adds_bias = true;   ///< false: another rank does, and the bias's gradient here is zero
   bool in_panels = false;  ///< rows are multiplied panel by panel (row_panels.hpp)
 
+  [[nodiscard]] int64_t outputs() const { return w.tensor.size(layout == weight_layout::in_out ? 1 : 0); }
   [[nodiscard]] at::Tensor forward(const at::Tensor& rows) const;
   /// The gradient of the input rows from that of the output (N, out).
   [[nodiscard]] at::Tensor input_gradient(const at::Tensor& g) const;

@@ -5,14 +5,17 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <cmath>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "models/layers/bytes.hpp"
 #include "models/layers/columns.hpp"
 #include "models/layers/function_node.hpp"
 #include "models/layers/host_numbers.hpp"
+#include "models/layers/kept_tensor.hpp"
 #include "models/layers/operations.hpp"
 #include "models/layers/torch_dtype.hpp"
 
@@ -74,6 +77,22 @@ struct rotary_node final : function_node {
   attention_shape shape;
   const rotary_angles* angles = nullptr;  // the model's own, which outlives its segments
   at::Tensor starts;                      // over the batch's numbers, which also outlive them
+  std::vector<kept_tensor> inputs;        // q, k, v, where they are made again and this then packs them again
+  std::vector<int64_t> sizes;             // of the packed tensor
+
+  [[nodiscard]] bool makes_again() const override { return !inputs.empty(); }
+  at::Tensor made_again(uint32_t) override {
+    at::Tensor packed;
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      const at::Tensor own = inputs[k].take();
+      if (k == 0) packed = at::empty(sizes, own.options());
+      const int64_t before[] = {0, shape.heads, shape.heads + shape.kv_heads};
+      move_part({own, before[k], k == 0 ? shape.heads : shape.kv_heads, k < 2}, packed, shape.head_width, *angles,
+                starts, direction::pack);
+    }
+    return packed;
+  }
+  void release_variables() override { inputs.clear(); }
 
   gradient_list apply(gradient_list&& gradients) override {
     at::Tensor packed = gradients[0].contiguous();
@@ -131,6 +150,11 @@ at::Tensor rotate_and_pack(const segment_scope& scope, const at::Tensor& q, cons
   node->shape = shape;
   node->angles = &angles;
   node->starts = starts;
+  if (scope.batch().keeps_light) {
+    node->sizes = packed.sizes().vec();
+    for (const at::Tensor* x : {&q, &k, &v}) node->inputs.emplace_back(scope, *x, x->detach());
+    if (!std::ranges::all_of(node->inputs, &kept_tensor::is_made_again)) node->inputs.clear();
+  }
   attach({&packed}, std::move(node), scope, {q, k, v});
   return packed;
 }

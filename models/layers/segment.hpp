@@ -51,6 +51,9 @@ struct micro_batch {
   at::Tensor* logits = nullptr;  ///< forward alone: where the last segment leaves what its loss is of; null: nowhere
   /// Of several values that a host's last unit puts out, the one that is left there; empty: the only one.
   std::string_view output = {};
+  /// In training: of what backward needs, what products alone make again is not kept (`core::segment_info::light`).
+  bool keeps_light = false;
+  bool wants_output = true;   ///< false, where light is kept alone: the output's shape and history are all that is read
   bool computes_loss = true;  ///< false, in evaluation alone: the last segment gives 0 and reads no target
 };
 

@@ -113,6 +113,19 @@ uint64_t attention_saved(const model_spec& s, const extent& e) {
   return e.activations(s.width + 2 * q + kv);
 }
 
+/// The lesser part of it: input and mixed heads. Queries, keys and values are made again, of the norm's output; where
+/// they are turned one after the other, beside the widest of them.
+core::light_keeping attention_light(const model_spec& s, const extent& e) {
+  const double q = double{1} * s.heads * s.head_width, kv = double{2} * s.kv_heads * s.head_width;
+  const double turned = s.kind == family::llama ? q : 0;
+  return {e.activations(s.width + q), e.activations(s.width + q + kv + turned), e.product(s.width, q + kv)};
+}
+
+/// Of an MLP whose activation takes `inner` elements of a token: its input.
+core::light_keeping mlp_light(const model_spec& s, const extent& e, double inner) {
+  return {e.activations(s.width), e.activations(s.width + inner), e.product(s.width, inner)};
+}
+
 /// In tiles the input is all that is kept. Beside it backward takes a tile of logits, four numbers for each row, and
 /// for 16-bit types the weight's gradient in fp32, which is added up over panels.
 segment_info head_segment(const model_spec& s, const extent& e) {
@@ -251,6 +264,7 @@ std::vector<segment_layers> cut_attention(const model_spec& s, const extent& e, 
 segment_layers norm_of(const model_spec& s, const extent& e, const char* name, segment_layers& segment) {
   segment_layers out{{name, {}, 0, e.own_activations(s.width)}, {std::move(segment.layers.front())}};
   segment.layers.erase(segment.layers.begin());
+  if (segment.segment.light.flops > 0) segment.segment.light.beside -= e.activations(s.width);
   return out;
 }
 
@@ -287,6 +301,7 @@ void add_head(const model_spec& s, const extent& e, std::vector<layer_info> laye
   // A tile's logits do not last until the weight part: the weight's gradient is formed by the input part.
   whole.weight_bytes = uint64_t{s.width} * s.vocabulary * e.element_bytes;
   whole.weight_flops = 0;
+  whole.left_flops = whole.forward_flops;
 }
 
 model_table gpt2_table(const model_spec& whole, const extent& e, const tensor_split& split) {
@@ -305,6 +320,7 @@ model_table gpt2_table(const model_spec& whole, const extent& e, const tensor_sp
     const model_spec s = local_block(whole, split, block);
     const uint32_t heads_width = s.heads * s.head_width;
     segment_layers attention{{"attention", {}, attention_flops(s, e), attention_saved(s, e)}, {}};
+    attention.segment.light = attention_light(s, e);
     attention.layers.push_back(w.norm(h + "ln_1", s.width, with_bias::yes));
     layer_info packed = w.linear(h + "attn.c_attn", conv1d, s.width, 3 * heads_width, with_bias::yes);
     for (const part_role role : {part_role::query, part_role::key, part_role::value})
@@ -315,6 +331,7 @@ model_table gpt2_table(const model_spec& whole, const extent& e, const tensor_sp
         of_heads(w.linear(h + "attn.c_proj", conv1d, heads_width, s.width, with_bias::yes, residual_std), s.heads, 0));
     const double kept = s.act == activation::gelu_tanh ? 1 : 2;  // the activation's input; for others its output, too
     segment_layers mlp{{"mlp", {}, 0, e.activations(s.width + kept * s.inner)}, {}};
+    if (kept == 1) mlp.segment.light = mlp_light(s, e, s.inner);
     mlp.layers = {w.norm(h + "ln_2", s.width, with_bias::yes),
                   w.linear(h + "mlp.c_fc", conv1d, s.width, s.inner, with_bias::yes),
                   w.plain(h + "mlp.act", layer_kind::activation, s.inner, s.inner),
@@ -343,6 +360,7 @@ model_table llama_table(const model_spec& whole, const extent& e, const tensor_s
     };
     // the norms' weights come last in Hugging Face's order
     segment_layers attention{{"attention", {}, attention_flops(s, e), attention_saved(s, e)}, {}};
+    attention.segment.light = attention_light(s, e);
     attention.layers = {of_heads(linear("self_attn.q_proj", q_width, s.width, s.attention_bias), s.heads, 0),
                         of_heads(linear("self_attn.k_proj", kv_width, s.width, s.attention_bias), 0, s.kv_heads),
                         of_heads(linear("self_attn.v_proj", kv_width, s.width, s.attention_bias), 0, s.kv_heads),
@@ -351,6 +369,7 @@ model_table llama_table(const model_spec& whole, const extent& e, const tensor_s
     const double kept =
         s.act == activation::silu ? 2 : 4;  // gate, up; for others also the activation's output and the product
     segment_layers mlp{{"mlp", {}, 0, e.activations(s.width + kept * s.inner)}, {}};
+    if (kept == 2) mlp.segment.light = mlp_light(s, e, kept * s.inner);
     mlp.layers = {linear("mlp.gate_proj", s.inner, s.width, s.mlp_bias),
                   linear("mlp.up_proj", s.inner, s.width, s.mlp_bias),
                   w.plain(l + "mlp.act_fn", layer_kind::activation, s.inner, s.inner),

@@ -20,7 +20,8 @@ batch_need need_of(const core::model_table& one_row, const batch_request& reques
   for (const auto& unit : one_row.units) {
     double saved = 0;
     for (const auto& segment : unit.segments)
-      saved += double(segment.saved_bytes), tile = std::max(tile, double(segment.tile_bytes));
+      saved += double(request.light && segment.light.flops > 0 ? segment.light.bytes : segment.saved_bytes),
+          tile = std::max(tile, double(segment.tile_bytes));
     segments += double(unit.segments.size());
     all += saved;
     most = std::max(most, saved);

@@ -17,6 +17,7 @@ struct batch_request {          ///< of a process with all ranks of a job
   uint64_t prefetched = 0;      ///< batches that wait ready
   uint32_t ranks = 1;           ///< of the data axis: those of a pipeline share the activations of a micro-batch
   bool recompute = false;       ///< activations of one unit at a time, beside the inputs of all
+  bool light = false;           ///< segments keep the lesser part, where they have one
   bool inputs_on_disk = false;  ///< those inputs, so not in memory
 };
 

@@ -28,6 +28,15 @@ std::vector<uint32_t> computing_units(const core::model_table& table) {
   return out;
 }
 
+/// Segments that may keep less, the last one first.
+std::vector<segment_place> light_segments(const core::model_table& table) {
+  std::vector<segment_place> out;
+  for (auto u = static_cast<uint32_t>(table.units.size()); u-- > 0;)
+    for (auto s = static_cast<uint32_t>(table.units[u].segments.size()); s-- > 0;)
+      if (table.units[u].segments[s].light.flops > 0) out.push_back({u, s});
+  return out;
+}
+
 std::string units_text(size_t n) { return std::to_string(n) + (n == 1 ? " unit" : " units"); }
 
 struct rule {
@@ -43,6 +52,8 @@ struct rule {
 using setting = std::function<void(plan_options&)>;
 
 // Those stay whose recomputation takes longest for a byte; of equal ones the last, whose wait for backward is shortest.
+// The model's last unit goes back right behind its forward: nothing is gained by its recompute. Before any segment
+// keeps all, every one of a unit that stays keeps less, if it can.
 std::vector<setting> recompute_settings(const compile_request& r) {
   std::vector<uint32_t> order = computing_units(*r.table);
   const auto worth = [&](uint32_t u) {
@@ -55,19 +66,29 @@ std::vector<setting> recompute_settings(const compile_request& r) {
   };
   std::ranges::reverse(order);
   std::ranges::stable_sort(order, std::ranges::greater(), worth);
+  std::ranges::stable_partition(order, [&](uint32_t u) { return u + 1 == r.table->units.size(); });
+  const auto light = r.base.repeat_exchanges ? std::vector<segment_place>() : light_segments(*r.table);
+  const segment_place all =
+      light.empty() ? segment_place() : segment_place{light.front().unit, light.front().segment + 1};
   std::vector<setting> out;
   for (size_t kept = 0; kept < order.size(); ++kept) {
     std::vector<uint32_t> units(order.begin(), order.begin() + static_cast<long>(kept));
     std::ranges::sort(units);
-    out.emplace_back([units](plan_options& o) {
+    out.emplace_back([units, all](plan_options& o) {
       o.recompute = true;
       o.kept_units = units;
+      o.light_before = all;
     });
   }
-  if (r.base.tiers.activations == tier::device && !r.base.repeat_exchanges)
-    out.emplace_back([](plan_options& o) {
+  if (r.base.tiers.activations != tier::device || r.base.repeat_exchanges) return out;
+  std::vector<segment_place> ends{all};
+  ends.insert(ends.end(), light.begin(), light.end());
+  if (!light.empty()) ends.back() = {};  // of the first one: none
+  for (size_t k = 0; k < ends.size(); ++k)
+    out.emplace_back([before = ends[k]](plan_options& o) {
       o.recompute = false;
       o.kept_units.clear();
+      o.light_before = before;
     });
   return out;
 }
@@ -182,9 +203,14 @@ constexpr rule rules[] = {
      [](const plan_options& from, plan_options& to) {
        to.recompute = from.recompute;
        to.kept_units = from.kept_units;
+       to.light_before = from.light_before;
      },
      [](const plan_options&, const plan_options& to) {
-       return to.recompute ? "all but " + units_text(to.kept_units.size()) + " recompute" : std::string("none does");
+       const bool some = to.light_before != segment_place();
+       const std::string less = "keep less in front of segment " + std::to_string(to.light_before.segment) +
+                                " of unit " + std::to_string(to.light_before.unit);
+       if (!to.recompute) return some ? "units " + less : std::string("none does");
+       return "all but " + units_text(to.kept_units.size()) + " recompute" + (some ? "; these " + less : "");
      }},
     {{"offload_activation", "inputs of the first units wait outside of memory"},
      offload_activation_settings,

@@ -1,5 +1,8 @@
 #include "plan/choose/measured_prices.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 namespace troupe::plan {
 
 measured_prices::key measured_prices::key_of(const instruction& x) {
@@ -7,8 +10,8 @@ measured_prices::key measured_prices::key_of(const instruction& x) {
 }
 
 void measured_prices::add(const rank_plan& p, const instruction& x, double seconds) {
-  add({x.kind, x.use, x.what, x.near, x.again, x.subject, x.segment, seconds, predicted_seconds(p, x, costs_), x.bytes,
-       1});
+  add({x.kind, x.use, x.what, x.near, x.again, x.subject, x.segment, seconds, predicted_seconds(p, x, costs_), x.flops,
+       x.bytes, 1});
 }
 
 void measured_prices::add(const price_sum& x) {
@@ -16,6 +19,7 @@ void measured_prices::add(const price_sum& x) {
   for (mean* m : {&known_[which], &of_kind_[x.kind], &of_lane_[lane_of(x.kind)]}) {
     m->seconds += x.seconds;
     m->modelled_s += x.modelled_s;
+    m->flops += x.flops;
     m->bytes += x.bytes;
     m->count += x.count;
   }
@@ -25,7 +29,7 @@ std::vector<price_sum> measured_prices::sums() const {
   std::vector<price_sum> out;
   for (const auto& [which, m] : known_) {
     const auto& [kind, use, what, subject, segment, near, again] = which;
-    out.push_back({kind, use, what, near, again, subject, segment, m.seconds, m.modelled_s, m.bytes, m.count});
+    out.push_back({kind, use, what, near, again, subject, segment, m.seconds, m.modelled_s, m.flops, m.bytes, m.count});
   }
   return out;
 }
@@ -34,11 +38,14 @@ double measured_prices::seconds(const rank_plan& p, const instruction& x) const 
   if (x.guard != guard::always && x.guard != guard::not_skipped) return 0;
   // Numbers of buckets, sub-groups and sets mean something else in another plan: what has other bytes is another one.
   const auto same = known_.find(key_of(x));
-  if (same != known_.end() && same->second.bytes == x.bytes * same->second.count)
-    return same->second.seconds / static_cast<double>(same->second.count);
+  const double modelled_s = predicted_seconds(p, x, costs_);
+  if (same != known_.end() && same->second.bytes == x.bytes * same->second.count) {
+    const auto& [seconds, of_model_s, flops, bytes, count] = same->second;
+    const auto times = static_cast<double>(count);
+    return std::abs(flops / times - x.flops) <= 1e-6 * x.flops ? seconds / times : modelled_s * seconds / of_model_s;
+  }
   if (x.kind == kind::recompute)
     if (const double s = recomputed(p, x); s > 0) return s;
-  const double modelled_s = predicted_seconds(p, x, costs_);
   const auto scaled = [&](const auto& all, auto which) {
     const auto at = all.find(which);
     return at != all.end() && at->second.modelled_s > 0 ? modelled_s * at->second.seconds / at->second.modelled_s : -1;
@@ -49,14 +56,15 @@ double measured_prices::seconds(const rank_plan& p, const instruction& x) const 
 }
 
 double measured_prices::recomputed(const rank_plan& p, const instruction& x) const {
-  double out = 0;
+  double out = 0, flops = 0;  // of whole forwards
   for (uint32_t s = 0; s < p.table().units[x.subject].segments.size(); ++s) {
     if (x.segment != none && s != x.segment) continue;
     const auto forward = known_.find({kind::forward, use::forward, swapped::nothing, x.subject, s, false, false});
     if (forward == known_.end()) return 0;
     out += forward->second.seconds / static_cast<double>(forward->second.count);
+    flops += forward->second.flops / static_cast<double>(forward->second.count);
   }
-  return out;
+  return flops > 0 ? out * std::min(1.0, x.flops / flops) : out;
 }
 
 }  // namespace troupe::plan

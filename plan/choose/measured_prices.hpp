@@ -19,7 +19,7 @@ struct price_sum {
   bool near = false, again = false;
   uint32_t subject = none, segment = none;
   double seconds = 0;  ///< measured
-  double modelled_s = 0;
+  double modelled_s = 0, flops = 0;
   uint64_t bytes = 0, count = 0;
 };
 
@@ -35,7 +35,8 @@ class measured_prices {
   void add(const price_sum& x);
   /// All that was added, in an order that is the same on every rank.
   [[nodiscard]] std::vector<price_sum> sums() const;
-  /// Of an instruction of any plan of the same model with the same micro-batches.
+  /// Of an instruction of any plan of the same model with the same micro-batches. One that does more or less of what
+  /// was measured, since units keep something else for it, costs as much more or less as modelled.
   [[nodiscard]] double seconds(const rank_plan& p, const instruction& x) const;
   [[nodiscard]] bool is_empty() const { return known_.empty(); }
 
@@ -43,7 +44,7 @@ class measured_prices {
   /// Kind, use, what is swapped, subject, segment, near, again: what tells instructions of different plans apart.
   using key = std::tuple<plan::kind, plan::use, swapped, uint32_t, uint32_t, bool, bool>;
   struct mean {
-    double seconds = 0, modelled_s = 0;
+    double seconds = 0, modelled_s = 0, flops = 0;
     uint64_t bytes = 0, count = 0;
   };
   [[nodiscard]] static key key_of(const instruction& x);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/math.hpp"
+#include "plan/keeping.hpp"
 #include "plan/layout/activation_extents.hpp"
 
 namespace troupe::plan {
@@ -18,12 +19,13 @@ class modeller {
     const bool again = o_.recomputes(which);
     modelled_unit out;
     uint64_t saved = 0;
-    for (const auto& s : unit.segments) {
-      const double forward_s = seconds(s.training_flops(), s.saved_bytes);
-      saved += s.saved_bytes;
-      out.micro.forward_s += forward_s;
-      out.micro.backward_input_s +=
-          seconds(s.backward_flops() - s.weight_flops, s.saved_bytes) + (again ? forward_s : 0);
+    for (uint32_t k = 0; k < unit.segments.size(); ++k) {
+      const core::segment_info& s = unit.segments[k];
+      const segment_keeping keeps = keeping_of(table_, o_, which, k);
+      saved += keeps.bytes;
+      out.micro.forward_s += seconds(s.training_flops(), s.saved_bytes);
+      out.micro.backward_input_s += seconds(keeps.backward_flops - s.weight_flops, s.saved_bytes) +
+                                    (again ? seconds(keeps.recompute_flops, s.saved_bytes) : 0);
       out.micro.backward_weight_s += seconds(s.weight_flops, gradient_bytes(s));
       out.micro.weight_part_bytes += s.weight_bytes;
     }

@@ -1,6 +1,6 @@
 // What each rank says of the steps that it has measured, and how all ranks come to one answer: the least memory, the
-// highest peak, mean times. Owns a vote as plain numbers, so that it may cross between processes, and the rule for one
-// without a profile; telemetry/ measures, choose/compile.hpp chooses by the answer.
+// highest peak, mean times. Owns a vote, which is numbers alone, and the rule for one without a profile; telemetry/
+// measures, choose/compile.hpp chooses by the answer.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "core/error.hpp"
 #include "plan/choose/measured_prices.hpp"
 
 namespace troupe::plan {
 
-/// Instructions of a vote that count as different, and bytes of a failure's text.
+/// Instructions of a vote that count as different.
 inline constexpr size_t vote_prices_max = size_t{1} << 17;
-inline constexpr size_t vote_failure_max = 400;
 
 /// A rank that could measure nothing votes too: with a failure.
 struct rank_vote {
@@ -40,11 +38,5 @@ struct joined_votes {
 /// The votes of `ranks` ranks, in rank order. A vote that is missing, in the wrong place, too large or has a time that
 /// is none counts as a failure. Deterministic: the same answer wherever the votes are joined.
 joined_votes join(std::span<const rank_vote> votes, uint32_t ranks, const cost_model& costs);
-
-/// A vote as numbers, floating-point ones as their bits. A longer failure is cut, of more prices than a vote has room
-/// for a failure is made.
-std::vector<uint64_t> words_of(const rank_vote& vote);
-/// Errors: words that are no vote (bad_input), with what was wanted.
-core::result<rank_vote> vote_of(std::span<const uint64_t> words);
 
 }  // namespace troupe::plan

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plan/keeping.hpp"
 #include "plan/layout/activation_extents.hpp"
 
 namespace troupe::plan {
@@ -59,11 +60,16 @@ uint64_t count_in_flight(rank_plan& p) {
     const instruction& x = p.instructions[id];
     if (x.kind != kind::forward && x.kind != kind::backward && x.kind != kind::weigh) continue;
     const core::segment_info& s = p.table().units[x.subject].segments[x.segment];
-    const uint64_t kept = p.options().recomputes(x.subject) ? 0 : s.saved_bytes;
+    const bool again = p.options().recomputes(x.subject);
+    const segment_keeping keeps = keeping_of(p.table(), p.options(), x.subject, x.segment);
+    const uint64_t kept = again ? 0 : keeps.bytes;
     const bool leaves_weights = x.kind == kind::backward && x.use == use::input;
-    if (x.kind == kind::forward) most = std::max(most, now += kept);
-    if (x.kind == kind::backward && s.is_tiled())
-      most = std::max(most, now + (p.options().recomputes(x.subject) ? 0 : s.tile_bytes) + (leaves_weights ? s.weight_bytes : 0));
+    if (x.kind == kind::forward) {
+      most = std::max(most, now + (again ? 0 : s.saved_bytes));  // what is not kept goes at its end
+      now += kept;
+    }
+    if (x.kind == kind::backward && !again && keeps.beside > 0)
+      most = std::max(most, now + keeps.beside + (s.is_tiled() && leaves_weights ? s.weight_bytes : 0));
     if (x.kind == kind::weigh) now -= s.weight_bytes;
     if (x.kind == kind::backward || !trains) now -= kept;
     if (leaves_weights) most = std::max(most, now += s.weight_bytes);
@@ -90,7 +96,10 @@ void count_activations(rank_plan& p, uint64_t kept) {
     uint64_t unit = 0;
     const bool again = p.options().recomputes(u);
     if (trains && p.options().recompute && !again) continue;  // kept has it
-    for (const auto& s : p.table().units[u].segments) unit += s.most_bytes();
+    for (uint32_t s = 0; s < p.table().units[u].segments.size(); ++s) {
+      const segment_keeping keeps = keeping_of(p.table(), p.options(), u, s);
+      unit += keeps.bytes + keeps.beside;
+    }
     most = std::max(most, unit + inputs);
     if (!trains || !again) continue;
     const core::unit_info& info = p.table().units[u];

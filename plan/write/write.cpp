@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "plan/keeping.hpp"
 #include "plan/write/exchanges.hpp"
 #include "plan/write/gradients.hpp"
 #include "plan/write/saves.hpp"
@@ -108,9 +109,11 @@ class step_writer {
   }
 
   // Two products where forward is one: of the input part all that the weight part does not do.
-  static double backward_flops(const core::segment_info& s, use kind) {
-    if (kind == use::weights) return s.weight_flops;
-    return s.backward_flops() - (kind == use::input ? s.weight_flops : 0);
+  [[nodiscard]] double backward_flops(const unit_use& u, uint32_t segment) const {
+    const core::segment_info& s = p_.table().units[u.unit].segments[segment];
+    if (u.kind == use::weights) return s.weight_flops;
+    return keeping_of(p_.table(), p_.options(), u.unit, segment).backward_flops -
+           (u.kind == use::input ? s.weight_flops : 0);
   }
 
   // At once from what was kept; or, where exchanges are repeated, segment by segment.
@@ -120,12 +123,13 @@ class step_writer {
     for (uint32_t s = 0; s < (apart ? unit.segments.size() : 1); ++s) {
       const handle x = compute(kind::recompute, u);
       if (s == 0) transfers_.computed(x);
+      const auto flops = [&](uint32_t of) { return keeping_of(p_.table(), p_.options(), u.unit, of).recompute_flops; };
       if (!apart) {
-        for (const auto& each : unit.segments) d_.at(x).flops += each.training_flops();
+        for (uint32_t each = 0; each < unit.segments.size(); ++each) d_.at(x).flops += flops(each);
         return;
       }
       d_.at(x).segment = s;
-      d_.at(x).flops = unit.segments[s].training_flops();
+      d_.at(x).flops = flops(s);
       exchanges_.recomputed(x);
     }
   }
@@ -138,7 +142,7 @@ class step_writer {
       if (!u.has(s)) continue;
       const handle x = compute(u.kind == use::weights ? kind::weigh : kind::backward, u);
       d_.at(x).segment = s;
-      d_.at(x).flops = backward_flops(unit.segments[s], u.kind);
+      d_.at(x).flops = backward_flops(u, s);
       hand_on(x);
       gradients_.backward(x);
     }

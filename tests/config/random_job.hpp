@@ -77,7 +77,8 @@ inline bool is_free(const key_info& row) {
                                                    "cluster.swap_gradients",
                                                    "cluster.offload_activations",
                                                    "cluster.row_tile_bytes",
-                                                   "activation_checkpointing.cpu_checkpointing"};
+                                                   "activation_checkpointing.cpu_checkpointing",
+                                                   "activation_checkpointing.selective"};
   const bool places =
       row.key.starts_with("zero_optimization.offload_") || row.key.starts_with("zero_optimization.zenflow");
   return row.has_field() && row.support.only.empty() && row.section() != "model" && row.section() != "data_types" &&

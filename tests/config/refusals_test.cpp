@@ -226,6 +226,21 @@ BOOST_AUTO_TEST_CASE(a_pipeline_is_checked_as_far_as_it_needs_no_model) {
              "j.yaml:9:17: error: tied_gradients: wanted one of automatic, in_bucket, per_use, got twice\n");
 }
 
+BOOST_AUTO_TEST_CASE(selective_recomputation_is_refused_beside_what_wants_whole_units) {
+  const auto with = [](const std::string& others) {
+    return line_9("activation_checkpointing: {selective: true" + others + "}");
+  };
+  const std::string key = "j.yaml:9:39: error: activation_checkpointing.selective: wanted ";
+  BOOST_TEST(with(", enabled: true") == "");
+  BOOST_TEST(with("") == key + "activation_checkpointing.enabled true beside it, got false\n");
+  BOOST_TEST(with(", enabled: true, partition_activations: true") ==
+             key + "false with activation_checkpointing.partition_activations, got true\n");
+  BOOST_TEST(with(", enabled: true, cpu_checkpointing: true") ==
+             key + "false with cluster.offload_activations, for which units have to be recomputed, got true\n");
+  BOOST_TEST(with(", enabled: true}\ncompile: {deepcompile: true, offload_activation: true") ==
+             key + "false with compile.offload_activation, for which units have to be recomputed, got true\n");
+}
+
 BOOST_AUTO_TEST_CASE(keys_that_would_change_results_or_memory_are_refused_not_ignored) {
   BOOST_TEST(zero("stage: 3, zero_quantized_weights: true") ==
              "j.yaml:8:55: error: zero_optimization.zero_quantized_weights: only false is supported in this version, "

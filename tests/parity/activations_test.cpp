@@ -72,6 +72,25 @@ class comparison {
 
 BOOST_AUTO_TEST_SUITE(activations)
 
+// Over every cut: with ranks that have columns of their own attention keeps all.
+BOOST_AUTO_TEST_CASE(segments_that_keep_less_leave_the_bits) {
+  const settings light = {"activation_checkpointing.enabled=true", "activation_checkpointing.selective=true"};
+  const std::vector<settings> jobs = {
+      fp32 + degrees(2, 2) + stage(3),
+      bf16 + degrees(1, 4) + settings{"parallel.pipeline=2", "pipeline.schedule=zb_h1"},
+      fp32 + degrees(1, 1) + settings{"parallel.tensor=2"},
+      bf16 + degrees(1, 1) + settings{"parallel.tensor=2", "parallel.sharded_norms=true"},
+      fp32 + degrees(1, 1) + settings{"parallel.sequence=2"},
+      fp32 + degrees(1, 1) + settings{"parallel.context=2"}};
+  for (const std::string& model : {tiny_gpt2_with_dropout, tiny_llama})
+    for (const settings& set : jobs) BOOST_TEST_CONTEXT(text_of(set)) {
+        const small_job job(model);
+        const auto all = job.open(set), less = job.open(set + light);
+        BOOST_TEST(less->training_plan(0).memory.activations < all->training_plan(0).memory.activations);
+        check_same(result_of(*less, steps), result_of(*all, steps));
+      }
+}
+
 BOOST_AUTO_TEST_CASE(gpt2_in_fp32_has_the_same_bits_however_many_units_are_offloaded) {
   const comparison c(tiny_gpt2, fp32 + degrees(2, 1));
   for (const char* tier : {"cpu", "nvme"})

@@ -211,6 +211,34 @@ BOOST_AUTO_TEST_CASE(recomputing_activations_lowers_their_peak) {
   BOOST_TEST(2 * peak[1] < peak[0]);
 }
 
+BOOST_AUTO_TEST_CASE(segments_that_keep_less_take_what_the_plan_says) {
+  const std::string llama =
+      "model: {model_type: llama, num_hidden_layers: 3, hidden_size: 32, num_attention_heads: 4, num_key_value_heads: "
+      "2, "
+      "intermediate_size: 96, max_position_embeddings: 24, vocab_size: 96}\n";
+  for (const std::string& model : {two_blocks, llama}) {
+    const small_job job(model);
+    const settings common = {"data.sequence_length=24", "train_micro_batch_size_per_gpu=64"};
+    const settings all = {},
+                   light = {"activation_checkpointing.enabled=true", "activation_checkpointing.selective=true"};
+    const auto peak_of = [&](const settings& set) {
+      auto s = job.open(common + set);
+      step_of(*s);
+      const auto planned = static_cast<double>(s->training_plan(0).memory.activations);
+      const auto peak = static_cast<double>(s->memory()[0].activations_peak_bytes);
+      // Beside what is counted, gradients of what a segment computes: at most as wide as its widest product.
+      const double gradients = 64.0 * 24 * 3 * 2 * 96 * sizeof(float);
+      BOOST_TEST(peak >= 0.98 * planned);
+      BOOST_TEST(peak <= planned + gradients);
+      return std::pair(planned, peak);
+    };
+    const auto [planned_all, all_peak] = peak_of(all);
+    const auto [planned_light, light_peak] = peak_of(light);
+    BOOST_TEST(planned_light < 0.75 * planned_all);
+    BOOST_TEST(light_peak < 0.8 * all_peak);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(offloaded_inputs_do_not_count_as_activation_memory) {
   const small_job job;
   const settings common = {"data.sequence_length=24", "train_micro_batch_size_per_gpu=4",

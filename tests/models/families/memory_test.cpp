@@ -71,6 +71,39 @@ void check_saved_bytes(const std::string& json, core::dtype type, uint64_t rows 
     }
 }
 
+/// The same of segments that keep the lesser part; and that backward takes no more beside it than the table says, but
+/// for the gradients that it has when all is kept.
+void check_light_bytes(const std::string& json, core::dtype type) {
+  auto& counted = counting_allocator::installed();
+  bound_model m(json, type, 2, 128);
+  owned_batch data(2, 128, m.spec.vocabulary);
+  const at::Tensor hidden = m.model->forward(0, 0, data.batch, {}, m.binding)->output();
+  for (uint32_t s = 0; s < 2; ++s) {
+    const core::segment_info& segment = m.model->table().units[1].segments[s];
+    int64_t peaks[2];
+    for (const bool light : {false, true}) {
+      data.batch.keeps_light = light;
+      tensor_sink sink(m.model->table(), type);
+      const int64_t before = counted.live();
+      const auto run = m.model->forward(1, s, data.batch, hidden, m.binding);
+      const auto kept = static_cast<double>(counted.live() - before);
+      const auto wanted = static_cast<double>(light ? segment.light.bytes : segment.saved_bytes);
+      BOOST_TEST(std::abs(kept / wanted - 1) < 0.02,
+                 segment.name << " keeps " << kept << ", the table says " << wanted);
+      const at::Tensor gradient = at::full(hidden.sizes(), 0.01, hidden.options());
+      (void)counted.most();
+      (void)run->backward(gradient, sink);
+      peaks[light] = counted.most() - before;
+    }
+    // With all kept the norm's output is made again, too, after what it lies beside here.
+    const auto more = static_cast<double>(peaks[1] - peaks[0]);
+    const double beside =
+        static_cast<double>(segment.light.bytes + segment.light.beside) - static_cast<double>(segment.saved_bytes);
+    BOOST_TEST(more <= beside + 0.02 * static_cast<double>(segment.saved_bytes),
+               segment.name << " takes " << more << " bytes more, the table says " << beside);
+  }
+}
+
 /// The most that a head in row tiles takes while it goes back, beside the rows that every head has there: those of the
 /// norm and their gradient.
 void check_tile_bytes(const std::string& json, core::dtype type, uint64_t head_tile_rows) {
@@ -137,6 +170,11 @@ BOOST_AUTO_TEST_CASE(gpt2_keeps_the_bytes_of_its_table) {
 
 BOOST_AUTO_TEST_CASE(llama_keeps_the_bytes_of_its_table) {
   for (const core::dtype type : {core::dtype::f32, core::dtype::bf16}) check_saved_bytes(llama_json, type);
+}
+
+BOOST_AUTO_TEST_CASE(segments_that_keep_less_keep_and_take_the_bytes_of_their_table) {
+  for (const auto& json : {gpt2_json, llama_json})
+    for (const core::dtype type : {core::dtype::f32, core::dtype::bf16}) check_light_bytes(json, type);
 }
 
 BOOST_AUTO_TEST_CASE(between_the_parts_of_a_backward_the_bytes_of_the_table_stay_and_behind_them_none) {

@@ -61,6 +61,33 @@ BOOST_AUTO_TEST_CASE(a_limit_is_kept_to_by_the_shortest_step_that_does) {
   BOOST_TEST(!compiled_by(r).chosen.fits);
 }
 
+// Made again from a lesser part, activations cost less for the same bytes than with whole units.
+BOOST_AUTO_TEST_CASE(units_keep_less_before_they_are_computed_again_and_the_last_one_never_is) {
+  auto r = request_of(1, 0);
+  auto table = *r.table;
+  for (auto& unit : table.units)
+    for (auto& s : unit.segments) s.forward_flops = 1e10, s.saved_bytes = 1 << 20;
+  for (size_t u = 1; u + 1 < table.units.size(); ++u)
+    for (auto& s : table.units[u].segments) s.light = {1 << 18, 3 << 18, 5e9};
+  r.table = std::make_shared<const troupe::core::model_table>(table);
+  r.passes = {"recompute"};
+  const auto plain = compiled_by(r);
+  BOOST_TEST((plain.chosen.options.light_before == segment_place()));
+  const uint64_t rest = plain.base.memory.total() - plain.base.memory.activations;
+  for (const uint64_t megabytes : {15, 12, 8}) {
+    r.limits.total = rest + (megabytes << 20);
+    const auto x = compiled_by(r);
+    BOOST_TEST(x.chosen.fits);
+    BOOST_TEST((x.chosen.options.light_before != segment_place()));
+    BOOST_TEST(!x.chosen.options.recompute);
+  }
+  r.limits.total = rest + (4 << 20);
+  const auto least = compiled_by(r);
+  BOOST_TEST(least.chosen.fits);
+  BOOST_TEST(least.chosen.options.recompute);
+  BOOST_TEST(!least.chosen.options.recomputes(static_cast<uint32_t>(table.units.size() - 1)));
+}
+
 BOOST_AUTO_TEST_CASE(every_choice_of_units_that_stay_or_recompute_is_proved) {
   std::mt19937_64 random(3);
   const auto below = [&](uint64_t n) { return static_cast<uint32_t>(random() % n); };

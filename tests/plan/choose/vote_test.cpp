@@ -76,42 +76,4 @@ BOOST_AUTO_TEST_CASE(one_rank_without_a_profile_is_named_and_there_are_no_times_
              "rank 1 has no profile: wanted at most 131072 different instructions, got 131073");
 }
 
-BOOST_AUTO_TEST_CASE(a_vote_crosses_as_numbers_to_the_bit) {
-  auto job = three_ranks();
-  job.votes[1].failure = std::string(23, 'x') + "\xff";
-  for (const auto& v : job.votes) {
-    const auto words = words_of(v);
-    const auto back = vote_of(words);
-    BOOST_TEST_REQUIRE(back.has_value());
-    BOOST_TEST(words_of(*back) == words, boost::test_tools::per_element());
-    BOOST_TEST(back->failure == v.failure);
-    BOOST_TEST(std::bit_cast<uint64_t>(back->step_s) == std::bit_cast<uint64_t>(v.step_s));
-    BOOST_TEST_REQUIRE(back->prices.size() == v.prices.size());
-    for (size_t k = 0; k < v.prices.size(); ++k) {
-      BOOST_TEST(std::bit_cast<uint64_t>(back->prices[k].seconds) == std::bit_cast<uint64_t>(v.prices[k].seconds));
-      BOOST_TEST(back->prices[k].subject == v.prices[k].subject);
-      BOOST_TEST((back->prices[k].kind == v.prices[k].kind));
-    }
-  }
-}
-
-BOOST_AUTO_TEST_CASE(votes_are_bounded_and_numbers_that_are_none_are_refused) {
-  rank_vote large{.rank = 1, .failure = std::string(5000, 'y'), .step_s = 1};
-  BOOST_TEST(vote_of(words_of(large))->failure.size() == vote_failure_max);
-  large.failure.clear();
-  large.prices.resize(vote_prices_max + 1, {.seconds = 1, .count = 1});
-  const auto cut = vote_of(words_of(large));
-  BOOST_TEST(cut->prices.empty());
-  BOOST_TEST(cut->failure == "wanted at most 131072 different instructions, got 131073");
-  const auto words = words_of(three_ranks().votes[0]);
-  for (size_t n = 0; n < 5; ++n) BOOST_TEST(!vote_of(std::span(words).first(n)).has_value());
-  BOOST_TEST(!vote_of(std::span(words).first(words.size() - 1)).has_value());
-  std::mt19937_64 random(5);
-  for (int k = 0; k < 2000; ++k) {
-    auto other = words;
-    other[random() % std::min<size_t>(other.size(), 12)] = random() >> random() % 64;
-    if (const auto v = vote_of(other)) BOOST_TEST(words_of(*v) == other, boost::test_tools::per_element());
-  }
-}
-
 BOOST_AUTO_TEST_SUITE_END()

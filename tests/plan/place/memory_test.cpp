@@ -123,6 +123,39 @@ BOOST_AUTO_TEST_CASE(no_stage_needs_more_than_the_references_static_sizes_and_na
   });
 }
 
+// 4096 bytes a segment, two segments a block, of which the second may keep 1000 and makes 5000 again beside them.
+BOOST_AUTO_TEST_CASE(units_that_keep_less_hold_less_and_take_the_rest_while_they_go_back) {
+  troupe::core::model_table light = *gpt_table(3, 64, 256, false);
+  for (size_t u = 1; u + 1 < light.units.size(); ++u) light.units[u].segments[1].light = {1000, 5000, 5e5};
+  const auto table = std::make_shared<const troupe::core::model_table>(light);
+  auto o = small_options(2, 1, 4);
+  const auto flops = [&](kind k) {
+    double out = 0;
+    for (const auto& x : plans_of(table, o)[0]->instructions) out += x.kind == k && x.micro == 0 ? x.flops : 0;
+    return out;
+  };
+  const auto held = [&] { return plans_of(table, o)[0]->memory.activations; };
+  const double forward = flops(kind::forward), backward = flops(kind::backward);
+  for (uint32_t light_units = 0; light_units <= 5; ++light_units) {
+    o.light_before.unit = light_units;
+    const auto blocks = std::min<uint64_t>(3, std::max<uint32_t>(1, light_units) - 1);
+    // The last block's second segment is whole while it goes back, with all that is kept in front of it.
+    const uint64_t kept = 8 * 4096 - blocks * 3096;
+    BOOST_TEST(held() == (blocks == 3 ? kept - 4096 + 5000 : kept));
+    BOOST_TEST(flops(kind::forward) == forward);
+    BOOST_TEST(flops(kind::backward) == backward + static_cast<double>(blocks) * 5e5);
+  }
+  // Computed again as a whole, a unit leaves the product of its last segment to that one's backward.
+  o.light_before = {2, 2};
+  BOOST_TEST(held() == 8 * 4096U - 2 * 3096);
+  o.recompute = true;
+  BOOST_TEST(held() == 4096U + 1000 + 5000);
+  BOOST_TEST(flops(kind::recompute) == 3 * 1e6 + 1e6);
+  BOOST_TEST(flops(kind::backward) == backward + 3 * 5e5);
+  o.mode = mode::evaluate;
+  BOOST_TEST(held() == 2 * 4096U);
+}
+
 BOOST_AUTO_TEST_CASE(activations_of_one_micro_batch_are_held_or_of_one_unit_when_recomputing) {
   const auto table = gpt_table(3, 64, 256, false);  // 4096 bytes a segment, two segments a block
   auto o = small_options(2, 1, 4);

@@ -36,10 +36,11 @@ struct deepspeed_degrees {
 
 struct parallel_section {  ///< `parallel`
   uint32_t data = 1, pipeline = 1, tensor = 1, sequence = 1, context = 1, expert = 1;
-  std::optional<uint64_t> all;  ///< key: ranks; after load nothing else than ranks(), where it was given
-  uint32_t shard = 0;           ///< data ranks that states are cut over, in groups of neighbours; 0: all of them
-  bool sharded_norms = false;   ///< tensor ranks have own columns outside of products
-  bool overlap_comm = false;    ///< key: tensor_parallel.tp_overlap_comm
+  std::optional<uint64_t> all;   ///< key: ranks; after load nothing else than ranks(), where it was given
+  uint32_t shard = 0;            ///< data ranks that states are cut over, in groups of neighbours; 0: all of them
+  bool sharded_norms = false;    ///< tensor ranks have own columns outside of products
+  bool overlap_comm = false;     ///< key: tensor_parallel.tp_overlap_comm
+  uint32_t exchange_pieces = 1;  ///< key: tensor_parallel.exchange_pieces
   [[nodiscard]] core::mesh mesh() const {
     using core::axis;
     const uint32_t group = shard == 0 ? data : shard;

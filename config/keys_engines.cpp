@@ -36,6 +36,7 @@ const std::vector<std::string_view> pass_names = {"z1",
                                                   "offload_optimizer",
                                                   "fuse_buckets",
                                                   "overlap_exchanges",
+                                                  "split_exchanges",
                                                   "fuse_activation"};
 
 /// An empty list is no pass; nothing, all of them.
@@ -77,7 +78,7 @@ void add_compile(key_rows& t) {
       .one_of(pass_names)
       .by_hand(passes_field())
       .means(
-          "Which; none: all of ours, each as far as it helps. DeepSpeed's z1, z3, autosp and autotp "
+          "Which; none: all of ours but split_exchanges, each as far as it helps. DeepSpeed's z1, z3, autosp and autotp "
           "are in every plan.");
   t.row("compile.schedule[]", section)
       .list_of(
@@ -163,6 +164,13 @@ void add_tensor(key_rows& t) {
       .by_default("false")
       .into<&job::parallel, &parallel_section::overlap_comm>()
       .means("Exchange the gradient of a segment's input beside the weight part of its backward.");
+  t.row("tensor_parallel.exchange_pieces", integer)
+      .by_default("1")
+      .into<&job::parallel, &parallel_section::exchange_pieces>()
+      .at_least(1)
+      .at_most(64)
+      .means(
+          "Pieces of rows that the product which ends a segment is worked in, each exchanged beside the next one's.");
   key("vocab_parallel_lm_head", boolean, "none",
       "Cut the head by the vocabulary, or leave it whole; of ours the embedding with it. None: as partition_config or "
       "the family has it.")

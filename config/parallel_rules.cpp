@@ -157,13 +157,19 @@ class parallel_checks {
   purpose why_;
 };
 
-/// Norms cut by tokens, and activations that are.
+/// Norms and activations cut by tokens, and sums in pieces, which go without.
 class norm_checks {
  public:
   norm_checks(const settings& given, job_config& config, reporter& report, origins& derived)
       : given_(given), config_(config), report_(report), derived_(derived) {}
 
   void all() {
+    norms();
+    exchange_pieces();
+  }
+
+ private:
+  void norms() {
     parallel_section& p = config_.parallel;
     const bool given = given_.value_of(own) != nullptr, partitions = activations_are_cut();
     if (!given) derived_.emplace(own, "derived");
@@ -180,7 +186,18 @@ class norm_checks {
                                       other, degree));
   }
 
- private:
+  /// What is exchanged in pieces is a sum of products over tensor ranks.
+  void exchange_pieces() {
+    constexpr std::string_view key = "tensor_parallel.exchange_pieces";
+    const parallel_section& p = config_.parallel;
+    if (p.exchange_pieces == 1 || given_.was_refused("parallel.tensor")) return;
+    if (p.tensor == 1)
+      return error(key, fmt::format("wanted 1 without parallel.tensor above 1, got {}", p.exchange_pieces));
+    if (p.sharded_norms)
+      return error(key, fmt::format("wanted 1 with parallel.sharded_norms, whose sums are scattered, got {}",
+                                    p.exchange_pieces));
+  }
+
   static constexpr std::string_view own = "parallel.sharded_norms",
                                     cut = "activation_checkpointing.partition_activations";
 

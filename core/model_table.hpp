@@ -53,6 +53,10 @@ struct segment_exchange {
   exchange_op op = exchange_op::none;
   uint64_t bytes = 0;  ///< of a rank's summand or of one part, one micro-batch
   exchange_group group = exchange_group::tensor;
+  /// Of a sum: the rows of the product that ends the segment, and its share of the segment's flops. The product may be
+  /// worked in pieces of rows, each exchanged beside the next one's product. 0: the tensor is there at once.
+  uint64_t rows = 0;
+  double flops = 0;
   bool operator==(const segment_exchange&) const = default;
   [[nodiscard]] bool is_of_tensor_group() const { return op != exchange_op::none && group == exchange_group::tensor; }
 };

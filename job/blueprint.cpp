@@ -223,6 +223,7 @@ plan::plan_options options_from(const config::job_config& c, plan::mode mode) {
   if (c.activation_checkpointing.enabled && c.activation_checkpointing.selective) o.light_before.unit = UINT32_MAX;
   o.repeat_exchanges = o.recompute && c.activation_checkpointing.partition_activations && c.parallel.tensor > 1;
   o.overlap_exchanges = c.parallel.overlap_comm;
+  o.exchange_pieces = c.parallel.exchange_pieces;
   o.gradients.reduce_bucket = z.reduce_bucket_size;
   o.updates.allgather_bucket = z.allgather_bucket_size == 0 ? UINT64_MAX : z.allgather_bucket_size;
   o.updates.sub_group = z.sub_group_size;
@@ -318,6 +319,7 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   if (auto ok = freeze(c, table); !ok) return core::fail(ok.error());
   auto trains = options_from(c, plan::mode::train);
   cut_table(b, own, std::move(table), trains.gradients.tied == plan::tied_gradients::per_use);
+  if (auto ok = check_exchange_pieces(c, *b.table); !ok) return core::fail(ok.error());
   auto optimizer = make_optimizer_groups(c, *b.tensor.whole);
   if (!optimizer) return core::fail(optimizer.error());
   b.optimizer = std::make_shared<const optimizer_groups>(std::move(*optimizer));

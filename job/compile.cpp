@@ -72,7 +72,8 @@ core::result<plan::compiled_step> compile_step(const config::job_config& c,
     return core::fail(at(wish, order.error()));
   if (wish.is_automatic) {
     request.passes.clear();
-    for (const auto& x : plan::option_passes()) request.passes.emplace_back(x.name);
+    for (const auto& x : plan::option_passes())
+      if (x.keeps_bits) request.passes.emplace_back(x.name);
   }
   auto out = plan::compile(request);
   if (!out) return core::fail(at(wish, out.error()));
@@ -95,6 +96,7 @@ void take_passes(const plan::plan_options& chosen, plan::plan_options& options) 
   options.kept_units = chosen.kept_units;
   options.light_before = chosen.light_before;
   options.overlap_exchanges = chosen.overlap_exchanges;
+  options.exchange_pieces = chosen.exchange_pieces;
   options.gathering = chosen.gathering;
   options.gradients.reduce_bucket = chosen.gradients.reduce_bucket;
   options.gradients.buckets_follow_units = chosen.gradients.buckets_follow_units;

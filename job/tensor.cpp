@@ -1,5 +1,6 @@
 #include "job/tensor.hpp"
 
+#include <algorithm>
 #include <string>
 
 namespace troupe::job {
@@ -42,6 +43,18 @@ core::result<models::sequence_split> choose_sequence(const config::job_config& c
     if (auto ok = models::check_sequence(models::local_block(spec, tensor, block), columns, out); !ok)
       return core::fail(ok.error().in(context > 1 ? "parallel.context" : "parallel.sequence"));
   return out;
+}
+
+core::result<void> check_exchange_pieces(const config::job_config& c, const core::model_table& local) {
+  const uint32_t pieces = c.parallel.exchange_pieces;
+  uint64_t rows = 0;
+  for (const auto& u : local.units)
+    for (const auto& s : u.segments) rows = std::max(rows, s.output.rows);
+  if (pieces == 1 || pieces <= rows) return {};
+  const std::string wanted = rows == 0 ? "wanted 1 where no family's row layer gives summands"
+                                       : "wanted at most the " + std::to_string(rows) + " rows of a micro-batch";
+  return core::fail(core::error_kind::bad_input,
+                    "tensor_parallel.exchange_pieces: " + wanted + ", got " + std::to_string(pieces));
 }
 
 }  // namespace troupe::job

@@ -40,4 +40,8 @@ core::result<named_split> choose_split(const config::job_config& config, const m
 core::result<models::sequence_split> choose_sequence(const config::job_config& config, const models::model_spec& spec,
                                                      const models::tensor_split& tensor, uint64_t columns);
 
+/// Refused (bad_input), with the key: more pieces than rows of what tensor ranks add up in `local`, a rank's table; any
+/// where nothing of it is a product's.
+core::result<void> check_exchange_pieces(const config::job_config& config, const core::model_table& local);
+
 }  // namespace troupe::job

@@ -19,6 +19,8 @@ std::string_view name_of(kind k) {
       return "exchange";
     case kind::forward:
       return "forward";
+    case kind::multiply:
+      return "multiply";
     case kind::recompute:
       return "recompute";
     case kind::backward:
@@ -105,6 +107,7 @@ lane lane_of(kind k) {
       return lane::control;
     case kind::release:
     case kind::forward:
+    case kind::multiply:
     case kind::recompute:
     case kind::backward:
     case kind::weigh:
@@ -178,6 +181,13 @@ const std::string& tied_name(const job_layout& l, uint32_t tie) {
   return l.table->parameters[l.ties[tie].parameters.front()].name;
 }
 
+/// ", piece 2 of 4", counted from 1, where the output of a segment is exchanged in pieces.
+std::string piece_name(const job_layout& l, const instruction& x) {
+  if (x.kind != kind::forward && x.kind != kind::multiply && (x.kind != kind::exchange || x.again)) return {};
+  const uint32_t pieces = l.pieces_of(l.exchange_of(x.subject, x.segment, x.use));
+  return pieces == 1 ? "" : ", piece " + std::to_string(x.piece + 1) + " of " + std::to_string(pieces);
+}
+
 }  // namespace
 
 std::string rank_plan::describe(uint32_t id) const {
@@ -199,6 +209,7 @@ std::string rank_plan::describe(uint32_t id) const {
       out += x.use == use::forward ? " output of" : " gradient of the input of";
       [[fallthrough]];
     case kind::forward:
+    case kind::multiply:
     case kind::recompute:
     case kind::backward:
     case kind::weigh:
@@ -207,6 +218,7 @@ std::string rank_plan::describe(uint32_t id) const {
         out.append(" ").append(table().units[x.subject].segments[x.segment].name);
       if (x.kind == kind::backward && x.use == use::input) out.append(", input part");
       if (x.again) out.append(", again");
+      out += piece_name(*layout, x);
       break;
     case kind::reduce:
     case kind::norm:

@@ -20,8 +20,11 @@ enum class kind : uint8_t {  ///< of an instruction
                              ///< neighbour in the pipeline
   receive,                   ///< fabric: the input (or the output's gradient) of unit `subject` from it, into `staged`
   exchange,                  ///< fabric: the output of segment `segment` of unit `subject`, or the gradient of its
-                             ///< input, over the ranks of a tensor group, in `staged`
-  forward,                   ///< compute: segment `segment` of unit `subject`
+                             ///< input, over the ranks of a tensor group, in `staged`;
+                             ///< of the former perhaps piece `piece` alone
+  forward,                   ///< compute: segment `segment` of unit `subject`; of the product that ends it, where that
+                             ///< is worked in pieces of rows, the first piece
+  multiply,                  ///< compute: piece `piece` of that product
   recompute,                 ///< compute: the forward of unit `subject` again, from its saved input; of its segment
                              ///< `segment` alone where exchanges between segments are repeated
   backward,                  ///< compute: the backward of segment `segment` of unit `subject`; with use::input its
@@ -123,6 +126,7 @@ struct operation {
   uint32_t input = none, output = none;
   uint32_t staged =
       none;  ///< the window slot that a swap fills or empties, or that another kind uses instead of resident memory
+  uint32_t piece = 0;  ///< multiply, exchange: of the rows of a segment's output (job_layout::pieces_of)
   bool near = false;   ///< gather: from the second copy; release: makes this rank's part of it first
   bool again = false;  ///< exchange: in a recompute
   uint64_t bytes = 0;  ///< moved (fabric, shard) or touched

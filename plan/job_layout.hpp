@@ -161,6 +161,20 @@ struct job_layout {  ///< of one kind of step
   [[nodiscard]] uint64_t exchanged_bytes(const core::segment_exchange& x) const {
     return x.bytes * (x.op == core::exchange_op::sum ? 1 : exchanging_ranks(x));
   }
+  /// Pieces of rows that the product in front of it is worked in, and it itself with that; 1: at once.
+  [[nodiscard]] uint32_t pieces_of(const core::segment_exchange& x) const {
+    if (x.rows == 0 || exchanging_ranks(x) == 1 || options.mode == mode::generate) return 1;
+    return static_cast<uint32_t>(std::min<uint64_t>(options.exchange_pieces, x.rows));
+  }
+  /// The rows of one of them; of more than the tensor has in a shorter micro-batch, those that it has.
+  [[nodiscard]] slice rows_of_piece(const core::segment_exchange& x, uint32_t piece) const {
+    const uint64_t first = x.rows * piece / pieces_of(x);
+    return {first, x.rows * (piece + 1) / pieces_of(x) - first};
+  }
+  /// Of exchanged_bytes, what one piece moves.
+  [[nodiscard]] uint64_t piece_bytes(const core::segment_exchange& x, uint32_t piece) const {
+    return pieces_of(x) == 1 ? exchanged_bytes(x) : rows_of_piece(x, piece).count * (x.bytes / x.rows);
+  }
   /// Where in the slot lies what this rank gives, if what it gets is not made in its place.
   [[nodiscard]] uint64_t given_at(const core::segment_exchange& x) const {
     if (x.op == core::exchange_op::swap) return exchanged_bytes(x);

@@ -126,6 +126,7 @@ struct plan_options {  ///< input of the generator
   uneven_blocks uneven = uneven_blocks::to_least;
   bool overlap = true;                    ///< overlap_comm
   bool overlap_exchanges = false;         ///< tp_overlap_comm: weight parts of backward run beside gradients' exchanges
+  uint32_t exchange_pieces = 1;           ///< exchange_pieces: of rows, where a product's sum over ranks has them
   bool recompute = false;                 ///< activation checkpointing of every unit but those of `kept_units`
   std::vector<uint32_t> kept_units = {};  ///< ascending: they keep their activations although others recompute
   segment_place light_before = {};        ///< segments in front of it keep less of theirs (plan/keeping.hpp)

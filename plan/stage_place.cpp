@@ -30,6 +30,7 @@ uint32_t stage_served(const job_layout& l, const operation& x) {
     case kind::receive:
     case kind::exchange:
     case kind::forward:
+    case kind::multiply:
     case kind::recompute:
     case kind::backward:
     case kind::weigh:

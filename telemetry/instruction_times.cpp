@@ -66,11 +66,11 @@ void instruction_times::begin(std::span<const rank_spans> step) {
   steps_ = 0;
   for (const auto& c : step) {
     plans_.push_back(c.plan);
-    std::map<std::tuple<plan::kind, plan::use, plan::swapped, uint32_t, uint32_t>, uint32_t> groups;
+    std::map<std::tuple<plan::kind, plan::use, plan::swapped, uint32_t, uint32_t, uint32_t>, uint32_t> groups;
     auto& mine = ranks_.emplace_back();
     for (const auto& x : c.plan->instructions)
       mine.group_of.push_back(
-          groups.try_emplace({x.kind, x.use, x.what, x.subject, x.segment}, groups.size()).first->second);
+          groups.try_emplace({x.kind, x.use, x.what, x.subject, x.segment, x.piece}, groups.size()).first->second);
     mine.groups.resize(groups.size());
     mine.least_s.assign(mine.group_of.size(), std::numeric_limits<double>::infinity());
   }

@@ -19,6 +19,14 @@ struct segment_times {
   };
   mean forward, whole, input, weights, recompute;
 
+  void add(const plan::instruction& x, double s) {
+    if (x.kind == plan::kind::multiply)
+      forward.seconds += s;  // a part of what is counted already
+    else
+      of(x).add(s);
+  }
+
+ private:
   mean& of(const plan::instruction& x) {
     if (x.kind == plan::kind::forward) return forward;
     if (x.kind == plan::kind::recompute) return recompute;
@@ -66,7 +74,7 @@ class collector {
         transferred_ += x.bytes;
       }
       if (x.lane != plan::lane::compute || x.kind == plan::kind::release) continue;
-      segments_[{x.subject, x.segment == plan::none ? 0 : x.segment}].of(x).add(s);
+      segments_[{x.subject, x.segment == plan::none ? 0 : x.segment}].add(x, s);
     }
     for (uint32_t q = 0; q < p.table().parameters.size(); ++q)
       if (p.layout->holds(p.rank, q) && p.layout->trains(q)) updated_ += p.own_states(q).count;

@@ -101,6 +101,7 @@ step_breakdown break_down(std::span<const rank_spans> ranks, size_t r) {
     const interval whole = ranks[r].spans[x.id];
     switch (x.kind) {
       case plan::kind::forward:
+      case plan::kind::multiply:
         forward.push_back(whole);
         break;
       case plan::kind::recompute:

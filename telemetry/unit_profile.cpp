@@ -51,7 +51,8 @@ void profile_sums::add(std::span<const rank_spans> step) {
       last = std::max(last, i.end_ns);
       const double ms = double(i.length_ns()) / 1e6;
       if (x.kind == plan::kind::recompute) units_[x.subject].recompute_ms += ms;
-      if (x.kind == plan::kind::forward) units_[x.subject].segments[x.segment].forward_ms += ms;
+      if (x.kind == plan::kind::forward || x.kind == plan::kind::multiply)
+        units_[x.subject].segments[x.segment].forward_ms += ms;
       if (x.kind == plan::kind::backward || x.kind == plan::kind::weigh)
         units_[x.subject].segments[x.segment].backward_ms += ms;
     }

@@ -53,7 +53,8 @@ class compute_executor final : public executor, private models::gradient_sink {
   core::result<progress> start(const plan::instruction& x) override {
     instruction_ = &x;
     if (auto sound = look_at_losses(); !sound) return core::fail(sound.error());
-    if (x.kind == plan::kind::forward && x.micro >= context_->micros()) return progress::done;
+    if ((x.kind == plan::kind::forward || x.kind == plan::kind::multiply) && x.micro >= context_->micros())
+      return progress::done;
     switch (x.kind) {
       case plan::kind::release:
         parameters_->release(x);
@@ -61,6 +62,10 @@ class compute_executor final : public executor, private models::gradient_sink {
       case plan::kind::forward:
         parameters_->bind_for(x);
         if (auto did = forward(x); !did) return core::fail(did.error());
+        break;
+      case plan::kind::multiply:
+        parameters_->bind_for(x);
+        if (auto did = multiply(x); !did) return core::fail(did.error());
         break;
       case plan::kind::recompute:
         parameters_->bind_for(x);
@@ -127,7 +132,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (context_->order.keeps_logits) batch.logits = &logits;
     batch.output = context_->order.output;
     batch.computes_loss = context_->order.computes_loss;
-    const bool keep = training() && (!p().options().recomputes(x.subject) || x.subject == 0);
+    const bool keep = keeps_runs(x.subject);
     batch.keeps_light = keep && plan::keeps_light(p().table(), p().options(), x.subject, x.segment);
     if (x.staged != plan::none) {
       if (auto put = put_input(x); !put) return core::fail(put.error());
@@ -135,18 +140,53 @@ class compute_executor final : public executor, private models::gradient_sink {
       f.unit_inputs[x.subject] = p().options().recomputes(x.subject) ? hidden_ : models::values();
     }
     if (kept && x.segment > 0 && x.input != plan::none) f.exchanged[x.subject][x.segment] = hidden_.last();
+    const auto& what = p().layout->exchange_of(x.subject, x.segment, plan::use::forward);
+    const bool in_pieces = p().layout->pieces_of(what) > 1;
+    if (in_pieces) {
+      batch.first_rows = p().layout->rows_of_piece(what, 0).count;
+      hidden_ = out_of(slot(x.staged), hidden_);  // the window may be gone before the last piece is there
+    }
     auto run = model_->forward(x.subject, x.segment, batch, hidden_, parameters_->tensors());
+    if (in_pieces) {
+      hidden_ = {};
+      unfinished_ = std::move(run);
+      return put_piece(x);
+    }
     hidden_ = out_of(slot(x.staged), run->outputs());
     if (!training()) hidden_ = out_of(slot(x.input), hidden_);  // in training it stays until backward
     if (keep) f.runs[x.subject][x.segment] = std::move(run);
     if (auto put = put_output(x, hidden_); !put) return put;
-    const auto& what = p().layout->exchange_of(x.subject, x.segment, plan::use::forward);
     const bool exchanged = p().layout->exchanging_ranks(what) > 1;  // what it put out nobody reads
     if (keep && exchanged) f.runs[x.subject][x.segment]->release_outputs();
     if (logits.defined()) keep_logits(x.micro, logits);
     if (!gives_loss(x)) return {};
     const at::Tensor mean = std::exchange(hidden_, {});
     return loss_comes_late() ? core::result<void>() : write_loss(x.micro, mean);
+  }
+
+  /// From forward to backward.
+  [[nodiscard]] bool keeps_runs(uint32_t unit) const {
+    return training() && (!p().options().recomputes(unit) || unit == 0);
+  }
+
+  // Rows of the product that ends the segment of the latest forward, and of what is added to it.
+  core::result<void> multiply(const plan::instruction& x) {
+    const auto& what = p().layout->exchange_of(x.subject, x.segment, plan::use::forward);
+    const plan::slice rows = p().layout->rows_of_piece(what, x.piece);
+    unfinished_->multiply(static_cast<int64_t>(rows.first), static_cast<int64_t>(rows.count));
+    if (auto put = put_piece(x); !put) return put;
+    if (x.piece + 1 < p().layout->pieces_of(what)) return {};
+    auto run = std::move(unfinished_);
+    if (!keeps_runs(x.subject)) return {};
+    run->release_outputs();
+    flights_[x.micro].runs[x.subject][x.segment] = std::move(run);
+    return {};
+  }
+  core::result<void> put_piece(const plan::instruction& x) {
+    const auto& what = p().layout->exchange_of(x.subject, x.segment, plan::use::forward);
+    const plan::slice rows = p().layout->rows_of_piece(what, x.piece);
+    return put_rows(unfinished_->output(), static_cast<int64_t>(rows.first), static_cast<int64_t>(rows.count),
+                    slot(x.output), p().table().units[x.subject].name);
   }
 
   void keep_logits(uint32_t micro, const at::Tensor& logits) {
@@ -316,10 +356,11 @@ class compute_executor final : public executor, private models::gradient_sink {
   uint32_t ledger_owner_;
   bool host_batches_;  // batches are tensor_batch
   // This stage's own.
-  std::vector<flight> flights_;  // [micro]
-  models::values hidden_;        // output of the latest forward, until a stage ends
-  models::values again_;         // output of the latest recompute, within its unit
-  models::values gradient_;      // of the latest backward's input
+  std::vector<flight> flights_;                      // [micro]
+  models::values hidden_;                            // output of the latest forward, until a stage ends
+  std::unique_ptr<models::segment_run> unfinished_;  // of the latest forward, until all pieces of its output are there
+  models::values again_;                             // output of the latest recompute, within its unit
+  models::values gradient_;                          // of the latest backward's input
   std::shared_ptr<step_context> context_;
   const plan::instruction* instruction_ = nullptr;
   std::vector<uint32_t> losses_written_;  // micro-batches of this run, in order

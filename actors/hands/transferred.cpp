@@ -79,6 +79,26 @@ core::result<void> put_transferred(const models::values& all, std::span<std::byt
   return {};
 }
 
+core::result<void> put_rows(const at::Tensor& t, int64_t first, int64_t count, std::span<std::byte> slot,
+                            const std::string& from) {
+  if (t.nbytes() + plan::transfer_header_bytes > slot.size() || !t.is_contiguous() ||
+      t.dim() > static_cast<int64_t>(transferred_dimensions_max))
+    return core::fail(core::error_kind::bug,
+                      fmt::format("rows of the output of {}: wanted at most {} bytes side by side, got {}", from,
+                                  slot.size() - plan::transfer_header_bytes, t.nbytes()));
+  header h = header_of(t);
+  if (first == 0) {
+    h.mark = header::header_mark;
+    h.tensors = 1;
+    std::memcpy(place_of_header(slot, 0).data(), &h, sizeof(h));
+  }
+  const at::Tensor rows = t.view({-1, t.size(-1)});
+  const int64_t end = std::min(rows.size(0), first + count);
+  if (first < end)
+    over(slot.data(), h).view({-1, t.size(-1)}).narrow(0, first, end - first).copy_(rows.narrow(0, first, end - first));
+  return {};
+}
+
 core::result<void> put_parts(const at::Tensor& t, const slot_parts& parts, std::span<std::byte> slot,
                              const std::string& from) {
   const at::Tensor all = parts.own ? t.unsqueeze(0) : t;  // those that are given here

@@ -19,6 +19,11 @@ inline constexpr size_t transferred_dimensions_max = 7;
 /// gradient that nothing needs). Refuses what does not fit; `from` names the unit that made them.
 core::result<void> put_transferred(const models::values& all, std::span<std::byte> slot, const std::string& from);
 
+/// Copies rows `first` to `first` + `count` - 1 of `t` (.., C), as many of them as it has, to their places in `slot`,
+/// for which all of its elements lie side by side. With the first row what describes it. Refuses what does not fit.
+core::result<void> put_rows(const at::Tensor& t, int64_t first, int64_t count, std::span<std::byte> slot,
+                            const std::string& from);
+
 /// Tensors of equal sizes in a slot, one behind the other, that `count` ranks exchange.
 struct slot_parts {
   std::optional<uint32_t> own = {};  ///< of a gather: which of them this rank has; none: it gives one to each rank

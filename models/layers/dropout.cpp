@@ -1,8 +1,11 @@
 #include "models/layers/dropout.hpp"
 
+#include <algorithm>
+
 #include "models/layers/bytes.hpp"
 #include "models/layers/function_node.hpp"
 #include "models/layers/operations.hpp"
+#include "models/layers/projection.hpp"
 #include "models/layers/torch_dtype.hpp"
 
 namespace troupe::models {
@@ -13,8 +16,11 @@ struct add_dropped_node final : function_node {
   bool adds = true;  // x, which is the first input then
 
   gradient_list apply(gradient_list&& gradients) override {
-    at::Tensor dropped = gradients[0].clone(at::MemoryFormat::Contiguous);
-    masks.apply_rows(dropped);
+    at::Tensor dropped = gradients[0];
+    if (masks.active()) {
+      dropped = dropped.clone(at::MemoryFormat::Contiguous);
+      masks.apply_rows(dropped);
+    }
     if (!adds) return {std::move(dropped)};
     return {gradients[0], std::move(dropped)};
   }
@@ -53,20 +59,64 @@ void dropout_masks::apply_rows(const at::Tensor& x) const {
   if (!active()) return;
   TORCH_CHECK(x.is_contiguous() && x.size(1) == columns_.count(), "dropout wants ", columns_.count(),
               " columns of contiguous elements, got ", x.sizes());
-  const auto width = static_cast<uint64_t>(x.size(-1));
-  const core::dtype type = core_dtype(x.scalar_type());
-  std::byte* next = bytes_in(x);
-  for (uint64_t row = 0; row < static_cast<uint64_t>(x.size(0)); ++row)
+  apply_rows(as_rows(x), 0);
+}
+
+void dropout_masks::apply_rows(const at::Tensor& rows, int64_t first) const {
+  if (!active()) return;
+  const auto width = static_cast<uint64_t>(rows.size(-1));
+  const core::dtype type = core_dtype(rows.scalar_type());
+  std::byte* next = bytes_in(rows);
+  const int64_t end = first + rows.size(0);
+  int64_t begins = 0;  // of the run, among all rows
+  for (uint64_t sample = 0; sample < samples_.size(); ++sample)
     for (const core::column_run& run : columns_.runs) {
-      const uint64_t count = static_cast<uint64_t>(run.count) * width;
-      kernels_for(x).drop(next, type, count, key(row), static_cast<uint64_t>(run.first) * width);
-      next += count * core::size_of(type);
+      const int64_t from = std::max(first, begins), to = std::min<int64_t>(end, begins + run.count);
+      if (from < to) {
+        const uint64_t count = static_cast<uint64_t>(to - from) * width;
+        kernels_for(rows).drop(next, type, count, key(sample),
+                               static_cast<uint64_t>(run.first + from - begins) * width);
+        next += count * core::size_of(type);
+      }
+      begins += run.count;
     }
 }
+
+namespace {
+
+/// The same sum where the segment's output comes in pieces: y, in whose memory it is, has not all of its rows yet.
+at::Tensor add_by_rows(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, const dropout_masks& masks) {
+  if (!scope.leads() && !masks.active()) return std::move(y);
+  at::Tensor sum;
+  {
+    const below_autograd plain;
+    sum = y.detach();
+    const at::Tensor rows = as_rows(sum), past = scope.leads() ? as_rows(x.detach()) : at::Tensor();
+    TORCH_CHECK(rows.is_alias_of(sum), "rows of an output that do not lie side by side");
+    scope.by_rows(rows.size(0), [rows, past, masks](int64_t first, int64_t count) {
+      const below_autograd without_history;
+      at::Tensor part = rows.narrow(0, first, count);
+      masks.apply_rows(part, first);
+      if (past.defined()) part.add_(past.narrow(0, first, count));
+    });
+  }
+  if (!wants_node(x, y)) return sum;
+  auto node = std::make_shared<add_dropped_node>();
+  node->masks = masks;
+  node->adds = scope.leads();
+  if (scope.leads())
+    attach({&sum}, std::move(node), scope, {x, y});
+  else
+    attach({&sum}, std::move(node), scope, {y});
+  return sum;
+}
+
+}  // namespace
 
 at::Tensor add_dropped(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, dropout_site site,
                        float probability) {
   const dropout_masks masks(scope, site, probability);
+  if (scope.gives_pieces()) return add_by_rows(scope, x, std::move(y), masks);
   if (!masks.active()) return add_past(scope, x, std::move(y));
   at::Tensor sum;
   {
@@ -92,6 +142,7 @@ at::Tensor add_dropped(const segment_scope& scope, const at::Tensor& x, at::Tens
 }
 
 at::Tensor add_past(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y) {
+  if (scope.gives_pieces()) return add_by_rows(scope, x, std::move(y), {});
   if (!scope.leads()) return std::move(y);
   return !scope.batch().wants_output || is_input(y) ? y.add(x) : y.add_(x);
 }

@@ -35,6 +35,8 @@ class dropout_masks {
 
   /// Draws for a contiguous (B, T, C) tensor of the scope's columns, each column at its place in the row, and applies.
   void apply_rows(const at::Tensor& x) const;
+  /// The same for some of its rows, (n, C), the first of which is row `first` of its B x T.
+  void apply_rows(const at::Tensor& rows, int64_t first) const;
 
  private:
   float probability_ = 0;

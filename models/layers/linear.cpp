@@ -65,6 +65,18 @@ struct gated_linear_node final : function_node {
 
 at::Tensor rows_without_elements(const at::Tensor& x) { return without_elements(x, x.size(-1)).flatten(0, -2); }
 
+/// All rows, or those of the first piece where the product ends a segment that gives pieces.
+at::Tensor forward_of(const segment_scope& scope, const at::Tensor& rows, const projection& p) {
+  if (!p.ends_segment || !scope.gives_pieces()) return p.forward(rows);
+  const at::Tensor out = p.room_for(rows);
+  scope.by_rows(rows.size(0), [out, rows, p](int64_t first, int64_t count) {
+    const below_autograd plain;
+    at::Tensor part = out.narrow(0, first, count);
+    p.forward_out(part, rows.narrow(0, first, count));
+  });
+  return out;
+}
+
 }  // namespace
 
 at::Tensor linear(const segment_scope& scope, const at::Tensor& x, const projection& p) {
@@ -72,7 +84,7 @@ at::Tensor linear(const segment_scope& scope, const at::Tensor& x, const project
   {
     const below_autograd plain;
     rows = as_rows(x.detach());
-    y = like_rows_of(p.forward(rows), x);
+    y = like_rows_of(forward_of(scope, rows, p), x);
   }
   if (!wants_node(x)) return y;
   auto node = std::make_shared<linear_node>();
@@ -91,7 +103,7 @@ at::Tensor activated_linear(const segment_scope& scope, const at::Tensor& x, act
       rows = as_rows(x.detach().contiguous());
       const at::Tensor inner = at::empty_like(rows);
       kernels_for(rows).gelu_tanh(bytes_of(rows), bytes_in(inner), core_dtype(rows.scalar_type()), count_of(rows));
-      y = like_rows_of(p.forward(inner), x);
+      y = like_rows_of(forward_of(scope, inner, p), x);
     } else {
       rows = rows_without_elements(x);
       y = without_elements(x, p.outputs());
@@ -119,7 +131,7 @@ at::Tensor gated_linear(const segment_scope& scope, const at::Tensor& gate, cons
       const at::Tensor inner = at::empty_like(up_rows);
       kernels_for(up_rows).silu_gated(bytes_of(gate_rows), bytes_of(up_rows), bytes_in(inner),
                                       core_dtype(up_rows.scalar_type()), count_of(inner));
-      y = like_rows_of(p.forward(inner), up);
+      y = like_rows_of(forward_of(scope, inner, p), up);
     } else {
       gate_rows = up_rows = rows_without_elements(up);
       y = without_elements(up, p.outputs());

@@ -27,6 +27,7 @@ projection next_linear(segment_scope& scope) {
 projection next_output(segment_scope& scope) {
   projection out = next_linear(scope);
   out.adds_bias = scope.leads();
+  out.ends_segment = true;
   return out;
 }
 

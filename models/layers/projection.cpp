@@ -42,8 +42,10 @@ at::Tensor without_elements(const at::Tensor& like, int64_t width) {
   return at::zeros({1}, like.options().requires_grad(false)).expand(sizes);
 }
 
+at::Tensor projection::room_for(const at::Tensor& rows) const { return rows_of(rows, outputs()); }
+
 at::Tensor projection::forward(const at::Tensor& rows) const {
-  at::Tensor out = rows_of(rows, outputs());
+  at::Tensor out = room_for(rows);
   forward_out(out, rows);
   return out;
 }

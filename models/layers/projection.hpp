@@ -25,11 +25,14 @@ struct projection {
   weight w;
   std::optional<weight> bias;
   weight_layout layout = weight_layout::in_out;
-  bool adds_bias = true;   ///< false: another rank does, and the bias's gradient here is zero
-  bool in_panels = false;  ///< rows are multiplied panel by panel (row_panels.hpp)
+  bool adds_bias = true;      ///< false: another rank does, and the bias's gradient here is zero
+  bool ends_segment = false;  ///< its rows become the segment's output, which may come in pieces (row_work.hpp)
+  bool in_panels = false;     ///< rows are multiplied panel by panel (row_panels.hpp)
 
   [[nodiscard]] int64_t outputs() const { return w.tensor.size(layout == weight_layout::in_out ? 1 : 0); }
   [[nodiscard]] at::Tensor forward(const at::Tensor& rows) const;
+  /// The memory for that.
+  [[nodiscard]] at::Tensor room_for(const at::Tensor& rows) const;
   /// The gradient of the input rows from that of the output (N, out).
   [[nodiscard]] at::Tensor input_gradient(const at::Tensor& g) const;
   /// The same into memory that is there, (N, out) and (N, in), contiguous.

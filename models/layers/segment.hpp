@@ -53,7 +53,9 @@ struct micro_batch {
   std::string_view output = {};
   /// In training: of what backward needs, what products alone make again is not kept (`core::segment_info::light`).
   bool keeps_light = false;
-  bool wants_output = true;   ///< false, where light is kept alone: the output's shape and history are all that is read
+  bool wants_output = true;  ///< false, where light is kept alone: the output's shape and history are all that is read
+  /// Where the segment's output comes in pieces of rows: rows (of B x T) that forward computes of it. 0: all.
+  uint64_t first_rows = 0;
   bool computes_loss = true;  ///< false, in evaluation alone: the last segment gives 0 and reads no target
 };
 
@@ -66,6 +68,8 @@ class segment_run {
   [[nodiscard]] virtual const values& outputs() const = 0;
   /// The first of them, undefined where there is none.
   [[nodiscard]] at::Tensor output() const { return outputs().first(); }
+  /// Computes further rows of the output, which forward has left (micro_batch::first_rows). Wants parameters bound.
+  virtual void multiply(int64_t /*first*/, int64_t /*count*/) {}
   /// Gives back the bytes of the outputs, which have been copied: they are not read any more.
   virtual void release_outputs() {}
   /// Gradients of the inputs from those of the outputs (for the head: a scalar, the loss scale).

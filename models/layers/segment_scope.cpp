@@ -34,17 +34,25 @@ void release_bytes(const at::Tensor& t) { t.set_data(t.detach().new_empty({1}).e
 
 class graph_run final : public segment_run {
  public:
-  graph_run(std::vector<at::Tensor> inputs, const values& results, std::shared_ptr<sink_slot> slot)
+  graph_run(std::vector<at::Tensor> inputs, const values& results, const segment_scope& scope)
       : inputs_(std::move(inputs)),
         results_(results.begin(), results.end()),
         output_(detached(results)),
-        slot_(std::move(slot)) {}
+        slot_(scope.slot()),
+        later_rows_(scope.later_rows()) {}
 
   [[nodiscard]] const values& outputs() const override { return output_; }
+
+  void multiply(int64_t first, int64_t count) override {
+    TORCH_CHECK(later_rows_, "rows of a segment that has computed all of them");
+    const at::NoGradGuard no_grad;
+    later_rows_->run(first, count);
+  }
 
   // Backward wants the results' shapes and histories alone. A result that is an input has no bytes of its own.
   void release_outputs() override {
     output_ = {};
+    if (later_rows_) later_rows_->end();
     for (const at::Tensor& r : results_)
       if (r.requires_grad() && !r.is_leaf()) release_bytes(r);
   }
@@ -89,7 +97,8 @@ class graph_run final : public segment_run {
   std::vector<at::Tensor> inputs_, results_;
   values output_;
   std::shared_ptr<sink_slot> slot_;
-  std::optional<weight_work> work_;  // between the two parts of a split backward
+  std::shared_ptr<row_work> later_rows_;  // null: outputs have all their rows
+  std::optional<weight_work> work_;       // between the two parts of a split backward
 };
 
 /// Where norms are cut, what stands on the other side of an exchange of columns from a segment that is cut.
@@ -115,7 +124,9 @@ segment_scope::segment_scope(const core::model_table& table, const parameter_bin
       layers_(table.layers_of(unit, segment)),
       unit_(unit),
       leads_(place.coordinate == 0 || !core::adds(table.units[unit].segments[segment].output.op)),
-      columns_(columns_of(table.units[unit].segments[segment], batch, place)) {}
+      columns_(columns_of(table.units[unit].segments[segment], batch, place)) {
+  if (gives_pieces()) later_rows_ = std::make_shared<row_work>();
+}
 
 const core::layer_info& segment_scope::next(core::layer_kind kind) {
   while (!layers_.empty() && layers_.front().kind != kind && layers_.front().parameters.empty())
@@ -140,7 +151,7 @@ std::unique_ptr<segment_run> run_segment(segment_scope& scope, const values& inp
     for (const at::Tensor& x : inputs) x.requires_grad_(true);
   const values results = forward(values(inputs));
   if (training && last == last_input::is_copied) release_bytes(inputs.back());
-  return std::make_unique<graph_run>(training ? std::move(inputs) : std::vector<at::Tensor>(), results, scope.slot());
+  return std::make_unique<graph_run>(training ? std::move(inputs) : std::vector<at::Tensor>(), results, scope);
 }
 
 }  // namespace troupe::models

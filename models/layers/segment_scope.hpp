@@ -7,6 +7,7 @@
 #include <span>
 
 #include "models/layers/parameter_binding.hpp"
+#include "models/layers/row_work.hpp"
 #include "models/layers/segment.hpp"
 #include "models/layers/weight.hpp"
 #include "models/table/tp_split.hpp"
@@ -29,6 +30,13 @@ class segment_scope {
   /// Where ranks of a tensor group compute summands of the segment's output: whether this one's has what is not cut in
   /// it, the residual path and the biases of the last layer. True everywhere else.
   [[nodiscard]] bool leads() const { return leads_; }
+  /// Whether its output comes in pieces of rows: then what makes it is done by rows, which are here.
+  [[nodiscard]] bool gives_pieces() const { return batch_.first_rows > 0; }
+  [[nodiscard]] const std::shared_ptr<row_work>& later_rows() const { return later_rows_; }
+  /// Does `f` for the rows that are computed now, and later for the others.
+  void by_rows(int64_t rows, row_function f) const {
+    later_rows_->add(rows, static_cast<int64_t>(batch_.first_rows), std::move(f));
+  }
   /// The columns of the batch that tensors here have; in attention itself they have all.
   [[nodiscard]] const core::column_set& columns() const { return columns_; }
   /// Whether other ranks have other columns.
@@ -43,6 +51,7 @@ class segment_scope {
   bool leads_;
   core::column_set columns_;
   std::shared_ptr<sink_slot> slot_ = std::make_shared<sink_slot>();
+  std::shared_ptr<row_work> later_rows_;  // where it gives pieces
 };
 
 /// What becomes of the last tensor that a segment takes: it may be saved for backward as it is, or `forward` has copied

@@ -401,7 +401,7 @@ core::model_table make_model_table(const model_spec& spec, uint64_t rows, uint64
   const uint64_t row_number = own * std::max<uint64_t>(element_bytes, sizeof(float));
   if (split.degree > 1)
     add_exchanges(tp_plan_of(written(whole, {}), split),
-                  {e.activations(spec.width), split.norms ? e.own_activations(spec.width) : 0, row_number}, table);
+                  {e.activations(spec.width), split.norms ? e.own_activations(spec.width) : 0, own, row_number}, table);
   return table;
 }
 

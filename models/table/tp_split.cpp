@@ -144,6 +144,16 @@ void exchange_columns(uint64_t own, core::unit_info& unit, core::model_table& lo
   }
 }
 
+/// The output of a segment that a row linear ends: one of `layers`.
+void come_in_pieces(core::segment_exchange& output, uint64_t rows, std::span<const layer_info> layers,
+                    const core::tp_plan& cut) {
+  for (const layer_info& l : layers) {
+    if (l.kind != layer_kind::linear || cut.parameters[*l.weight].style != tp_style::row) continue;
+    output.rows = rows;
+    output.flops = 2 * static_cast<double>(rows) * static_cast<double>(l.in) * static_cast<double>(l.out);
+  }
+}
+
 }  // namespace
 
 void add_exchanges(const core::tp_plan& cut, const exchanged_bytes& bytes, core::model_table& local) {
@@ -153,11 +163,14 @@ void add_exchanges(const core::tp_plan& cut, const exchanged_bytes& bytes, core:
   };
   for (size_t u = 0; u < local.units.size(); ++u) {
     bool any = false;
-    for (auto& s : local.units[u].segments) {
+    for (size_t k = 0; k < local.units[u].segments.size(); ++k) {
+      core::segment_info& s = local.units[u].segments[k];
       if (std::ranges::none_of(s.parameters, is_cut)) continue;
       any = true;
       const core::segment_exchange sum{core::exchange_op::sum, bytes.hidden};
       if (has_style(s, tp_style::row) || u == 0) s.output = sum;
+      if (has_style(s, tp_style::row))
+        come_in_pieces(s.output, bytes.rows, local.layers_of(static_cast<uint32_t>(u), static_cast<uint32_t>(k)), cut);
       if (u > 0 && !(has_style(s, tp_style::row) && !has_style(s, tp_style::column))) s.input_gradient = sum;
       for (const uint32_t q : s.parameters)
         local.parameters[q].share = is_cut(q) ? core::tensor_share::cut : core::tensor_share::summed;

@@ -64,6 +64,7 @@ vocabulary_rows own_vocabulary(const model_spec& whole, const model_place& place
 struct exchanged_bytes {
   uint64_t hidden = 0;      ///< a hidden state
   uint64_t own = 0;         ///< of a rank's own columns, where norms are cut
+  uint64_t rows = 0;        ///< tokens of a hidden state
   uint64_t row_number = 0;  ///< a number for each token, in the type of losses
 };
 

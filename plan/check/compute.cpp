@@ -63,10 +63,35 @@ class micro_batch_order {
     if (b.pool != pool::transfers || b.first != computed_ || b.subject != unit ||
         b.bytes != l_.exchange_slot_bytes(what))
       return broken(p_, computed_, "has a slot that is not its own: pool, size, unit or beginning differ");
-    if (x.bytes != l_.exchanged_bytes(what)) return broken(p_, id, "does not exchange all of its slot");
+    const bool at_once = again || way != use::forward || l_.pieces_of(what) == 1;
+    if (x.bytes != (at_once ? l_.exchanged_bytes(what) : l_.piece_bytes(what, 0)))
+      return broken(p_, id, "does not exchange all of its slot");
     if (auto ok = in_order(w_, rank_, computed_, id, "which fills what it exchanges"); !ok) return ok;
     waiting_ = x.staged;
     last_ = id;
+    return at_once ? core::result<void>{} : pieces(unit, s, what);
+  }
+  // Of the product that `computed_` has begun: each in its turn, in the same slot, with an exchange behind it that has
+  // waited for the one before. So `last_`, the last one, stands for all.
+  core::result<void> pieces(uint32_t unit, uint32_t s, const core::segment_exchange& what) {
+    uint32_t before = computed_;
+    for (uint32_t piece = 1; piece < l_.pieces_of(what); ++piece) {
+      const size_t place = r_.piece_of(micro_, r_.segment_base[unit] + s, piece);
+      const uint32_t made = r_.multiply[place], moved = r_.piece_exchange[place];
+      if (made == none) return broken(p_, before, "begins a product of which nothing does a later piece");
+      if (moved == none) return broken(p_, made, "leaves a part of its result, which nothing exchanges");
+      const auto &m = p_.instructions[made], &x = p_.instructions[moved];
+      if (m.output != waiting_ || x.staged != waiting_)
+        return broken(p_, m.output != waiting_ ? made : moved, "names another slot than the pieces before it");
+      if (m.input != p_.instructions[computed_].input)
+        return broken(p_, made, "does not read the slot that " + name(p_, computed_) + " reads");
+      if (x.bytes != l_.piece_bytes(what, piece)) return broken(p_, moved, "does not exchange all of its rows");
+      if (auto ok = in_order(w_, rank_, before, made, "which does the piece before"); !ok) return ok;
+      if (auto ok = in_order(w_, rank_, made, moved, "which fills what it exchanges"); !ok) return ok;
+      if (auto ok = in_order(w_, rank_, last_, moved, "which exchanges the piece before"); !ok) return ok;
+      before = made;
+      last_ = moved;
+    }
     return {};
   }
 
@@ -245,6 +270,10 @@ core::result<void> follows_its_schedule(const rank_plan& p) {
       return broken(p, again, "holds what it has computed while " + name(p, id) + " runs");
     again = x.kind == kind::recompute ? id : none;
     if (again != none) continue;
+    if (x.kind == kind::multiply) {
+      if (begun && same(*due, x) && x.segment == segment) continue;
+      return broken(p, id, "does not stand behind the forward whose product it is of");
+    }
     if (begun && (due == uses.end() || !same(*due, x))) ++due, begun = false;
     while (!begun && due != uses.end() && p.table().units[due->unit].segments.empty()) ++due;
     if (due == uses.end() || !same(*due, x))
@@ -272,7 +301,8 @@ core::result<void> in_flight(const rank_plan& p) {
     const instruction& x = p.instructions[id];
     if (!computes(x)) continue;
     const uint32_t stage = l.stage_of_unit[x.subject];
-    if (x.subject != l.first_computing(stage) || x.segment != 0 || x.kind == kind::recompute) continue;
+    if (x.subject != l.first_computing(stage) || x.segment != 0) continue;
+    if (x.kind == kind::recompute || x.kind == kind::multiply) continue;
     if (x.kind == kind::forward) most[stage] = std::max(most[stage], ++live[stage]);
     if (!fits(live[stage], p.micros_in_flight, stage))
       return broken(p, id,

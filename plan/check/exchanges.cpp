@@ -25,25 +25,29 @@ moved_piece part_of(const job_layout& l, const core::segment_exchange& what, uin
 }  // namespace
 
 core::result<void> exchange(const job_layout& l, const core::segment_exchange& what,
-                            const std::vector<moved_piece>& moved) {
+                            const std::vector<moved_piece>& moved, std::optional<uint32_t> piece) {
   const uint32_t ranks = l.exchanging_ranks(what);
   const auto wrong = [&](const std::string& how) {
     return broken(l, "an exchange by " + std::string(core::name_of(what.op)) + " over " + std::to_string(ranks) +
                          " ranks " + how);
   };
-  if (core::adds(what.op) && what.bytes % core::size_of(l.options.types.parameter) != 0)
-    return wrong("adds a part of an element");
+  const uint64_t element = core::size_of(l.options.types.parameter);
+  if (core::adds(what.op) && what.bytes % element != 0) return wrong("adds a part of an element");
+  if (piece && (what.op != core::exchange_op::sum || what.bytes % (what.rows * element) != 0))
+    return wrong("moves pieces of what has no rows of whole elements");
   if (what.op == core::exchange_op::sum) {  // in place; who adds a run is free
+    const slice rows = piece ? l.rows_of_piece(what, *piece) : slice{0, 1};
+    const uint64_t width = what.bytes / element / (piece ? what.rows : 1), begin = rows.first * width;
     std::vector<extent> added;
     uint64_t elements = 0;
     for (const auto& x : moved) {
-      if (x.owner >= ranks || x.from != x.to) return wrong("adds what lies elsewhere");
+      if (x.owner >= ranks || x.from != x.to || x.from < begin) return wrong("adds what lies elsewhere");
       added.push_back({x.from, x.from + x.count});
       elements += x.count;
     }
-    const uint64_t wanted = what.bytes / core::size_of(l.options.types.parameter);
-    return elements == wanted && apart(added, wanted) ? core::result<void>{}
-                                                      : wrong("does not add each element exactly once");
+    const uint64_t wanted = rows.count * width;
+    return elements == wanted && apart(added, begin + wanted) ? core::result<void>{}
+                                                              : wrong("does not add each element exactly once");
   }
   if (moved.size() != ranks) return wrong("moves " + std::to_string(moved.size()) + " parts");
   for (uint32_t t = 0; t < ranks; ++t)
@@ -62,6 +66,15 @@ core::result<void> exchanges(const job_layout& l, const collective_pieces& all) 
         x.subject = u;
         x.segment = s;
         x.use = way;
+        const uint32_t pieces = way == use::forward ? l.pieces_of(what) : 1;
+        for (x.piece = 0; x.piece < pieces; ++x.piece) {
+          const auto piece = pieces > 1 ? std::optional(x.piece) : std::nullopt;
+          if (auto ok = exchange(l, what, all.exchange(x), piece); !ok)
+            return core::fail(ok.error().in(l.table->units[u].name));
+        }
+        x.piece = 0;
+        x.again = pieces > 1;  // in a recompute at once
+        if (!x.again) continue;
         if (auto ok = exchange(l, what, all.exchange(x)); !ok) return core::fail(ok.error().in(l.table->units[u].name));
       }
   return {};

@@ -32,6 +32,7 @@ bool is_elsewhere(const rank_plan& p, const instruction& x) {
   };
   switch (x.kind) {
     case kind::forward:
+    case kind::multiply:
     case kind::recompute:
     case kind::backward:
     case kind::weigh:
@@ -61,6 +62,12 @@ bool is_elsewhere(const rank_plan& p, const instruction& x) {
   }
 }
 
+/// Whether it is of a product in pieces: of one of those that its forward leaves.
+bool is_piece(const rank_plan& p, const instruction& x) {
+  return x.use == use::forward && !x.again && x.piece > 0 &&
+         x.piece < p.layout->pieces_of(p.layout->exchange_of(x.subject, x.segment, use::forward));
+}
+
 /// The entry of `r` that belongs to an instruction; null if it has none.
 uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
   const uint32_t units = static_cast<uint32_t>(p.table().units.size());
@@ -70,6 +77,9 @@ uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
       return &r.load[x.micro];
     case kind::forward:
       return &r.forward[x.micro * r.num_segments + r.segment_base[x.subject] + x.segment];
+    case kind::multiply:
+      return is_piece(p, x) ? &r.multiply[r.piece_of(x.micro, r.segment_base[x.subject] + x.segment, x.piece)]
+                            : nullptr;
     case kind::send:
     case kind::receive: {
       const uint32_t later = crosses_into(p, x);
@@ -78,6 +88,9 @@ uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
     case kind::exchange: {
       const bool wanted = p.layout->exchange_of(x.subject, x.segment, x.use).op != core::exchange_op::none;
       if (!wanted || (x.use != use::forward && (!trains || x.again))) return nullptr;
+      if (x.piece > 0)
+        return is_piece(p, x) ? &r.piece_exchange[r.piece_of(x.micro, r.segment_base[x.subject] + x.segment, x.piece)]
+                              : nullptr;
       if (x.again && !(trains && p.options().recomputes(x.subject) && p.options().repeat_exchanges)) return nullptr;
       return &r.exchange[r.exchange_of(x.use, x.again, x.micro, r.segment_base[x.subject] + x.segment)];
     }
@@ -92,7 +105,8 @@ uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
     case kind::weigh:
       return trains ? &r.weigh[x.micro * r.num_segments + r.segment_base[x.subject] + x.segment] : nullptr;
     case kind::recompute:
-      if (!trains || !p.options().recomputes(x.subject) || (x.segment != none) != p.options().repeat_exchanges) return nullptr;
+      if (!trains || !p.options().recomputes(x.subject) || (x.segment != none) != p.options().repeat_exchanges)
+        return nullptr;
       return &r.recompute[x.micro * r.num_segments + r.segment_base[x.subject] + (x.segment == none ? 0 : x.segment)];
     case kind::reduce:
       return &r.reduce[x.subject * p.options().accumulation + x.micro];
@@ -184,6 +198,9 @@ core::result<roll> call_roll(const rank_plan& p, branch taken) {
   r.send.assign(2 * micros * r.num_stages, none);
   r.receive = r.send;
   r.exchange.assign(3 * micros * r.num_segments, none);
+  r.num_pieces = std::max(1U, p.options().exchange_pieces);
+  r.multiply.assign(micros * r.num_segments * (r.num_pieces - 1), none);
+  r.piece_exchange = r.multiply;
   r.load.assign(micros, none);
   r.forward.assign(micros * r.num_segments, none);
   r.backward.assign(micros * r.num_segments, none);

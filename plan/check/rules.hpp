@@ -34,9 +34,10 @@ core::result<void> pieces(const job_layout& l);  ///< pieces.cpp: the elements t
 core::result<void> reduction(const job_layout& l, const collective_pieces& places, uint32_t bucket,
                              const std::vector<moved_piece>& moved);
 core::result<void> vote(const job_layout& l, const std::vector<moved_piece>& moved);
-/// exchanges.cpp: what one exchange moves in the slots of its ranks; all those of the model.
+/// exchanges.cpp: what one exchange moves in the slots of its ranks, all of it or a piece of rows; all those of the
+/// model.
 core::result<void> exchange(const job_layout& l, const core::segment_exchange& what,
-                            const std::vector<moved_piece>& moved);
+                            const std::vector<moved_piece>& moved, std::optional<uint32_t> piece = std::nullopt);
 core::result<void> exchanges(const job_layout& l, const collective_pieces& all);
 core::result<void> tied_layout(const job_layout& l);  ///< ties.cpp: uses of tied parameters, and what goes between them
 /// ties.cpp: each exchange moves what its givers hold, to a place of its own.
@@ -76,6 +77,8 @@ struct roll {
   std::vector<uint32_t> activation_in, activation_out;   ///< [micro * units + unit]
   std::vector<uint32_t> send, receive;                   ///< [place_of]: across the boundaries of stages
   std::vector<uint32_t> exchange;                        ///< [exchange_of]: behind segments
+  /// [piece_of]: what a forward leaves of the product that ends its segment, and the exchange of that.
+  std::vector<uint32_t> multiply, piece_exchange;
   uint32_t vote = none, measure = none;
   std::vector<std::vector<uint32_t>> gathers_of;  ///< [gather set]
   std::vector<uint32_t> last_use;                 ///< [unit]: of the compute lane
@@ -95,6 +98,12 @@ struct roll {
     return (size_t{micro} * 3 + (again ? 2 : static_cast<size_t>(way))) * num_segments + segment;
   }
 
+  uint32_t num_pieces = 1;  ///< at most
+  /// In `multiply` and `piece_exchange`: pieces from the second on.
+  [[nodiscard]] size_t piece_of(uint32_t micro, uint32_t segment, uint32_t piece) const {
+    return (size_t{micro} * num_segments + segment) * (num_pieces - 1) + piece - 1;
+  }
+
   uint32_t num_stages = 1;
   /// In `send` and `receive`: what goes forward into stage `later`, or back out of it.
   [[nodiscard]] size_t place_of(use way, uint32_t micro, uint32_t later) const {
@@ -103,7 +112,8 @@ struct roll {
 };
 /// Of the compute lane: all but what gives parameters back.
 inline bool computes(const instruction& x) {
-  return x.kind == kind::forward || x.kind == kind::recompute || x.kind == kind::backward || x.kind == kind::weigh;
+  return x.kind == kind::forward || x.kind == kind::multiply || x.kind == kind::recompute || x.kind == kind::backward ||
+         x.kind == kind::weigh;
 }
 /// roll.cpp. Fails if a task is done twice or has no place in a plan of this kind or rank.
 core::result<roll> call_roll(const rank_plan& p, branch taken);

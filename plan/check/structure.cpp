@@ -57,6 +57,7 @@ bool subject_is_known(const rank_plan& p, const instruction& x) {
       if (x.staged == none) return false;
       [[fallthrough]];
     case kind::forward:
+    case kind::multiply:
     case kind::backward:
     case kind::weigh:
       return x.subject < p.table().units.size() && x.segment < p.table().units[x.subject].segments.size();
@@ -117,6 +118,8 @@ core::result<void> instructions(const rank_plan& p) {
       return broken(p, "place " + std::to_string(i) + " holds the instruction numbered " + std::to_string(x.id));
     if (!subject_is_known(p, x)) return broken(p, numbered(x) + " has a subject that does not exist");
     if (!use_is_known(x)) return broken(p, x.id, "belongs to a use that its kind does not have");
+    if (x.piece != 0 && x.kind != kind::multiply && x.kind != kind::exchange)
+      return broken(p, x.id, "is a piece of what is done at once");
     if (x.lane != lane_of(x.kind)) return broken(p, x.id, "is on the " + std::string(name_of(x.lane)) + " lane");
     if (x.micro >= p.options().accumulation) return broken(p, x.id, "belongs to a micro-batch that does not exist");
     for (const uint32_t slot : {x.input, x.output})
@@ -178,7 +181,8 @@ core::result<void> sequences(const rank_plan& p) {
 /// Two members' parts of one collective. A transfer's are the send and the receive of neighbouring units.
 bool same_task(const rank_plan& pa, const instruction& a, const rank_plan& pb, const instruction& b) {
   if (!is_transfer(a.kind) || !is_transfer(b.kind))
-    return a.kind == b.kind && a.subject == b.subject && a.segment == b.segment && a.again == b.again;
+    return a.kind == b.kind && a.subject == b.subject && a.segment == b.segment && a.again == b.again &&
+           a.piece == b.piece;
   if (a.kind == b.kind) return false;
   return a.use == b.use && later_stage(*pa.layout, a) == later_stage(*pb.layout, b);
 }

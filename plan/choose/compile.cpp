@@ -17,6 +17,8 @@ constexpr uint64_t fewest_buckets = 64;
 constexpr double hidden_latencies = 3;
 /// Optimizer states stay in memory by so many parts of a rank's.
 constexpr uint32_t offload_parts = 32;
+/// Of rows: each costs a start of a product and of an exchange, and what is left exposed shrinks with their number.
+constexpr uint32_t most_exchange_pieces = 8;
 /// What must be saved for the base to be left.
 constexpr double worth_it = 0.002;
 
@@ -156,6 +158,17 @@ std::vector<setting> overlap_exchanges_settings(const compile_request& r) {
   return {[](plan_options& o) { o.overlap_exchanges = false; }, [](plan_options& o) { o.overlap_exchanges = true; }};
 }
 
+std::vector<setting> split_exchanges_settings(const compile_request& r) {
+  uint64_t rows = 0;  // of a product that may be split
+  for (const auto& u : r.table->units)
+    for (const auto& s : u.segments) rows = std::max(rows, s.output.rows);
+  if (r.base.mesh.degree(core::axis::tensor) == 1 || rows == 0) return {};
+  std::vector<setting> out;
+  for (uint32_t n = 1; n <= std::min<uint64_t>(most_exchange_pieces, rows); n *= 2)
+    out.emplace_back([n](plan_options& o) { o.exchange_pieces = n; });
+  return out;
+}
+
 // Inputs of the first units wait longest: they leave first.
 std::vector<setting> offload_activation_settings(const compile_request& r) {
   if (r.base.tiers.activations == tier::device) return {};
@@ -238,6 +251,12 @@ constexpr rule rules[] = {
      [](const plan_options& from, plan_options& to) { to.overlap_exchanges = from.overlap_exchanges; },
      [](const plan_options&, const plan_options& to) {
        return std::string(to.overlap_exchanges ? "beside exchanges" : "behind exchanges");
+     }},
+    {{"split_exchanges", "sums of a tensor group are exchanged beside the products that feed them", false},
+     split_exchanges_settings,
+     [](const plan_options& from, plan_options& to) { to.exchange_pieces = from.exchange_pieces; },
+     [](const plan_options&, const plan_options& to) {
+       return to.exchange_pieces == 1 ? std::string("whole") : "in " + std::to_string(to.exchange_pieces) + " pieces";
      }},
 };
 

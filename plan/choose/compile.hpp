@@ -16,10 +16,13 @@
 
 namespace troupe::plan {
 
-/// One of ours. None changes what is computed: losses and weights keep their bits.
+/// One of ours. None changes what is computed, so losses and weights keep their bits, or it says that they may not.
 struct option_pass {
   std::string_view name;
   std::string_view does;  ///< in a few words
+  /// False: products are over other numbers of rows, which a library may round otherwise. Then it acts only where it is
+  /// named, never in `auto`.
+  bool keeps_bits = true;
 };
 
 /// All of them, in the order in which they are shown.

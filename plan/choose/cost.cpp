@@ -43,6 +43,7 @@ uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
     case kind::exchange:
       return (core::adds(p.layout->exchange_of(x.subject, x.segment, x.use).op) ? 2 : 1) * x.bytes;
     case kind::load:
+    case kind::multiply:       // its forward has written what is kept
     case kind::orthogonalise:  // arithmetic
       return 0;
     case kind::release:  // of what it keeps

@@ -5,17 +5,21 @@
 
 namespace troupe::plan {
 
-measured_prices::key measured_prices::key_of(const instruction& x) {
-  return {x.kind, x.use, x.what, x.subject, x.segment, x.near, x.again};
+measured_prices::key measured_prices::key_of(const rank_plan& p, const instruction& x) {
+  const bool may_be_piece =
+      x.kind == kind::forward || x.kind == kind::multiply || (x.kind == kind::exchange && !x.again);
+  const uint32_t pieces = may_be_piece ? p.layout->pieces_of(p.layout->exchange_of(x.subject, x.segment, x.use)) : 1;
+  return {x.kind, x.use, x.what, x.subject, x.segment, x.near, x.again, x.piece, pieces};
 }
 
 void measured_prices::add(const rank_plan& p, const instruction& x, double seconds) {
-  add({x.kind, x.use, x.what, x.near, x.again, x.subject, x.segment, seconds, predicted_seconds(p, x, costs_), x.flops,
+  const auto [kind, use, what, subject, segment, near, again, piece, pieces] = key_of(p, x);
+  add({kind, use, what, near, again, subject, segment, piece, pieces, seconds, predicted_seconds(p, x, costs_), x.flops,
        x.bytes, 1});
 }
 
 void measured_prices::add(const price_sum& x) {
-  const key which{x.kind, x.use, x.what, x.subject, x.segment, x.near, x.again};
+  const key which{x.kind, x.use, x.what, x.subject, x.segment, x.near, x.again, x.piece, x.pieces};
   for (mean* m : {&known_[which], &of_kind_[x.kind], &of_lane_[lane_of(x.kind)]}) {
     m->seconds += x.seconds;
     m->modelled_s += x.modelled_s;
@@ -23,13 +27,20 @@ void measured_prices::add(const price_sum& x) {
     m->bytes += x.bytes;
     m->count += x.count;
   }
+  if (x.kind != kind::forward && x.kind != kind::multiply) return;
+  mean& whole = forward_of_[{x.subject, x.segment}];
+  whole.seconds += x.seconds;
+  whole.modelled_s += x.modelled_s;
+  whole.flops += x.flops;
+  if (x.kind == kind::forward) whole.count += x.count;
 }
 
 std::vector<price_sum> measured_prices::sums() const {
   std::vector<price_sum> out;
   for (const auto& [which, m] : known_) {
-    const auto& [kind, use, what, subject, segment, near, again] = which;
-    out.push_back({kind, use, what, near, again, subject, segment, m.seconds, m.modelled_s, m.flops, m.bytes, m.count});
+    const auto& [kind, use, what, subject, segment, near, again, piece, pieces] = which;
+    out.push_back({kind, use, what, near, again, subject, segment, piece, pieces, m.seconds, m.modelled_s, m.flops,
+                   m.bytes, m.count});
   }
   return out;
 }
@@ -37,7 +48,7 @@ std::vector<price_sum> measured_prices::sums() const {
 double measured_prices::seconds(const rank_plan& p, const instruction& x) const {
   if (x.guard != guard::always && x.guard != guard::not_skipped) return 0;
   // Numbers of buckets, sub-groups and sets mean something else in another plan: what has other bytes is another one.
-  const auto same = known_.find(key_of(x));
+  const auto same = known_.find(key_of(p, x));
   const double modelled_s = predicted_seconds(p, x, costs_);
   if (same != known_.end() && same->second.bytes == x.bytes * same->second.count) {
     const auto& [seconds, of_model_s, flops, bytes, count] = same->second;
@@ -50,6 +61,8 @@ double measured_prices::seconds(const rank_plan& p, const instruction& x) const 
     const auto at = all.find(which);
     return at != all.end() && at->second.modelled_s > 0 ? modelled_s * at->second.seconds / at->second.modelled_s : -1;
   };
+  if (x.kind == kind::forward || x.kind == kind::multiply)  // in other pieces
+    if (const double s = scaled(forward_of_, std::pair(x.subject, x.segment)); s >= 0) return s;
   if (const double s = scaled(of_kind_, x.kind); s >= 0) return s;
   const double s = scaled(of_lane_, x.lane);
   return s >= 0 ? s : modelled_s;
@@ -59,8 +72,8 @@ double measured_prices::recomputed(const rank_plan& p, const instruction& x) con
   double out = 0, flops = 0;  // of whole forwards
   for (uint32_t s = 0; s < p.table().units[x.subject].segments.size(); ++s) {
     if (x.segment != none && s != x.segment) continue;
-    const auto forward = known_.find({kind::forward, use::forward, swapped::nothing, x.subject, s, false, false});
-    if (forward == known_.end()) return 0;
+    const auto forward = forward_of_.find({x.subject, s});
+    if (forward == forward_of_.end()) return 0;
     out += forward->second.seconds / static_cast<double>(forward->second.count);
     flops += forward->second.flops / static_cast<double>(forward->second.count);
   }

@@ -18,13 +18,15 @@ struct price_sum {
   swapped what = swapped::nothing;
   bool near = false, again = false;
   uint32_t subject = none, segment = none;
-  double seconds = 0;  ///< measured
+  uint32_t piece = 0, pieces = 1;  ///< of a product and its exchange
+  double seconds = 0;              ///< measured
   double modelled_s = 0, flops = 0;
   uint64_t bytes = 0, count = 0;
 };
 
 /// Means over ranks and micro-batches. Of one that was never measured: the modelled time, times what the measured ones
-/// of its kind, else of its lane, took of theirs; the recompute of a unit as its forward.
+/// of its kind, else of its lane, took of theirs; the recompute of a unit as its forward, and that in other
+/// pieces as its own.
 class measured_prices {
  public:
   explicit measured_prices(const cost_model& costs) : costs_(costs) {}
@@ -41,17 +43,19 @@ class measured_prices {
   [[nodiscard]] bool is_empty() const { return known_.empty(); }
 
  private:
-  /// Kind, use, what is swapped, subject, segment, near, again: what tells instructions of different plans apart.
-  using key = std::tuple<plan::kind, plan::use, swapped, uint32_t, uint32_t, bool, bool>;
+  /// Kind, use, what is swapped, subject, segment, near, again, piece and of how many: what tells instructions of
+  /// different plans apart.
+  using key = std::tuple<plan::kind, plan::use, swapped, uint32_t, uint32_t, bool, bool, uint32_t, uint32_t>;
   struct mean {
     double seconds = 0, modelled_s = 0, flops = 0;
     uint64_t bytes = 0, count = 0;
   };
-  [[nodiscard]] static key key_of(const instruction& x);
+  [[nodiscard]] static key key_of(const rank_plan& p, const instruction& x);
   [[nodiscard]] double recomputed(const rank_plan& p, const instruction& x) const;
 
   cost_model costs_;
   std::map<key, mean> known_;
+  std::map<std::pair<uint32_t, uint32_t>, mean> forward_of_;  // [unit, segment]: all pieces, counted by the first
   std::map<plan::kind, mean> of_kind_;
   std::map<plan::lane, mean> of_lane_;
 };

@@ -117,11 +117,15 @@ std::vector<moved_piece> collective_pieces::exchange(const instruction& x) const
     if (what.op == core::exchange_op::scatter) out.push_back({t, (given + part) / element, 0, what.bytes / element});
   }
   if (what.op != core::exchange_op::sum) return out;
-  const uint64_t elements = what.bytes / element;
+  // Of a piece of rows, those alone: the sum of an element is the same, whoever adds it.
+  const bool whole = x.again || l_.pieces_of(what) == 1;
+  const slice rows = whole ? slice{0, 1} : l_.rows_of_piece(what, x.piece);
+  const uint64_t width = what.bytes / element / (whole ? 1 : what.rows), elements = rows.count * width;
   const uint64_t each = core::round_up(core::div_up(elements, ranks), core::partition_grain);
   for (uint32_t t = 0; t < ranks; ++t) {
     const uint64_t first = std::min(elements, t * each), count = std::min(elements - first, each);
-    if (count > 0) out.push_back({t, first, first, count});
+    const uint64_t at = rows.first * width + first;
+    if (count > 0) out.push_back({t, at, at, count});
   }
   return out;
 }

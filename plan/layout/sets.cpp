@@ -19,7 +19,8 @@
 namespace troupe::plan {
 namespace {
 
-// Those of units that are to stay; then zero.md 7.4: small parameters stay gathered until the sum of them reaches the model's own threshold.
+// Those of units that are to stay; then zero.md 7.4: small parameters stay gathered until the sum of them reaches the
+// model's own threshold.
 void choose_persistent(job_layout& l) {
   l.persistent.assign(l.table->parameters.size(), false);
   if (!l.gathers()) return;
@@ -28,7 +29,8 @@ void choose_persistent(job_layout& l) {
     for (const uint32_t q : l.table->units[u].parameters) l.persistent[q] = true;
   for (size_t q = 0; q < l.persistent.size(); ++q) {
     const uint64_t n = l.table->parameters[q].numel();
-    if (l.persistent[q] || n > l.options.gathering.persistence_threshold || n + total > l.options.gathering.model_persistence_threshold)
+    if (l.persistent[q] || n > l.options.gathering.persistence_threshold ||
+        n + total > l.options.gathering.model_persistence_threshold)
       continue;
     l.persistent[q] = true;
     total += n;

@@ -31,7 +31,8 @@ class activation_swaps {
       if (d_.is_mark(x) || lane_of(d_.at(x).kind) != lane::compute) continue;
       const kind k = d_.at(x).kind;
       const uint32_t unit = d_.at(x).subject;
-      if (k == kind::release || k == kind::weigh || bytes_[unit] == 0) continue;
+      // Where a forward leaves pieces of a product to `multiply`, it takes a copy of its input out of the window.
+      if (k == kind::release || k == kind::weigh || k == kind::multiply || bytes_[unit] == 0) continue;
       const bool first_segment = d_.at(x).segment == 0;
       if (k == kind::forward) {
         if (first_segment) after_forward(x);

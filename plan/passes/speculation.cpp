@@ -81,7 +81,7 @@ class speculation {
       if (x.kind == kind::tied_sum)
         for (const uint32_t q : p_.layout->ties[x.subject].parameters) whole_[p_.layout->bucket_of[q]] = seen_;
       if (x.kind == kind::gather) gathers_[x.subject].push_back(seen_);
-      if (x.kind == kind::forward || x.kind == kind::recompute || x.kind == kind::backward)
+      if (x.kind == kind::forward || x.kind == kind::multiply || x.kind == kind::recompute || x.kind == kind::backward)
         last_use_[x.subject] = seen_;
     }
   }

@@ -24,26 +24,32 @@ handle exchange_writer::exchange(handle x, const place& at) {
   const core::segment_exchange& what = l_.exchange_of(o.subject, o.segment, std::get<2>(at));
   const bool gathers_loss = what.op == core::exchange_op::gather && p_.options().mode == mode::generate;
   if (l_.exchanging_ranks(what) == 1 || gathers_loss) return none;
-  const uint32_t slot = d_.open(x, pool::transfers, l_.exchange_slot_bytes(what), o.subject);
+  const bool begins = o.piece == 0;
+  const handle before = begins ? none : waiting_.at(at);
+  const uint32_t slot =
+      begins ? d_.open(x, pool::transfers, l_.exchange_slot_bytes(what), o.subject) : d_.at(before).staged;
   const handle e = d_.append(kind::exchange, o.subject, o.micro);
   operation& made = d_.at(e);
   made.segment = o.segment;
   made.use = std::get<2>(at);
   made.again = std::get<3>(at);
   made.staged = slot;
-  made.bytes = l_.exchanged_bytes(what);
+  made.piece = o.piece;
+  made.bytes = std::get<3>(at) ? l_.exchanged_bytes(what) : l_.piece_bytes(what, o.piece);
   d_.at(x).output = slot;
   d_.depend(e, x);
+  d_.depend(e, before);  // so that the last piece stands for all
   d_.buffer(slot).last = e;
   waiting_[at] = e;
   return e;
 }
 
 handle exchange_writer::computed(handle x) {
-  give_back(x);
   const operation o = d_.at(x);
-  if (o.kind == kind::weigh) return none;  // keeps what its input part has read
   const place at{l_.stage_of_unit[o.subject], o.micro, way_of(o.use), false};
+  if (o.kind == kind::multiply) return exchange(x, at);  // reads what its forward has read
+  give_back(x);
+  if (o.kind == kind::weigh) return none;  // keeps what its input part has read
   read(x, at);
   return exchange(x, at);
 }

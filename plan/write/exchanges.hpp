@@ -16,8 +16,9 @@ class exchange_writer {  ///< follows the writer of a step from segment to segme
   exchange_writer(draft& d, const rank_plan& p) : d_(d), p_(p), l_(*p.layout) {}
 
   /// `x`, a forward or backward or a part of that, has been written: it reads what was exchanged for it. If its result
-  /// is exchanged, the exchange follows it in a slot of its own, and is returned; else none. Whoever sends the result
-  /// calls `leaves` with it.
+  /// is exchanged, the exchange follows it in a slot of its own, and is returned; else none. Of a result in pieces that
+  /// of its piece follows each forward and multiply, all in the slot of the first. Whoever sends the result calls
+  /// `leaves` with the last.
   handle computed(handle x);
   /// The same of a recompute of the segment, whose exchange is repeated unless it is the unit's last.
   void recomputed(handle x);

@@ -88,10 +88,41 @@ class step_writer {
     return x;
   }
 
-  // Its result goes to the next segment: through the ranks of a tensor group, to another stage, or straight.
-  void hand_on(handle x) {
-    const handle exchanged = exchanges_.computed(x);
+  // Its result goes to the next segment: through the ranks of a tensor group, to another stage, or straight. Of a
+  // product in pieces each is exchanged beside the next one's product.
+  void hand_on(handle x, const unit_use& u) {
+    handle exchanged = exchanges_.computed(x);
+    std::vector<handle> more;
+    for (uint32_t piece = 1; piece < pieces_of(x); ++piece) {
+      more.push_back(multiply(u, x, piece));
+      exchanged = exchanges_.computed(more.back());
+    }
     if (transfers_.computed(x, exchanged) && exchanged != none) exchanges_.leaves(exchanged);
+    read_with(x, more);
+  }
+  [[nodiscard]] uint32_t pieces_of(handle x) const {
+    const operation& o = d_.at(x);
+    if (o.kind != kind::forward) return 1;
+    return p_.layout->pieces_of(p_.layout->exchange_of(o.subject, o.segment, use::forward));
+  }
+  // Takes its share of the product from what forward `x` computes.
+  handle multiply(const unit_use& u, handle x, uint32_t piece) {
+    const uint32_t segment = d_.at(x).segment;
+    const core::segment_exchange& what = p_.layout->exchange_of(u.unit, segment, use::forward);
+    const auto rows = static_cast<double>(p_.layout->rows_of_piece(what, piece).count);
+    const handle m = compute(kind::multiply, u);
+    operation& made = d_.at(m);
+    made.segment = segment;
+    made.piece = piece;
+    made.flops = what.flops * rows / static_cast<double>(what.rows);
+    d_.at(x).flops -= made.flops;
+    return m;
+  }
+  // What `x` reads is there until the last of `more` has ended.
+  void read_with(handle x, const std::vector<handle>& more) {
+    const uint32_t slot = d_.at(x).input;
+    for (const handle m : more) d_.at(m).input = slot;
+    if (slot != none && !more.empty() && d_.buffer(slot).last == x) d_.buffer(slot).last = more.back();
   }
 
   void forward(const unit_use& u) {
@@ -104,7 +135,7 @@ class step_writer {
           p_.options().mode == mode::train ? unit.segments[s].training_flops() : unit.segments[s].forward_flops;
       // A stage needs the micro-batch from its first unit on, the model's last one its tokens again.
       if (p_.layout->begins_stage(u.unit) || u.unit + 1 == p_.table().units.size()) d_.depend(x, loads_[u.micro]);
-      hand_on(x);
+      hand_on(x, u);
     }
   }
 
@@ -143,7 +174,7 @@ class step_writer {
       const handle x = compute(u.kind == use::weights ? kind::weigh : kind::backward, u);
       d_.at(x).segment = s;
       d_.at(x).flops = backward_flops(u, s);
-      hand_on(x);
+      hand_on(x, u);
       gradients_.backward(x);
     }
   }

@@ -33,7 +33,8 @@ settings with(const std::string& passes, uint64_t from = 0) {
 
 std::string all_passes_by_name() {
   std::string out;
-  for (const auto& x : plan::option_passes()) out += (out.empty() ? "" : ", ") + std::string(x.name);
+  for (const auto& x : plan::option_passes())
+    if (x.keeps_bits) out += (out.empty() ? "" : ", ") + std::string(x.name);
   return "[" + out + "]";
 }
 
@@ -84,6 +85,7 @@ BOOST_AUTO_TEST_CASE(each_alone_and_all_together_leave_the_bits) {
     const small_job job(tiny_gpt2_with_dropout);
     const auto wanted = train(job, set, steps);
     for (const auto& x : plan::option_passes()) BOOST_TEST_CONTEXT(x.name << text_of(set)) {
+        if (!x.keeps_bits) continue;
         check_same(train(job, set + with("[" + std::string(x.name) + "]"), steps), wanted);
       }
     BOOST_TEST_CONTEXT("all" << text_of(set)) {

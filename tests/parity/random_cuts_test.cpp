@@ -143,7 +143,7 @@ void draw_exchanges(dice& d, drawn& out) {
 std::string some_passes(dice& d) {
   std::string out;
   for (const auto& x : plan::option_passes())
-    if (d.one_in(2)) out += (out.empty() ? "" : ", ") + std::string(x.name);
+    if (x.keeps_bits && d.one_in(2)) out += (out.empty() ? "" : ", ") + std::string(x.name);
   return "[" + out + "]";
 }
 

@@ -22,7 +22,7 @@ class exchange_saboteur : public plan_breaker {
     if (!x) return false;
     const auto y = any_of(x->rank, [&](const instruction& i) {
       return exchanges(i) && i.id != x->id && i.subject == at(*x).subject && i.segment == at(*x).segment &&
-             i.use == at(*x).use && i.again == at(*x).again;
+             i.use == at(*x).use && i.again == at(*x).again && i.piece == at(*x).piece;
     });
     const bool instead = y && below(2) == 0;
     const uint32_t micro = instead ? at(*y).micro : 0;
@@ -79,6 +79,60 @@ class exchange_saboteur : public plan_breaker {
   bool swap_parts_of_a_tensor_group() {
     return swap_parts([this](const instruction& i) { return of_tensor_group(i); });
   }
+  /// Of a product in pieces: the product or the exchange of a later one.
+  bool drop_a_piece() {
+    const auto x = any([](const instruction& i) { return i.piece > 0; });
+    return x && drop_all(some_of(*x));
+  }
+  /// Once more, or in the place of the piece before, which is then missing.
+  bool repeat_a_piece() {
+    const auto x = any([](const instruction& i) { return i.piece > 0; });
+    if (!x) return false;
+    const bool instead = below(2) == 0 && at(*x).piece > 1;
+    for (const auto& one : some_of(*x))
+      if (instead)
+        ++at(piece_before(one)).piece;
+      else
+        append_again(one);
+    return true;
+  }
+  /// Two that follow each other do each other's rows: the products, the exchanges or both.
+  bool swap_pieces() {
+    const auto x = any([](const instruction& i) { return i.piece > 1; });
+    if (!x) return false;
+    const bool both = below(2) == 0;
+    const uint32_t piece = at(*x).piece;
+    for (const auto& one : some_of(*x)) {
+      for (auto& i : all_[one.rank].instructions) {
+        const instruction& as = at(one);
+        const bool same = i.subject == as.subject && i.segment == as.segment && i.micro == as.micro &&
+                          i.use == use::forward && !i.again && (both || i.kind == as.kind);
+        if (!same || i.id == one.id || (i.kind != kind::multiply && i.kind != kind::exchange)) continue;
+        if (i.piece == piece || i.piece + 1 == piece) i.piece = 2 * piece - 1 - i.piece;
+      }
+      --at(one).piece;
+    }
+    return true;
+  }
+  /// A piece is not waited for: by its exchange, by the exchange of the next one, or the last by who reads all.
+  bool forget_a_piece() {
+    const auto x = any([](const instruction& i) { return i.piece > 0; });
+    if (!x) return false;
+    const uint32_t slot = at(*x).kind == kind::exchange ? at(*x).staged : at(*x).output;
+    const auto reader = any_of(x->rank, [&](const instruction& i) {
+      const bool waits = std::ranges::find(i.after, x->id) != i.after.end();
+      return waits && (i.kind == kind::exchange || i.input == slot);
+    });
+    return reader && wait_for_none(*reader, [&](const instruction& i) { return i.id == x->id; });
+  }
+  /// A product's rows go into another slot, or are computed of another input.
+  bool misplace_a_piece() {
+    const auto x = any([](const instruction& i) { return i.kind == kind::multiply; });
+    if (!x) return false;
+    const auto other = static_cast<uint32_t>(below(all_[x->rank].buffers.size()));
+    uint32_t& slot = below(2) == 0 ? at(*x).output : at(*x).input;
+    return std::exchange(slot, other) != other;
+  }
   /// Each rank's numbers of a row lie where the first one's are: room for one part, or one part moved of all.
   bool forget_the_place_in_the_vocabulary() {
     const job_layout& l = layout_of(all_);
@@ -101,7 +155,7 @@ class exchange_saboteur : public plan_breaker {
   static bool exchanges(const instruction& i) { return i.kind == kind::exchange; }
   static bool same_but_micro(const instruction& a, const instruction& b, uint32_t micro) {
     return a.kind == b.kind && a.subject == b.subject && a.segment == b.segment && a.use == b.use &&
-           a.again == b.again && a.micro == micro;
+           a.again == b.again && a.piece == b.piece && a.micro == micro;
   }
   [[nodiscard]] bool of_tensor_group(const instruction& i) const {
     return layout_of(all_).exchange_of(i.subject, i.segment, i.use).is_of_tensor_group();
@@ -122,6 +176,13 @@ class exchange_saboteur : public plan_breaker {
       for (const auto& i : p.instructions)
         if (exchanges(i) && recompute_beside(p.rank, i)) all.push_back({p.rank, i.id});
     return all.empty() ? std::nullopt : std::optional(all[below(all.size())]);
+  }
+  place piece_before(const place& x) {
+    const instruction one = at(x);
+    return *any_of(x.rank, [&](const instruction& i) {
+      return i.kind == one.kind && i.subject == one.subject && i.segment == one.segment && i.micro == one.micro &&
+             i.use == one.use && !i.again && i.piece + 1 == one.piece;
+    });
   }
   [[nodiscard]] uint32_t tensor_at(const place& x) const { return layout_of(all_).tensor_at(x.rank); }
 

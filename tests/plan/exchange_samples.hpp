@@ -92,6 +92,12 @@ inline void cut_over_tensor(core::model_table& table, const shared_work& work, s
                                  s == 0 ? table.units[u].input_bytes : random_exchanged_bytes(random)};
     }
   }
+  for (auto& u : table.units)
+    for (auto& s : u.segments)
+      if (s.output.op == exchange_op::sum && random() % 4 != 0) {  // rows of an element of any type each
+        s.output.rows = s.output.bytes / 8;
+        s.output.flops = s.forward_flops / 3;
+      }
   if (!work.vocabulary) return;
   auto& head = table.units.back().segments;
   head.back().output = {exchange_op::gather, random_exchanged_bytes(random)};
@@ -119,6 +125,7 @@ inline std::pair<shared_table, plan_options> random_shared_cut(std::mt19937_64& 
     if (by_use) o = per_use(std::move(o));
     if (of) o.mode = *of;
     o.overlap_exchanges = random() % 3 == 0;
+    if (random() % 2 == 0) o.exchange_pieces = static_cast<uint32_t>(2 + random() % 4);
     o.repeat_exchanges = o.recompute && random() % 2 == 0;
     if (random() % 3 != 0) cut_at_random(o, *table, random);
     const core::mesh own = o.mesh;

@@ -52,6 +52,19 @@ class toucher {
   void change_slot(uint32_t b) {
     if (b != none) add_slot(b, p_.buffers[b].first == x_.id ? touch::way::writes : touch::way::changes);
   }
+  // Of an output that comes in pieces of rows, one piece; with the first its header, which lies behind all rows.
+  void add_piece(uint32_t b, touch::way how) {
+    const auto& what = l_.exchange_of(x_.subject, x_.segment, plan::use::forward);
+    const uint64_t width = what.bytes / what.rows, from = p_.buffers[b].offset;
+    const plan::slice rows = l_.rows_of_piece(what, x_.piece);
+    const auto pool = static_cast<uint32_t>(p_.buffers[b].pool);
+    add({area::slots, pool, from + rows.first * width, from + (rows.first + rows.count) * width}, how);
+    if (x_.kind == kind::forward) add({area::slots, pool, from + what.bytes, from + p_.buffers[b].bytes}, how);
+  }
+  [[nodiscard]] bool is_piece() const {
+    if (x_.kind != kind::forward && x_.kind != kind::multiply && (x_.kind != kind::exchange || x_.again)) return false;
+    return l_.pieces_of(l_.exchange_of(x_.subject, x_.segment, x_.use)) > 1;
+  }
   void add_slot(uint32_t b, touch::way how) {
     if (b == none) return;
     const plan::buffer& s = p_.buffers[b];
@@ -77,7 +90,7 @@ class toucher {
     change({area::activations, activation(l_.stage_of_unit[x_.subject])});
     if (plan::reads_parameters(x_.use)) parameters();
     read_slot(x_.input);
-    write_slot(x_.output);
+    is_piece() ? add_piece(x_.output, touch::way::writes) : write_slot(x_.output);
     x_.kind == kind::forward ? write_slot(x_.staged) : read_slot(x_.staged);
     if (x_.kind == kind::forward && x_.subject + 1 == l_.table->units.size()) change({area::losses, x_.micro});
     if ((x_.kind != kind::backward && x_.kind != kind::weigh) || !plan::writes_gradients(x_.use)) return;
@@ -122,7 +135,7 @@ class toucher {
         write_slot(x_.staged);
         break;
       case kind::exchange:
-        change_slot(x_.staged);
+        is_piece() ? add_piece(x_.staged, touch::way::changes) : change_slot(x_.staged);
         break;
       case kind::reduce:
         reduce();

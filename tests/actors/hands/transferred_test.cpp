@@ -123,4 +123,20 @@ BOOST_AUTO_TEST_CASE(an_empty_slot_is_no_tensor) {
   BOOST_TEST(!troupe::actors::transferred(s.of(512)));
 }
 
+BOOST_AUTO_TEST_CASE(rows_of_a_tensor_come_piece_by_piece) {
+  slot s;
+  const at::Tensor sent = at::arange(30, at::kFloat).view({2, 5, 3});
+  // As many as the tensor has, of pieces that are made for more.
+  for (const auto& [first, count] : {std::pair<int64_t, int64_t>{0, 4}, {4, 4}, {8, 4}})
+    BOOST_REQUIRE(put_rows(sent, first, count, s.of(512), "block 1"));
+  BOOST_TEST(at::equal(tensor_in(s.of(512)), sent));
+  slot other;
+  BOOST_REQUIRE(put_rows(sent, 0, 4, other.of(512), "block 1"));
+  BOOST_REQUIRE(put_rows(sent.mul(2), 4, 6, other.of(512), "block 1"));
+  const at::Tensor rows = tensor_in(other.of(512)).view({10, 3});
+  BOOST_TEST(at::equal(rows.narrow(0, 0, 4), sent.view({10, 3}).narrow(0, 0, 4)));
+  BOOST_TEST(at::equal(rows.narrow(0, 4, 6), sent.mul(2).view({10, 3}).narrow(0, 4, 6)));
+  BOOST_TEST(!put_rows(sent, 0, 4, s.of(128), "block 1"));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -23,6 +23,11 @@ const std::map<std::string, bool (exchange_saboteur::*)()> breakages = {
     {"meet another group", &exchange_saboteur::meet_another_group},
     {"swap parts of a sequence", &exchange_saboteur::swap_parts_of_a_sequence},
     {"swap parts of a tensor group", &exchange_saboteur::swap_parts_of_a_tensor_group},
+    {"drop a piece", &exchange_saboteur::drop_a_piece},
+    {"repeat a piece", &exchange_saboteur::repeat_a_piece},
+    {"swap pieces", &exchange_saboteur::swap_pieces},
+    {"forget a piece", &exchange_saboteur::forget_a_piece},
+    {"misplace a piece", &exchange_saboteur::misplace_a_piece},
     {"forget the place in the vocabulary", &exchange_saboteur::forget_the_place_in_the_vocabulary},
     {"reduce over data alone", &exchange_saboteur::reduce_over_data_alone},
     {"reduce over tensor too", &exchange_saboteur::reduce_over_tensor_too},
@@ -113,10 +118,14 @@ BOOST_AUTO_TEST_CASE(parts_that_change_places_or_come_twice_are_found) {
         x.use = random() % 2 == 0 ? use::forward : use::backward;
         const auto& what = layout->exchange_of(u, s, x.use);
         if (layout->exchanging_ranks(what) == 1) continue;
+        const uint32_t pieces = x.use == use::forward ? layout->pieces_of(what) : 1;
+        x.piece = static_cast<uint32_t>(random() % pieces);
+        const auto piece = pieces > 1 ? std::optional(x.piece) : std::nullopt;
         auto moved = all.exchange(x);
-        BOOST_TEST(rules::exchange(*layout, what, moved).has_value());
+        BOOST_TEST(rules::exchange(*layout, what, moved, piece).has_value());
         if (!break_pieces(moved, random)) continue;
-        BOOST_TEST(!rules::exchange(*layout, what, moved).has_value(), core::name_of(what.op) << ", seed " << seed);
+        BOOST_TEST(!rules::exchange(*layout, what, moved, piece).has_value(), core::name_of(what.op)
+                                                                                  << ", seed " << seed);
         ++caught[what.op];
       }
   }

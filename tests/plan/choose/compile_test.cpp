@@ -1,6 +1,7 @@
 // The choice of passes: by time under a limit of memory, with what each of them changed.
 #include "plan/choose/compile.hpp"
 
+#include "models/table/model_spec.hpp"
 #include "plan/check/check.hpp"
 #include "plan/choose/measured_prices.hpp"
 #include "tests/plan/samples.hpp"
@@ -108,6 +109,60 @@ BOOST_AUTO_TEST_CASE(every_choice_of_units_that_stay_or_recompute_is_proved) {
   }
 }
 
+/// Over two tensor ranks, where an exchange takes as long as the product in front of it.
+compile_request request_over_tensor_ranks() {
+  auto model = models::make_model_table(
+      *models::parse_model_spec(R"({"model_type": "gpt2", "n_layer": 4, "n_embd": 64, "n_head": 4, "n_positions": 64,
+                                    "vocab_size": 256, "tie_word_embeddings": false})"),
+      2, 64, 4, {.degree = 2});
+  compile_request out;
+  out.base = small_options(1, 0, 2);
+  out.base.mesh = {{core::axis::tensor, 2}};
+  out.base.updates.rules.assign(model.parameters.size(), parameter_update{});
+  const auto& exchange = model.units[1].segments[1].output;
+  out.costs.copy_bytes_per_s = 2 * static_cast<double>(exchange.bytes) * out.costs.flops_per_s / exchange.flops;
+  out.costs.latency_s = 0;
+  out.table = std::make_shared<const core::model_table>(std::move(model));
+  return out;
+}
+
+BOOST_AUTO_TEST_CASE(exchanges_are_split_where_that_saves_time_and_the_pass_says_that_bits_may_change) {
+  auto r = request_over_tensor_ranks();
+  r.passes = {"split_exchanges"};
+  const auto split = compiled_by(r);
+  BOOST_TEST(split.chosen.options.exchange_pieces > 1U);
+  BOOST_TEST(split.chosen.step_s < 0.95 * split.base.step_s);
+  BOOST_TEST(split.gains.front().change == "in " + std::to_string(split.chosen.options.exchange_pieces) + " pieces");
+  const auto proved = check(plans_of(r.table, split.chosen.options));
+  BOOST_TEST(proved.has_value(), (proved ? "" : proved.error().text));
+  for (const auto& x : option_passes()) BOOST_TEST(x.keeps_bits == (x.name != "split_exchanges"), x.name);
+  r.base.mesh = {{core::axis::shard, 2}};
+  BOOST_TEST(compiled_by(r).chosen.options.exchange_pieces == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(measured_prices_of_a_segment_are_shared_out_to_its_pieces) {
+  auto r = request_over_tensor_ranks();
+  const auto total = [](const rank_plan& p, const auto& of) {
+    double out = 0;
+    for (const auto& x : p.instructions)
+      if (x.kind == kind::forward || x.kind == kind::multiply) out += of(p, x);
+    return out;
+  };
+  const auto twice = [&](const rank_plan& p, const instruction& x) { return 2 * predicted_seconds(p, x, r.costs); };
+  for (const uint32_t measured : {1U, 4U}) {
+    measured_prices prices(r.costs);
+    r.base.exchange_pieces = measured;
+    for (const auto& p : plans_of(r.table, r.base))
+      for (const auto& x : p->instructions) prices.add(*p, x, twice(*p, x));
+    for (const uint32_t pieces : {1U, 2U, 4U}) {
+      r.base.exchange_pieces = pieces;
+      const auto p = plans_of(r.table, r.base).front();
+      const auto priced = [&](const rank_plan& of, const instruction& x) { return prices.seconds(of, x); };
+      BOOST_TEST(total(*p, priced) == total(*p, twice), boost::test_tools::tolerance(1e-9));
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(an_unknown_pass_is_refused_with_the_known_ones) {
   auto r = request_of(1, 0);
   r.passes = {"prefetch", "magic"};
@@ -115,7 +170,7 @@ BOOST_AUTO_TEST_CASE(an_unknown_pass_is_refused_with_the_known_ones) {
   BOOST_REQUIRE(!x.has_value());
   BOOST_TEST(x.error().text ==
              "wanted passes among prefetch, selective_gather, recompute, offload_activation, "
-             "offload_optimizer, fuse_buckets, overlap_exchanges, got magic");
+             "offload_optimizer, fuse_buckets, overlap_exchanges, split_exchanges, got magic");
 }
 
 BOOST_AUTO_TEST_CASE(measured_prices_are_those_of_the_same_instruction_in_another_plan) {

@@ -1,7 +1,6 @@
-// Votes of ranks on what they have measured: how they are joined, and that they cross between processes as numbers.
+// Votes of ranks on what they have measured: how they are joined.
 #include "plan/choose/vote.hpp"
 
-#include <bit>
 #include <limits>
 
 #include "tests/plan/samples.hpp"

@@ -85,6 +85,68 @@ BOOST_AUTO_TEST_CASE(sharded_norms_exchanges_beside_weight_parts_and_repeated_on
           }
 }
 
+BOOST_AUTO_TEST_CASE(sums_of_products_are_exchanged_in_pieces_at_every_stage_and_schedule) {
+  for (const char* json : {gpt2, llama})
+    for (const char* schedule : {"", "1f1b", "zb_h1", "dual_pipe_v"})
+      for (const uint32_t pieces : {2U, 5U})
+        for (uint32_t stage = 0; stage < 4; ++stage) BOOST_TEST_CONTEXT(json << schedule << ", stage " << stage) {
+            auto table = cut_table(json, 2, /*vocabulary=*/true);
+            const std::string_view name = schedule;
+            auto o = options_for(*table, 2, 2, stage, 4);
+            if (!name.empty()) {
+              o.mesh = {{core::axis::pipeline, 2}, {core::axis::shard, 2}, {core::axis::tensor, 2}};
+              o.gradients.tied = tied_gradients::per_use;
+              table = copied(table);
+              o.updates.rules.assign(table->parameters.size(), o.updates.rules.front());
+              o.pipeline = cut_evenly(
+                  *table, *make_table(*find_schedule(name).value(), {2, name == "dual_pipe_v" ? 2U : 1U, 4}));
+            }
+            o.exchange_pieces = pieces;
+            proved(table, o);
+            o.overlap_exchanges = true;
+            for (const tier waits : {tier::device, tier::cpu, tier::nvme}) {
+              o.recompute = true;
+              o.tiers.activations = waits;
+              proved(table, o);
+            }
+            o.tiers.activations = tier::device;
+            o.mode = mode::evaluate;
+            proved(table, o);
+          }
+}
+
+BOOST_AUTO_TEST_CASE(pieces_share_the_flops_and_rows_of_a_segment_and_lie_beside_each_other) {
+  const auto table = cut_table(gpt2, 2);
+  auto o = options_for(*table, 2, 1, 0, 1);
+  const auto flops = [](const rank_plan& p) {
+    double out = 0;
+    for (const auto& x : p.instructions) out += x.flops;
+    return out;
+  };
+  const double whole = flops(*plans_of(table, o)[0]);
+  o.exchange_pieces = 3;
+  const auto plans = plans_of(table, o);
+  const rank_plan& p = *plans[0];
+  BOOST_TEST(flops(p) == whole, boost::test_tools::tolerance(1e-12));
+  uint64_t moved = 0, exchanges = 0, products = 0;
+  for (const auto& x : p.instructions) {
+    if (x.kind == kind::multiply) ++products;
+    if (x.kind != kind::exchange || x.use != use::forward) continue;
+    ++exchanges;
+    moved += x.bytes;
+  }
+  BOOST_TEST(exchanges == 3U * 6);  // attention and MLP of three blocks
+  BOOST_TEST(products == 2U * 6);
+  BOOST_TEST(moved == 6U * 4 * 2 * 16 * 96);
+  const auto second = std::ranges::find_if(p.instructions, [](const auto& x) { return x.kind == kind::multiply; });
+  BOOST_TEST(p.describe(second->id) == "multiply block 0 attention, piece 2 of 3");
+  // The first piece is on its way while the second is multiplied.
+  BOOST_TEST((p.instructions[second->id - 1].kind == kind::exchange));
+  BOOST_TEST((std::ranges::find(second->after, second->id - 1) == second->after.end()));
+  o.mode = mode::generate;
+  for (const auto& x : plans_of(table, o)[0]->instructions) BOOST_TEST((x.kind != kind::multiply));
+}
+
 BOOST_AUTO_TEST_CASE(a_repeated_exchange_is_in_every_recompute_once) {
   const auto table = cut_table(gpt2, 2);
   auto o = options_for(*table, 2, 1, 0, 3);

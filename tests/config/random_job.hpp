@@ -77,6 +77,7 @@ inline bool is_free(const key_info& row) {
                                                    "cluster.swap_gradients",
                                                    "cluster.offload_activations",
                                                    "cluster.row_tile_bytes",
+                                                   "tensor_parallel.exchange_pieces",
                                                    "activation_checkpointing.cpu_checkpointing",
                                                    "activation_checkpointing.selective"};
   const bool places =

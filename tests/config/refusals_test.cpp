@@ -128,6 +128,10 @@ BOOST_AUTO_TEST_CASE(degrees_that_do_not_act_yet_are_refused) {
                    ": only 1 is supported in this version, got 2; it acts once there is " + axis + " parallelism\n");
   BOOST_TEST(errors_of(smallest_with("data: 2", "data: 0")) ==
              "j.yaml:3:18: error: parallel.data: wanted an integer from 1 to 65536, got 0\n");
+  const std::string pieces = "j.yaml:9:36: error: tensor_parallel.exchange_pieces: wanted ";
+  const std::string cut = smallest + "tensor_parallel: {exchange_pieces: ";
+  BOOST_TEST(errors_of(cut + "2}\n") == pieces + "1 without parallel.tensor above 1, got 2\n");
+  BOOST_TEST(errors_of(cut + "65, autotp_size: 2}\n") == pieces + "an integer from 1 to 64, got 65\n");
 }
 
 BOOST_AUTO_TEST_CASE(activations_are_partitioned_with_norms_whatever_recomputes_them_or_it_is_told_why_not) {

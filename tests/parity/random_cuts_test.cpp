@@ -62,6 +62,8 @@ void draw_job(dice& d, drawn& out) {
                 "gradient_clipping=" + d.one_of({"0", "0.1", "1.0"}),
                 "optimizer.type=" + optimizer};
   if (out.sharing > 1) out.common.push_back("parallel." + out.axis + "=" + std::to_string(out.sharing));
+  if (out.axis == "tensor" && d.one_in(2))
+    out.common.push_back("tensor_parallel.exchange_pieces=" + d.one_of({"2", "3", "5"}));
   if (optimizer != "AdamW") out.common.emplace_back("optimizer.params={lr: 1.0e-3}");
   switch (d.below(5)) {
     case 0:

@@ -138,6 +138,7 @@ class order_saboteur : public plan_changer {
     instruction &x = p_.instructions[order[i]], &y = p_.instructions[order[i + 1]];
     std::swap(x.kind, y.kind);
     std::swap(x.subject, y.subject);
+    std::swap(x.piece, y.piece);
     std::swap(x.micro, y.micro);
     std::swap(x.use, y.use);
     std::swap(x.bytes, y.bytes);
@@ -193,6 +194,7 @@ class order_saboteur : public plan_changer {
     std::swap(x.kind, y.kind);
     std::swap(x.subject, y.subject);
     std::swap(x.segment, y.segment);
+    std::swap(x.piece, y.piece);
     std::swap(x.micro, y.micro);
     std::swap(x.use, y.use);
     std::swap(x.buffer, y.buffer);

@@ -78,7 +78,8 @@ void add_compile(key_rows& t) {
       .one_of(pass_names)
       .by_hand(passes_field())
       .means(
-          "Which; none: all of ours but split_exchanges, each as far as it helps. DeepSpeed's z1, z3, autosp and autotp "
+          "Which; none: all of ours but split_exchanges, each as far as it helps. DeepSpeed's z1, z3, autosp and "
+          "autotp "
           "are in every plan.");
   t.row("compile.schedule[]", section)
       .list_of(

@@ -118,6 +118,8 @@ BOOST_AUTO_TEST_CASE(what_has_no_pieces_is_refused_by_name) {
   BOOST_TEST(has(refused(ranks(2) + pieces(2) + settings{"parallel.sharded_norms=true"}),
                  "wanted 1 with parallel.sharded_norms, whose sums are scattered, got 2"));
   BOOST_TEST(has(refused(ranks(2) + pieces(64) + settings{"data.sequence_length=4"}), "rows of a micro-batch, got 64"));
+  const settings vocabulary = {"tensor_parallel.partition_config={layer_specs: [{patterns: ['.*wte\\.weight$']}]}"};
+  BOOST_TEST(has(refused(ranks(2) + pieces(2) + vocabulary), "wanted 1 where no family's row layer gives summands"));
   BOOST_TEST(has(refused(ranks(2) + pieces(65)), "tensor_parallel.exchange_pieces"));
 }
 

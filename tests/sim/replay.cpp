@@ -154,7 +154,7 @@ class replayer {
         memory_.of(x.rank, t.where).write(t.where, {gives_back ? given_back : value, x});
       }
       if (only_copies(what) || what.kind == kind::gather) continue;
-      const task done{x.rank, what.kind, what.subject, what.segment, what.micro, what.use, what.again};
+      const task done{x.rank, what.kind, what.subject, what.segment, what.micro, what.use, what.again, what.piece};
       made_[done] = value;
       if (right_.empty()) continue;
       const auto wanted = right_.find(done);
@@ -167,7 +167,8 @@ class replayer {
   static uint64_t expression(const plan::instruction& x, uint64_t found) {
     uint64_t out = mixed(mixed(static_cast<uint64_t>(x.kind) + 2, x.subject), found);
     if (x.kind == kind::gather) return out | 2U;
-    for (const uint64_t part : {uint64_t{x.segment}, uint64_t{x.micro}, static_cast<uint64_t>(x.use)})
+    for (const uint64_t part :
+         {uint64_t{x.segment}, uint64_t{x.micro}, static_cast<uint64_t>(x.use), uint64_t{x.piece}})
       out = mixed(out, part);
     return out | 2U;
   }

@@ -12,8 +12,8 @@
 
 namespace troupe::actors {
 
-/// What an instruction does, wherever it stands in its plan: rank, kind, subject, segment, micro, use, again.
-using task = std::tuple<uint32_t, plan::kind, uint32_t, uint32_t, uint32_t, plan::use, bool>;
+/// What an instruction does, wherever it stands in its plan: rank, kind, subject, segment, micro, use, again, piece.
+using task = std::tuple<uint32_t, plan::kind, uint32_t, uint32_t, uint32_t, plan::use, bool, uint32_t>;
 
 /// A number for each task of a run, that of the expression which it has computed: of the task and of those that made
 /// what it has read. Tasks that only bring or give back bytes have none.

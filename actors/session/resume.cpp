@@ -88,7 +88,13 @@ core::result<checkpoint::tensor_source> open_for(const core::model_table& table,
   auto from = checkpoint::open_source(
       path,
       {.tag = options.tag, .fallback_to_previous = options.fallback_to_previous, .map = std::move(*map), .say = say});
-  if (!from || options.custom_load_fn) return from;
+  if (!from) return from;
+  if (std::ranges::any_of(from->files, [](const auto& f) { return f.computed != nullptr; }))
+    return fail(error_kind::bad_input,
+                fmt::format("'{}': its weights are compressed, and training begins with whole ones: troupe checkpoint "
+                            "to-hf writes them",
+                            path.string()));
+  if (options.custom_load_fn) return from;
   return named_for(table, std::move(*from), options.load_module_strict);
 }
 

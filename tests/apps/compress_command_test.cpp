@@ -92,6 +92,25 @@ BOOST_AUTO_TEST_CASE(a_compressed_folder_says_what_it_is_and_is_read_back_by_eve
   BOOST_TEST_REQUIRE(f.troupe({"compress", "out", "again", "--to", "compressed-tensors:mxfp4", "--quiet"}).code == 0);
 }
 
+BOOST_AUTO_TEST_CASE(training_does_not_begin_with_compressed_weights) {
+  const llama_folder f;
+  BOOST_TEST_REQUIRE(f.troupe({"compress", "model", "out", "--to", "compressed-tensors:fp8", "--quiet"}).code == 0);
+  f.folder.write("corpus.txt", std::string(2000, '\1'));
+  f.folder.write("job.yaml", std::string("model: ") + llama + R"(
+data: {text: corpus.txt}
+seed: 1
+steps: 1
+train_micro_batch_size_per_gpu: 1
+optimizer: {type: AdamW, params: {lr: 1.0e-3}}
+output: run
+)");
+  const auto r = f.troupe({"train", "job.yaml", "--resume", "out", "--quiet"});
+  BOOST_TEST(r.code == 2, r.err);
+  BOOST_TEST(
+      has(r.err, "/out': its weights are compressed, and training begins with whole ones: troupe checkpoint to-hf"),
+      r.err);
+}
+
 BOOST_AUTO_TEST_CASE(every_format_is_written_and_replaces_an_earlier_one_when_told_to) {
   const llama_folder f;
   for (const char* format : {"int8", "w8a8", "fp8", "mxfp4", "nvfp4", "int3"}) {

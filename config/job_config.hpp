@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "config/compile_config.hpp"
+#include "config/compression_config.hpp"
 #include "config/offload_config.hpp"
 #include "config/partition_config.hpp"
 #include "config/pipeline_config.hpp"
@@ -123,6 +124,7 @@ struct job_config {            ///< a validated job, never changed once loaded
   zero_section zero_optimization;
   tensor_parallel_section tensor_parallel;
   compile_section compile;
+  compression_section compression;
   aio_section aio;
   fp16_section fp16;
   bf16_section bf16;

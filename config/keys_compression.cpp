@@ -8,38 +8,50 @@ namespace {
 using enum value_type;
 
 struct technique {
-  technique(key_rows& t, const std::string& name, std::string_view meaning)
+  technique(key_rows& t, const std::string& name, std::string_view meaning,
+            std::string_view waits_for = capability::compression)
       : around(t, "compression_training." + name, meaning),
-        shared(t, "compression_training." + name + ".shared_parameters", "What all groups have in common.",
-               capability::compression),
+        shared(t, "compression_training." + name + ".shared_parameters", "What all groups have in common.", waits_for),
         groups(t, "compression_training." + name + ".different_groups", "Groups of modules, by a name each."),
-        group(t, "compression_training." + name + ".different_groups.*", "One group.", capability::compression),
-        params(t, "compression_training." + name + ".different_groups.*.params", "The group's numbers.",
-               capability::compression) {
-    shared.off("Use it.");
+        group(t, "compression_training." + name + ".different_groups.*", "One group.", waits_for),
+        params(t, "compression_training." + name + ".different_groups.*.params", "The group's numbers.", waits_for) {
+    if (waits_for.empty())
+      shared("enabled", boolean, "false", "Use it.");
+    else
+      shared.off("Use it.");
     group("modules", texts, "[\"*\"]", "Patterns of module names.");
-    group("related_modules", any, "none", "Modules that are cut along with those, as lists of patterns.");
+    auto& related =
+        group("related_modules", any, "none", "Modules that are cut along with those, as lists of patterns.");
+    if (waits_for.empty()) related.ignored("fewer bits cut nothing");
   }
   section_rows around, shared, groups, group, params;
 };
 
 void add_quantization(key_rows& t) {
-  technique weights(t, "weight_quantization", "Weights of fewer bits.");
+  technique weights(t, "weight_quantization", "Weights of fewer bits.", {});
   weights.shared("quantizer_kernel", boolean, "false", "Use the CUDA kernel.").ignored("the device chooses the kernel");
-  weights.shared("schedule_offset", integer, "0", "Steps before it begins.").at_least(0);
-  weights.shared("schedule_offset_end", integer, "none", "The step it ends at.").at_least(0);
+  weights.shared("schedule_offset", integer, "0", "Updates before it begins.").at_least(0);
+  weights.shared("schedule_offset_end", integer, "none", "The step it ends at.")
+      .at_least(0)
+      .ignored("no technique is switched off again");
   weights.shared("quantize_groups", integer, "1", "Scales of one matrix.").at_least(1);
-  weights.shared("quantize_verbose", boolean, "false", "Log it.");
+  weights.shared("quantize_verbose", boolean, "false", "Log it.").ignored("troupe config explain shows what is chosen");
   weights.shared("quantization_type", text, "symmetric", "Around zero, or not.").one_of({"symmetric", "asymmetric"});
   weights.shared("quantize_weight_in_forward", boolean, "false", "At each use, not after each step.");
-  weights.shared("rounding", text, "nearest", "How to round.").one_of({"nearest", "stochastic"});
+  weights.shared("rounding", text, "nearest", "How to round.")
+      .one_of({"nearest", "stochastic"})
+      .just("nearest")
+      .needs(capability::compression);
   section_rows mixed(t, "compression_training.weight_quantization.shared_parameters.fp16_mixed_quantize",
                      "Fade from full to fewer bits.", capability::compression);
   mixed("enabled", boolean, "false", "Do so.");
   mixed("quantize_change_ratio", number, "0.001", "The share of one step.").at_least(0).at_most(1);
+  constexpr std::string_view at_once = "with quantize_weight_in_forward weights have target_bits at once";
   weights.params("start_bits", integer, "none", "Bits at first.").at_least(1).at_most(32);
   weights.params("target_bits", integer, "none", "Bits in the end.").at_least(1).at_most(32);
-  weights.params("quantization_period", integer, "1", "Steps until the next bit goes; 0: all at once.").at_least(0);
+  weights.params("quantization_period", integer, "1", "Steps until the next bit goes; 0: all at once.")
+      .at_least(0)
+      .ignored(at_once);
 
   technique activations(t, "activation_quantization", "Activations of fewer bits.");
   activations.shared("quantization_type", text, "symmetric", "Around zero, or not.")

@@ -24,6 +24,10 @@ core::result<std::vector<bool>> matched_at_start(const std::string& pattern, con
   return searched(pattern, names, /*any_case=*/false, RE2::ANCHOR_START);
 }
 
+core::result<std::vector<bool>> searched_in(const std::string& pattern, const std::vector<std::string>& names) {
+  return searched(pattern, names, /*any_case=*/false, RE2::UNANCHORED);
+}
+
 core::result<std::vector<bool>> found_in(const std::string& pattern, const std::vector<std::string>& names) {
   return searched(pattern, names, /*any_case=*/true, RE2::UNANCHORED);
 }

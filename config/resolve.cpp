@@ -248,6 +248,7 @@ void resolve(const settings& given, job_config& config, reporter& report, origin
   rules(given, config, report, derived, why).all();
   training_rules(given, config, report, derived, why);
   offload_rules(given, config, report, derived, why);
+  compression_rules(given, config, report, why);
   deepspeed_rules(given, report);
 }
 

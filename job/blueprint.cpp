@@ -113,6 +113,7 @@ plan::plan_options options_of(const blueprint& b, plan::plan_choice which, const
   if (plan::saves(which) && !c.checkpoint.is_on()) options.memory_budget_bytes = 0;
   options.saving.on = plan::saves(which);
   options.pipeline = b.pipeline.of(options.mode);
+  options.compressed = b.compression->uses_after(0);
   if (options.mode == plan::mode::evaluate && b.pipeline.is_cut()) {
     options.accumulation = options.pipeline.table.micro_batches;
     options.gradients.sum_micro_first = options.stage <= 1;  // states lie as they do for one micro-batch
@@ -125,6 +126,21 @@ void note_pools(const step_plans& plans, std::vector<plan::pool_sizes>& all) {
   for (uint32_t r = 0; r < plans.ranks(); ++r)
     for (uint32_t k = 0; k < plan::num_pools; ++k)
       all[r].bytes[k] = std::max(all[r].bytes[k], plans.like(r).pool_bytes[k]);
+}
+
+// Plans of phases to come: what they need is known now, and they are refused now.
+core::result<void> size_phases(blueprint& b, const blueprint_watch& watch) {
+  for (const uint64_t from : b.compression->phases()) {
+    if (from == 0) continue;
+    for (plan::plan_options options : b.options) {
+      options.compressed = b.compression->uses_after(from);
+      const auto plans = step_plans::write(b.table, options, watch.go_on);
+      if (!plans) return core::fail(plans.error());
+      note_pools(*plans, b.pools);
+      if (auto ok = plans->prove(); !ok) return ok;
+    }
+  }
+  return {};
 }
 
 // Writes plans of every kind, so that nothing is refused in the middle of a run; only training's are kept.
@@ -256,6 +272,21 @@ core::result<step_plans> blueprint::write(plan::plan_choice which, const job::go
   return out;
 }
 
+bool is_phase_of(const blueprint& b, uint64_t updates) {
+  return b.options[static_cast<size_t>(plan::plan_choice::train)].compressed == b.compression->uses_after(updates);
+}
+
+core::result<void> enter_phase(blueprint& b, uint64_t updates) {
+  auto options = b.options[static_cast<size_t>(plan::plan_choice::train)];
+  options.compressed = b.compression->uses_after(updates);
+  auto plans = step_plans::write(b.table, options);
+  if (!plans) return core::fail(plans.error());
+  for (auto& each : b.options) each.compressed = options.compressed;
+  b.plain.compressed = std::move(options.compressed);
+  b.train = std::move(*plans);
+  return {};
+}
+
 core::result<changed_steps> change_steps(const blueprint& b, const pass_wish& wish, const measured_run& measured) {
   auto compiled = compile_step(*b.config, b.table, b.plain, wish, b.costs, choice_time::between_steps, measured);
   if (!compiled) return core::fail(compiled.error());
@@ -320,6 +351,9 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   auto trains = options_from(c, plan::mode::train);
   cut_table(b, own, std::move(table), trains.gradients.tied == plan::tied_gradients::per_use);
   if (auto ok = check_exchange_pieces(c, *b.table); !ok) return core::fail(ok.error());
+  auto compression = choose_compression(c, *b.table);
+  if (!compression) return core::fail(compression.error());
+  b.compression = std::make_shared<const chosen_compression>(std::move(*compression));
   auto optimizer = make_optimizer_groups(c, *b.tensor.whole);
   if (!optimizer) return core::fail(optimizer.error());
   b.optimizer = std::make_shared<const optimizer_groups>(std::move(*optimizer));
@@ -331,6 +365,7 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   if (!pipeline) return core::fail(pipeline.error());
   b.pipeline = std::move(*pipeline);
   trains.pipeline = b.pipeline.training;
+  trains.compressed = b.compression->uses_after(UINT64_MAX);  // sizes hold in every phase
   b.costs = costs != nullptr ? *costs : usual_costs(c);
   auto sized = with_open_sizes(c, b.table, std::move(trains), b.costs, watch.go_on);
   if (!sized) return core::fail(sized.error());
@@ -338,6 +373,7 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
     b.options[which] = options_of(b, static_cast<plan::plan_choice>(which), *sized);
   if (auto ok = use_passes(b, watch.go_on); !ok) return core::fail(ok.error());
   if (auto ok = write_plans(b, watch); !ok) return core::fail(ok.error());
+  if (auto ok = size_phases(b, watch); !ok) return core::fail(ok.error());
   for (const auto& p : b.train.plans())
     for (const auto& x : p->instructions)
       b.longest_instruction_s = std::max(b.longest_instruction_s, plan::predicted_seconds(*p, x, b.costs));

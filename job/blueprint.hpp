@@ -10,6 +10,7 @@
 
 #include "config/job_config.hpp"
 #include "job/compile.hpp"
+#include "job/compression.hpp"
 #include "job/optimizer_groups.hpp"
 #include "job/pipeline.hpp"
 #include "job/step_plans.hpp"
@@ -25,16 +26,17 @@ namespace troupe::job {
 struct blueprint {  ///< everything that is known before anything runs
   std::shared_ptr<const config::job_config> config;
   models::model_spec spec;
-  std::shared_ptr<const core::model_table> table;      ///< what a rank computes with
-  chosen_tensor tensor;                                ///< how that is cut out of the whole model
-  uint64_t sequence = 0;                               ///< tokens of a sample
-  plan::plan_options options[plan::num_plan_choices];  ///< [plan::plan_choice]
-  chosen_pipeline pipeline;                            ///< stages and order, the same in all of them
-  plan::plan_options plain;                            ///< of training, before passes change it
-  std::optional<plan::compiled_step> compiled;         ///< what passes did to it, if there are any
-  step_plans train;                                    ///< the plans of a step that trains and does not save
-  std::vector<plan::pool_sizes> pools;                 ///< [rank]: the most that any kind of step needs
-  plan::cost_model costs;                              ///< used to choose open sizes and to predict times
+  std::shared_ptr<const core::model_table> table;         ///< what a rank computes with
+  chosen_tensor tensor;                                   ///< how that is cut out of the whole model
+  uint64_t sequence = 0;                                  ///< tokens of a sample
+  plan::plan_options options[plan::num_plan_choices];     ///< [plan::plan_choice]
+  chosen_pipeline pipeline;                               ///< stages and order, the same in all of them
+  plan::plan_options plain;                               ///< of training, before passes change it
+  std::optional<plan::compiled_step> compiled;            ///< what passes did to it, if there are any
+  std::shared_ptr<const chosen_compression> compression;  ///< modules that units read compressed
+  step_plans train;                                       ///< the plans of a step that trains and does not save
+  std::vector<plan::pool_sizes> pools;                    ///< [rank]: the most that any kind of step needs
+  plan::cost_model costs;                                 ///< used to choose open sizes and to predict times
   scaling_rules rules;
   std::shared_ptr<const optimizer_groups> optimizer;
   kernels::loss_scale_options loss_scale;
@@ -44,6 +46,12 @@ struct blueprint {  ///< everything that is known before anything runs
   /// The plans of another kind of step, written anew and proved; not kept here.
   [[nodiscard]] core::result<step_plans> write(plan::plan_choice which, const job::go_on& more = {}) const;
 };
+
+/// Whether what is compressed after `updates` is what the blueprint's plans have.
+bool is_phase_of(const blueprint& b, uint64_t updates);
+/// The blueprint's plans become those of steps after `updates`; states lie where they did, and pools are as large as
+/// the largest phase needs. Errors: the checker's, then nothing has changed.
+core::result<void> enter_phase(blueprint& b, uint64_t updates);
 
 /// Steps that train with other passes than a blueprint's.
 struct changed_steps {

@@ -11,6 +11,8 @@ std::string_view name_of(kind k) {
       return "gather";
     case kind::release:
       return "release";
+    case kind::compress:
+      return "compress";
     case kind::send:
       return "send";
     case kind::receive:
@@ -106,6 +108,7 @@ lane lane_of(kind k) {
     case kind::load:
       return lane::control;
     case kind::release:
+    case kind::compress:
     case kind::forward:
     case kind::multiply:
     case kind::recompute:
@@ -157,6 +160,7 @@ std::vector<owner_bytes> owners_of(const memory_table& m) {
           {"update directions", m.directions},
           {"votes", m.votes},
           {"transfers between ranks", m.transfers},
+          {"compressed parameters", m.compressed},
           {"staging for checkpoints", m.staging},
           {"undo copies", m.undo},
           {"deferred gradients", m.deferred},
@@ -208,6 +212,7 @@ std::string rank_plan::describe(uint32_t id) const {
     case kind::exchange:
       out += x.use == use::forward ? " output of" : " gradient of the input of";
       [[fallthrough]];
+    case kind::compress:
     case kind::forward:
     case kind::multiply:
     case kind::recompute:

@@ -16,6 +16,8 @@ enum class kind : uint8_t {  ///< of an instruction
   load,                      ///< control: the tokens of micro-batch `micro` from the loader
   gather,                    ///< fabric: full parameters of gather set `subject` into `buffer`
   release,                   ///< compute: give the buffer of gather set `subject` back
+  compress,                  ///< compute: what unit `subject` multiplies with instead of its compressed parameters, into
+                             ///< the slot `compressed`
   send,                      ///< fabric: the output (or the input's gradient) of unit `subject`, in `staged`, to its
                              ///< neighbour in the pipeline
   receive,                   ///< fabric: the input (or the output's gradient) of unit `subject` from it, into `staged`
@@ -119,7 +121,9 @@ struct operation {
   plan::use use = use::forward;
   plan::swapped what = plan::swapped::nothing;
   uint32_t subject = none, segment = none, micro = 0;
-  uint32_t buffer = none;  ///< gather, forward, recompute, backward: the slot of the parameters
+  uint32_t buffer = none;  ///< gather, compress, forward, recompute, backward: the slot of the parameters
+  /// compress, forward, recompute, backward: the slot of what stands for the unit's compressed parameters.
+  uint32_t compressed = none;
   /// Slots that computation reads and fills. The first and the last compute instruction of a stage's micro-batch: what
   /// a transfer filled, and what another one will empty; where backward is split, its first weight part reads the first
   /// slot again. Around an exchange: what is exchanged in place, which its reader copies.

@@ -2,6 +2,7 @@
 // One object for all plans of a job and a kind of step; immutable once made. One rank's own part is in rank_plan.hpp.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -83,6 +84,7 @@ struct job_layout {  ///< of one kind of step
   std::vector<uint32_t> pipeline_of;    ///< [parameter]: coordinate of the ranks that hold it
 
   std::vector<parameter_set> gather_sets;  ///< one per unit, then the persistent set of each pipeline coordinate
+  std::vector<parameter_set> compressed;   ///< [unit]: parameters that it multiplies with as compression makes them
   std::vector<parameter_set> buckets;      ///< in order of completion; none in plans that do not train
   std::vector<parameter_set> matrix_sets;  ///< parameters whose updates need whole matrices
   std::vector<parameter_set> publish_sets;
@@ -101,6 +103,13 @@ struct job_layout {  ///< of one kind of step
   std::vector<uint32_t> tie_of;         ///< [parameter]; none: it is not tied, or frozen
   std::vector<tie_exchange> exchanges;  ///< so that each rank that holds a use of a tie knows all of them
 
+  /// Of a unit's slot of compressed parameters: these, and the most room that one of them takes meanwhile.
+  [[nodiscard]] uint64_t compressed_elements(uint32_t unit) const {
+    uint64_t room = 0;
+    for (const auto& x : options.compressed)
+      if (x.unit == unit) room = std::max(room, x.room_elements);
+    return compressed[unit].elements + room;
+  }
   [[nodiscard]] uint32_t num_stages() const { return stage_of_unit.empty() ? 1 : stage_of_unit.back() + 1; }
   /// Pipeline coordinate of the ranks that compute a stage.
   [[nodiscard]] uint32_t pipeline_of_stage(uint32_t stage) const {

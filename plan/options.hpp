@@ -111,6 +111,13 @@ struct save_options {
   bool operator==(const save_options&) const = default;
 };
 
+/// A parameter as a unit reads it: as what compression makes of it.
+struct compressed_use {
+  uint32_t unit = 0, parameter = 0;
+  uint64_t room_elements = 0;  ///< that it takes beside what it makes, in the same slot
+  auto operator<=>(const compressed_use&) const = default;
+};
+
 /// The stages of a pipeline, and the order in which each rank computes its own.
 struct pipeline_options {
   std::vector<uint32_t> first_unit = {};  ///< [stage] in the order of the model; empty: the model is one stage
@@ -139,6 +146,7 @@ struct plan_options {  ///< input of the generator
   save_options saving = {};
   tier_options tiers = {};
   pipeline_options pipeline = {};
+  std::vector<compressed_use> compressed = {};  ///< ascending; a unit multiplies with a copy of these in a slot
   /// That a program adds to ours (plan/passes/pass.hpp).
   std::vector<std::shared_ptr<const pass>> passes = {};
 

@@ -17,7 +17,8 @@ work_figures::of_kind& row_of(work_figures& w, plan::kind kind) {
 
 bool computes(plan::kind k) {
   using plan::kind;
-  return k == kind::forward || k == kind::multiply || k == kind::recompute || k == kind::backward || k == kind::weigh;
+  return k == kind::compress || k == kind::forward || k == kind::multiply || k == kind::recompute ||
+         k == kind::backward || k == kind::weigh;
 }
 
 }  // namespace
@@ -39,7 +40,7 @@ work_figures work_of(std::span<const rank_spans> ranks, const posted_times& post
       row.busy_s += busy_s;
       row.count += leads;
       if (!computes(x.kind)) continue;
-      const bool forward = x.kind == plan::kind::forward || x.kind == plan::kind::multiply;
+      const bool forward = x.kind != plan::kind::recompute && x.use == plan::use::forward;
       auto& unit = out.units[x.subject];
       (forward ? unit.forward_s : unit.backward_s) += busy_s * parts;
       if (leads) (forward ? unit.forward_flops : unit.backward_flops) += x.flops;

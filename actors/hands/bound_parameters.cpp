@@ -19,7 +19,17 @@ void bound_parameters::begin(const step_context& context) {
 }
 
 void bound_parameters::bind_for(const plan::instruction& x) {
-  if (!p().layout->gathers()) return;
+  const bool gathers = p().layout->gathers();
+  if (!gathers)  // an earlier use may have been bound to what was made of them
+    for (const uint32_t q : p().table().units[x.subject].parameters) bind(q, memory_->parameter(q, 0));
+  if (gathers) bind_gathered(x);
+  if (x.kind == plan::kind::compress || x.compressed == plan::none) return;
+  auto* base = memory_->window(p(), x.compressed);
+  for (const auto& place : p().layout->compressed[x.subject].parameters)
+    bind(place.parameter, base + place.offset * core::size_of(p().options().types.parameter));
+}
+
+void bound_parameters::bind_gathered(const plan::instruction& x) {
   if (x.buffer != plan::none) bind_set(x.subject, x.buffer);
   if (persistent_buffer_ != plan::none) bind_set(p().layout->persistent_set(p().rank), persistent_buffer_);
 }

@@ -1,6 +1,6 @@
-// The parameters of a rank as its stages compute with them: where each is bound now, and where its gradient goes. Stages
-// of a rank share them, since a parameter may be used by several of these: a host's tied module, or a bucket that adds
-// up both uses. The bytes are rank_memory's.
+// The parameters of a rank as its stages compute with them: where each is bound now, and where its gradient goes.
+// Stages of a rank share them, since a parameter may be used by several of these: a host's tied module, or a bucket
+// that adds up both uses. The bytes are rank_memory's.
 #pragma once
 
 #include <cstdint>
@@ -29,10 +29,15 @@ class bound_parameters {
   /// Where a contribution of micro-batch `micro` to the gradient of parameter `q` goes; the run remembers that it did.
   models::gradient_target target(uint32_t q, uint32_t micro, step_context& run);
 
+  /// Where `parameter` is bound.
+  [[nodiscard]] const std::byte* bytes(uint32_t parameter) const {
+    return static_cast<const std::byte*>(bound_at_[parameter]);
+  }
   [[nodiscard]] const models::parameter_binding& tensors() const { return binding_; }
 
  private:
   [[nodiscard]] const plan::rank_plan& p() const { return *program_->plan; }
+  void bind_gathered(const plan::instruction& x);
   void bind(uint32_t q, void* at);
   void bind_set(uint32_t set, uint32_t buffer);
   void look_up();

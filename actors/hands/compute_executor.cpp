@@ -13,6 +13,7 @@
 #include "actors/hands/transferred.hpp"
 #include "actors/memory/ledger.hpp"
 #include "core/tied_copies.hpp"
+#include "kernels/compressed_weight.hpp"
 #include "models/families/language_model.hpp"
 #include "models/layers/bytes.hpp"
 #include "models/layers/operations.hpp"
@@ -38,6 +39,7 @@ class compute_executor final : public executor, private models::gradient_sink {
         memory_(std::move(memory)),
         seed_(setup.seed),
         ledger_owner_(setup.ledger_owner),
+        compression_(setup.compression),
         host_batches_(setup.own != nullptr) {}
 
   void begin(std::shared_ptr<step_context> context) override {
@@ -58,6 +60,10 @@ class compute_executor final : public executor, private models::gradient_sink {
     switch (x.kind) {
       case plan::kind::release:
         parameters_->release(x);
+        break;
+      case plan::kind::compress:
+        parameters_->bind_for(x);
+        compress(x);
         break;
       case plan::kind::forward:
         parameters_->bind_for(x);
@@ -108,6 +114,16 @@ class compute_executor final : public executor, private models::gradient_sink {
     out.rank = p().layout->data_at(p().rank);
     if (host_batches_) out.host = &static_cast<const tensor_batch&>(b).tensors;
     return out;
+  }
+
+  // From the parameters as they are bound now; what follows in this use is bound to the result.
+  void compress(const plan::instruction& x) {
+    const auto type = p().options().types.parameter;
+    const auto to = slot(x.compressed);
+    const auto room = to.subspan(p().layout->compressed[x.subject].elements * core::size_of(type));
+    for (const auto& place : p().layout->compressed[x.subject].parameters)
+      kernels::compress_weight(*compression_->recipe_of(x.subject, place.parameter), type,
+                               parameters_->bytes(place.parameter), &to[place.offset * core::size_of(type)], room);
   }
 
   core::result<void> forward(const plan::instruction& x) {
@@ -354,6 +370,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   std::shared_ptr<rank_memory> memory_;
   uint64_t seed_;
   uint32_t ledger_owner_;
+  std::shared_ptr<const job::chosen_compression> compression_;
   bool host_batches_;  // batches are tensor_batch
   // This stage's own.
   std::vector<flight> flights_;                      // [micro]

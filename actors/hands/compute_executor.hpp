@@ -8,6 +8,7 @@
 
 #include "actors/executor.hpp"
 #include "actors/memory/rank_memory.hpp"
+#include "job/compression.hpp"
 #include "models/table/model_spec.hpp"
 
 namespace troupe::models {
@@ -23,6 +24,7 @@ struct compute_setup {
   uint64_t rows = 0, columns = 0;  ///< of a micro-batch: B, T
   uint64_t seed = 0;               ///< of the dropout masks
   uint32_t ledger_owner = 0;       ///< of ATen's allocations for this rank (actors/memory/ledger.hpp)
+  std::shared_ptr<const job::chosen_compression> compression{};  ///< what `compress` makes
   /// Gives a host's own model, whose batches are tensor_batch; empty: `spec` says the model.
   std::function<core::result<std::unique_ptr<models::language_model>>()> own{};
 };

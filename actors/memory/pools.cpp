@@ -30,6 +30,7 @@ uint64_t pool_bytes(const plan::rank_plan& trains, const plan::pool_sizes& sizes
     case owner::gathered:
     case owner::staging:
     case owner::transfers:
+    case owner::compressed:
     case owner::states:
     case owner::shards:
     case owner::reduced:
@@ -44,6 +45,7 @@ device::tier pool_tier(const plan::plan_options& o, owner which, device::tier wi
   switch (which) {
     case owner::gathered:
     case owner::transfers:
+    case owner::compressed:
     case owner::buckets:
       return device::tier::device;
     case owner::parameters:

@@ -1,5 +1,5 @@
-// Passes between steps: when the plans of training change, and to what. Owns the switch; job/compile.hpp chooses, the
-// checker proves.
+// Plans between steps: when those of training change, by passes or because a technique of compression begins, and to
+// what. Owns the switch; job/compile.hpp chooses, the checker proves.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -128,6 +128,22 @@ core::result<void> session::parts::change_passes() {
   }
   if (auto ok = take_steps(std::move(*changed), {progress.steps, by_measured, {}, {}}); !ok) return ok;
   passes.before = std::move(before);
+  return {};
+}
+
+core::result<void> session::parts::enter_phase() {
+  if (job::is_phase_of(plan, progress.applied)) return {};
+  if (auto ok = job::enter_phase(plan, progress.applied); !ok) return ok;
+  const auto all = plan.train.all();
+  if (!all) return core::fail(all.error());
+  for (uint32_t r = 0; r < memory.ranks.size(); ++r) {
+    if (auto ok = same_states(memory.ranks[r]->plan(), *(*all)[r]); !ok) return ok;
+    if (auto ok = memory.ranks[r]->train_by((*all)[r], plan.pools[r]); !ok) return ok;
+  }
+  for (const auto& rank : programs) *rank = {};  // the other kinds of steps are written when they are wanted
+  use_programs(plan::plan_choice::train, *all);
+  passes.times = {};
+  passes.peak_bytes.clear();
   return {};
 }
 

@@ -122,7 +122,8 @@ core::result<void> session::parts::start_actors() {
                               .rows = c.train_micro_batch_size_per_gpu,
                               .columns = plan.sequence,
                               .seed = c.seed,
-                              .ledger_owner = memory.ledger->owner(r)};
+                              .ledger_owner = memory.ledger->owner(r),
+                              .compression = plan.compression};
     if (modules.instances != nullptr) stage_setup.own = [from = modules.instances, r] { return from->take(r); };
     auto stages = make_compute_executors(stage_setup, memory.ranks[r]);
     if (!stages) return core::fail(stages.error());

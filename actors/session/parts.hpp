@@ -190,6 +190,8 @@ struct session::parts {
   void schedule_passes();
   /// Before a step: changes the plans of training if the schedule says so.
   core::result<void> change_passes();
+  /// Before any run: plans of what is compressed after the updates so far.
+  core::result<void> enter_phase();
   /// Goes back to what steps ran by before the entry that was tried, if that was faster.
   core::result<void> end_trial();
   /// Training runs by `changed` from the next step on.

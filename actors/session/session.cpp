@@ -56,6 +56,7 @@ session::~session() {
 
 core::result<run_outcome> session::parts::run(plan::plan_choice which, uint64_t step, const run_wish& wish) {
   if (auto ok = sound(); !ok) return core::fail(ok.error());
+  if (auto ok = enter_phase(); !ok) return core::fail(ok.error());
   if (auto ok = want(which); !ok) return core::fail(ok.error());
   auto order = std::make_shared<step_order>();
   order->run = ++counts.runs;

@@ -31,6 +31,7 @@ bool is_elsewhere(const rank_plan& p, const instruction& x) {
     return sets[x.subject].pipeline != l.pipeline_at(p.rank);
   };
   switch (x.kind) {
+    case kind::compress:
     case kind::forward:
     case kind::multiply:
     case kind::recompute:
@@ -100,6 +101,8 @@ uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
       return x.buffer == none ? nullptr : &r.gather[x.buffer];
     case kind::release:
       return x.buffer == none ? nullptr : &r.release[x.buffer];
+    case kind::compress:
+      return x.compressed == none ? nullptr : &r.compress[x.compressed];
     case kind::backward:
       return trains ? &r.backward[x.micro * r.num_segments + r.segment_base[x.subject] + x.segment] : nullptr;
     case kind::weigh:
@@ -161,7 +164,7 @@ void note_accessors(roll& r, const rank_plan& p, const instruction& x) {
   };
   const bool stays = p.options().buckets_stay();
   if (x.buffer != none) note(x.buffer);
-  for (const uint32_t slot : {x.staged, x.input, x.output})
+  for (const uint32_t slot : {x.compressed, x.staged, x.input, x.output})
     if (slot != none) note(slot);
   if ((x.kind == kind::backward || x.kind == kind::weigh) && writes_gradients(x.use))
     for (uint32_t q : p.table().units[x.subject].segments[x.segment].parameters)
@@ -224,6 +227,7 @@ core::result<roll> call_roll(const rank_plan& p, branch taken) {
   r.publish.assign(p.layout->publish_sets.size(), none);
   r.gather.assign(p.buffers.size(), none);
   r.release.assign(p.buffers.size(), none);
+  r.compress.assign(p.buffers.size(), none);
   r.snapshot.assign(p.snapshots.size(), none);
   r.write = r.snapshot;
   r.gathers_of.resize(p.layout->gather_sets.size());

@@ -69,7 +69,7 @@ struct roll {
   std::vector<uint32_t> tie, tied_sum;                   ///< [exchange], [tie]
   std::vector<uint32_t> prepare, undo, redo;             ///< [sub-group]
   std::vector<uint32_t> collect, orthogonalise, spread;  ///< [matrix set]
-  std::vector<uint32_t> gather, release;                 ///< [buffer]
+  std::vector<uint32_t> gather, release, compress;       ///< [buffer]
   std::vector<uint32_t> snapshot, write;                 ///< [block of the checkpoint]
   std::vector<uint32_t> state_in, state_out;             ///< [sub-group]
   std::vector<uint32_t> gradient_in, gradient_out;       ///< [bucket * accumulation + micro]
@@ -137,6 +137,8 @@ core::result<void> in_order(const world& w, uint32_t rank, uint32_t a, uint32_t 
 core::result<void> guards(const world& w, uint32_t rank);       // check.cpp
 core::result<void> compute(const world& w, uint32_t rank);      // compute.cpp: loads, forwards, backwards
 core::result<void> residency(const world& w, uint32_t rank);    // compute.cpp: gathers, uses, releases
+/// compression.cpp: a use multiplies with what was made for it of its parameters.
+core::result<void> compression(const world& w, uint32_t rank);
 core::result<void> near_copies(const world& w, uint32_t rank);  // near_copies.cpp: gathers from the second copy
 core::result<void> gradients(const world& w, uint32_t rank);    // updates.cpp: buckets, reduces, norms, vote
 core::result<void> ties(const world& w, uint32_t rank);         // ties.cpp: gradients of tied parameters are added once

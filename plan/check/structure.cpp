@@ -61,6 +61,8 @@ bool subject_is_known(const rank_plan& p, const instruction& x) {
     case kind::backward:
     case kind::weigh:
       return x.subject < p.table().units.size() && x.segment < p.table().units[x.subject].segments.size();
+    case kind::compress:
+      return x.subject < p.table().units.size() && x.segment == none;
     case kind::recompute:
       return x.subject < p.table().units.size() &&
              (x.segment == none || x.segment < p.table().units[x.subject].segments.size());
@@ -122,7 +124,7 @@ core::result<void> instructions(const rank_plan& p) {
       return broken(p, x.id, "is a piece of what is done at once");
     if (x.lane != lane_of(x.kind)) return broken(p, x.id, "is on the " + std::string(name_of(x.lane)) + " lane");
     if (x.micro >= p.options().accumulation) return broken(p, x.id, "belongs to a micro-batch that does not exist");
-    for (const uint32_t slot : {x.input, x.output})
+    for (const uint32_t slot : {x.compressed, x.input, x.output})
       if (slot != none && slot >= p.buffers.size()) return broken(p, x.id, "names a slot that does not exist");
     if (x.staged != none && x.staged >= p.buffers.size()) return broken(p, x.id, "names a window that does not exist");
     if ((x.what != swapped::nothing) != (x.lane == lane::io))

@@ -42,6 +42,8 @@ uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
     // Each rank adds its part of all summands and writes it to all; or it reads the others' parts.
     case kind::exchange:
       return (core::adds(p.layout->exchange_of(x.subject, x.segment, x.use).op) ? 2 : 1) * x.bytes;
+    case kind::compress:  // it reads them and writes as much
+      return 2 * x.bytes;
     case kind::load:
     case kind::multiply:       // its forward has written what is kept
     case kind::orthogonalise:  // arithmetic

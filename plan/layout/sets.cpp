@@ -52,6 +52,23 @@ void make_gather_sets(job_layout& l) {
   }
 }
 
+// Where every parameter that a unit reads compressed lies in the unit's slot.
+core::result<void> make_compressed_sets(job_layout& l) {
+  const auto& uses = l.options.compressed;
+  auto next = uses.begin();
+  for (uint32_t u = 0; u < l.table->units.size(); ++u) {
+    const auto& reads = l.table->units[u].parameters;
+    std::vector<uint32_t> members;
+    for (; next != uses.end() && next->unit == u && std::ranges::find(reads, next->parameter) != reads.end(); ++next)
+      members.push_back(next->parameter);
+    add_set(l, l.compressed, members, l.table->units[u].name, l.pipeline_of_unit(u));
+  }
+  if (next == uses.end()) return {};
+  return core::fail(core::error_kind::bug, "plan: wanted compressed parameters by unit, each read by it; got unit " +
+                                               std::to_string(next->unit) + ", parameter " +
+                                               std::to_string(next->parameter));
+}
+
 // Each matrix goes to that rank which has the fewest elements to make orthogonal so far.
 void make_matrix_sets(job_layout& l) {
   set_packer packer(l, l.matrix_sets, "matrices", l.options.updates.allgather_bucket / l.tensor_ranks());
@@ -199,6 +216,7 @@ core::result<std::shared_ptr<const job_layout>> make_layout(std::shared_ptr<cons
   place_parameters(l);
   choose_persistent(l);
   make_gather_sets(l);
+  if (auto ok = make_compressed_sets(l); !ok) return core::fail(ok.error());
   const bool trains = options.mode == mode::train, swaps = options.tiers.swaps();
   if (trains || swaps) make_buckets(l);
   if (swaps) {

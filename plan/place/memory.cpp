@@ -125,6 +125,7 @@ void count_memory(rank_plan& p) {
   m.directions = pool_bytes(p, pool::directions);
   m.staging = pool_bytes(p, pool::staging);
   m.transfers = pool_bytes(p, pool::transfers);
+  m.compressed = pool_bytes(p, pool::compressed);
   if (!p.blocks.empty())
     for (const pool window : {pool::states, pool::shards, pool::reduced}) m.windows += pool_bytes(p, window);
   m.swapped = p.swap_file_bytes;

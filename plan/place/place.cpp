@@ -85,6 +85,7 @@ class placer {
     std::sort(after_.begin(), after_.end());
     x.after.assign(after_.begin(), after_.end());
     x.buffer = slot_of(x.buffer);
+    x.compressed = slot_of(x.compressed);
     x.staged = slot_of(x.staged);
     x.input = slot_of(x.input);
     x.output = slot_of(x.output);

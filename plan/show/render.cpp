@@ -24,8 +24,8 @@ std::string place_of(const rank_plan& p, const instruction& x) {
   const uint32_t slot = x.buffer != none ? x.buffer : x.staged;
   if (slot == none) return "-";
   const buffer& b = p.buffers[slot];
-  constexpr const char* pools[num_pools] = {"gathered:", "buckets:", "directions:", "staging:",    "transfers:",
-                                            "states:",   "shards:",  "reduced:",    "activations:"};
+  constexpr const char* pools[num_pools] = {"gathered:",   "buckets:", "directions:", "staging:", "transfers:",
+                                            "compressed:", "states:",  "shards:",     "reduced:", "activations:"};
   return pools[static_cast<size_t>(b.pool)] + std::to_string(b.offset) + "+" + std::to_string(b.bytes);
 }
 

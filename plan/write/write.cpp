@@ -28,7 +28,9 @@ class step_writer {
       if (p_.layout->gathers() && reads_parameters(u.kind) && p_.layout->gather_sets[u.unit].numel > 0) gather(u);
       use_marks marks;
       marks.computes = d_.append_mark();
+      if (reads_parameters(u.kind)) compress(u);
       u.kind == use::forward ? forward(u) : backward(u);
+      leave_compressed();
       if (i + 1 == d_.uses.size() && writes_gradients(u.kind)) gradients_.tie();
       release(u);
       marks.ends = d_.append_mark();
@@ -78,14 +80,29 @@ class step_writer {
   // Every compute instruction of a use needs the gathered parameters, if it needs any.
   handle compute(kind k, const unit_use& u) {
     const handle x = last_compute_ = d_.append(k, u.unit, u.micro);
-    d_.at(x).use = k == kind::recompute ? way_of(u.kind) : u.kind;
+    d_.at(x).use = k == kind::recompute || k == kind::compress ? way_of(u.kind) : u.kind;
     d_.at(x).buffer = slot_;
+    d_.at(x).compressed = compressed_;
     d_.depend(x, gathered_);
     const auto& all = p_.table().units[u.unit].parameters;
     if (reads_parameters(u.kind) &&
         std::any_of(all.begin(), all.end(), [&](uint32_t q) { return p_.layout->persistent[q]; }))
       d_.depend(x, persistent_);
     return x;
+  }
+
+  // The copies that the use multiplies with, made anew for it: the same bytes every time.
+  void compress(const unit_use& u) {
+    const auto& set = p_.layout->compressed[u.unit];
+    if (set.numel == 0) return;
+    const uint64_t element_bytes = core::size_of(p_.options().types.parameter);
+    const handle x = compute(kind::compress, u);
+    compressed_ = d_.open(x, pool::compressed, p_.layout->compressed_elements(u.unit) * element_bytes, u.unit);
+    d_.at(x).compressed = compressed_;
+    d_.at(x).bytes = set.numel * element_bytes;
+  }
+  void leave_compressed() {
+    if (compressed_ != none) d_.close(std::exchange(compressed_, none), last_compute_);
   }
 
   // Its result goes to the next segment: through the ranks of a tensor group, to another stage, or straight. Of a
@@ -195,8 +212,9 @@ class step_writer {
   std::vector<handle> loads_;  // [micro]
   handle persistent_ = none, last_forward_ = none, last_compute_ = none;
   uint32_t persistent_buffer_ = none;
-  handle gathered_ = none;  // for the use that is being written
-  uint32_t slot_ = none;    // its buffer
+  handle gathered_ = none;      // for the use that is being written
+  uint32_t slot_ = none;        // its buffer
+  uint32_t compressed_ = none;  // that of what it multiplies with instead of compressed parameters
 };
 
 }  // namespace

@@ -15,6 +15,9 @@ namespace troupe::tests {
 struct torch_loop_options {
   int64_t layers = 0, width = 0, heads = 0;
   core::dtype type = core::dtype::f32;  ///< of the arithmetic; weights and moments are fp32
+  /// Linear layers multiply with weights of so many bits, each of `weight_groups` runs of the matrix as (out, in) on a
+  /// symmetric grid of its own; gradients go straight through. 0: as they are.
+  int64_t weight_bits = 0, weight_groups = 1;
   double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 0, weight_decay = 0, clip = 1;
 };
 

@@ -1,0 +1,40 @@
+// The `compression_training` section: which techniques act on which modules, from which update on. Owns their form; what
+// a technique makes of a module's weights is job/compression.hpp's choice and kernels/weight_grid.hpp's arithmetic.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace troupe::config {
+
+/// Modules that a technique treats alike.
+struct module_group {
+  std::string name;
+  std::vector<std::string> modules;  ///< RE2 patterns that are searched in modules' names; "*": all
+  std::string where;                 ///< file and line
+};
+
+/// Where the values of a grid lie.
+enum class grid_type : uint8_t { symmetric, asymmetric };
+
+struct weight_group : module_group {  ///< of weight_quantization
+  uint32_t target_bits = 8;
+};
+
+struct weight_quantization_section {  ///< `compression_training.weight_quantization`
+  bool enabled = false;
+  uint64_t schedule_offset = 0;  ///< updates before it begins
+  uint64_t quantize_groups = 1;  ///< runs of a matrix with a scale each
+  grid_type type = grid_type::symmetric;
+  std::vector<weight_group> groups;
+  std::string where;  ///< of `enabled`
+};
+
+struct compression_section {  ///< `compression_training`
+  weight_quantization_section weights;
+  /// Whether some technique changes what modules compute with.
+  [[nodiscard]] bool on() const { return weights.enabled; }
+};
+
+}  // namespace troupe::config

@@ -1,0 +1,87 @@
+// Rules of the `compression_training` section: its groups of modules out of the given keys, which have names that no
+// table knows, and what a group may not say.
+#include <fmt/format.h>
+
+#include "config/resolve.hpp"
+#include "config/values.hpp"
+
+namespace troupe::config {
+namespace {
+
+constexpr std::string_view root = "compression_training.";
+
+class compression_checks {
+ public:
+  compression_checks(const settings& given, compression_section& out, reporter& report, purpose why)
+      : given_(given), out_(out), report_(report), why_(why) {}
+
+  void all() { weights(); }
+
+ private:
+  void error(const std::string& key, std::string text) { report_.error(given_.where(key), key, std::move(text)); }
+  [[nodiscard]] std::string where(const std::string& key) const {
+    const place at = given_.where(key);
+    return at.source < report_.sources.size() ? fmt::format("{}:{}", report_.sources[at.source].name, at.line) : "";
+  }
+
+  /// Names of the groups of a technique, as the file has them.
+  [[nodiscard]] std::vector<std::string> groups_of(const std::string& technique) const {
+    const std::string before = std::string(root) + technique + ".different_groups.";
+    constexpr std::string_view params = ".params";
+    std::vector<std::string> out;
+    for (const auto& [path, at] : given_.sections)
+      if (path.starts_with(before) && !path.ends_with(params)) out.push_back(path);
+    return out;
+  }
+  void fill(module_group& into, const std::string& section) const {
+    into.name = section.substr(section.rfind('.') + 1);
+    into.where = where(section);
+    into.modules = {"*"};
+    const setting* s = given_.value_of(section + ".modules");
+    if (s == nullptr || s->value == nullptr) return;
+    into.modules.clear();
+    if (s->value->is_scalar()) into.modules.push_back(s->value->text);
+    for (const node_ptr& item : s->value->items) into.modules.push_back(item->text);
+  }
+
+  void weights() {
+    auto& w = out_.weights;
+    const std::string section = std::string(root) + "weight_quantization", shared = section + ".shared_parameters.";
+    if (!given_.is_on(shared + "enabled")) return;
+    w.enabled = true;
+    if (why_ != purpose::deepspeed && !given_.is_on(shared + "quantize_weight_in_forward"))
+      error(shared + "quantize_weight_in_forward",
+            "wanted true, got false: weights that lose bits after each step (MoQ) are not supported in this version");
+    w.where = where(shared + "enabled");
+    w.schedule_offset = static_cast<uint64_t>(given_.number_of(shared + "schedule_offset"));
+    w.quantize_groups = static_cast<uint64_t>(given_.number_of(shared + "quantize_groups"));
+    const bool around_zero = given_.text_of(shared + "quantization_type") == "symmetric";
+    w.type = around_zero ? grid_type::symmetric : grid_type::asymmetric;
+    for (const std::string& group : groups_of("weight_quantization")) {
+      weight_group g;
+      fill(g, group);
+      const std::string bits = group + ".params.target_bits";
+      if (given_.value_of(bits) == nullptr) continue;  // refused elsewhere
+      g.target_bits = static_cast<uint32_t>(given_.number_of(bits));
+      if (g.target_bits < 3 && !around_zero)
+        error(bits, fmt::format("wanted at least 3 with quantization_type asymmetric, got {}", g.target_bits));
+      const std::string start = group + ".params.start_bits";
+      if (given_.value_of(start) != nullptr && given_.number_of(start) < g.target_bits)
+        error(start, fmt::format("wanted at least the {} target_bits, got {}", g.target_bits, given_.text_of(start)));
+      w.groups.push_back(std::move(g));
+    }
+  }
+
+  const settings& given_;
+  compression_section& out_;
+  reporter& report_;
+  purpose why_;
+};
+
+}  // namespace
+
+void compression_rules(const settings& given, job_config& config, reporter& report, purpose why) {
+  compression_checks(given, config.compression, report, why).all();
+}
+
+}  // namespace troupe::config

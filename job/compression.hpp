@@ -1,0 +1,44 @@
+// Which modules a configuration compresses, how, and from which update on. Owns the choice out of patterns and its
+// refusals; the arithmetic is kernels/compressed_weight.hpp's, and a plan knows only which parameters a unit reads
+// compressed.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/job_config.hpp"
+#include "core/error.hpp"
+#include "core/model_table.hpp"
+#include "kernels/compressed_weight.hpp"
+#include "plan/options.hpp"
+
+namespace troupe::job {
+
+/// A module whose weight its unit reads compressed.
+struct compressed_module {
+  std::string module, group;  ///< their names
+  plan::compressed_use use;
+  kernels::weight_recipe recipe;
+  uint64_t from_update = 0;  ///< so many updates have been applied before it begins
+};
+
+struct chosen_compression {
+  std::vector<compressed_module> modules;  ///< by unit and parameter, ascending
+
+  /// Updates at which what is compressed changes, ascending; always from 0 on.
+  [[nodiscard]] std::vector<uint64_t> phases() const;
+  /// What a plan needs to know of those that have begun after `updates`.
+  [[nodiscard]] std::vector<plan::compressed_use> uses_after(uint64_t updates) const;
+  /// Null where the unit reads the parameter as it is.
+  [[nodiscard]] const kernels::weight_recipe* recipe_of(uint32_t unit, uint32_t parameter) const;
+};
+
+/// The modules of `table` that the patterns of `compression_training` choose: its linear layers and embeddings by name,
+/// anywhere in it. An embedding has a group for each row. Refused (bad_input), with file, line and key: a pattern that
+/// is none, a group that finds no module, a module in two groups, groups that do not divide a matrix, and what
+/// compression does not go together with yet.
+core::result<chosen_compression> choose_compression(const config::job_config& config, const core::model_table& table);
+
+}  // namespace troupe::job

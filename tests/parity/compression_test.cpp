@@ -1,0 +1,137 @@
+// Weights that are trained for fewer bits: the same run wherever states lie and whoever computes, techniques that begin
+// after some updates, evaluation and resuming behind that.
+#include "actors/session/session.hpp"
+#include "tests/parity/run_result.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+constexpr uint64_t steps = 4;
+const std::string zero = "zero_optimization.";
+const std::string weights = "compression_training.weight_quantization.";
+
+settings quantised(const std::string& bits, const std::string& groups, const std::string& offset,
+                   const std::string& modules = "*") {
+  return {weights + "shared_parameters.enabled=true",
+          weights + "shared_parameters.quantize_weight_in_forward=true",
+          weights + "shared_parameters.quantize_groups=" + groups,
+          weights + "shared_parameters.schedule_offset=" + offset,
+          weights + "different_groups.all.params.start_bits=8",
+          weights + "different_groups.all.params.target_bits=" + bits,
+          weights + "different_groups.all.modules=[\"" + modules + "\"]"};
+}
+settings stage(int n) {
+  return {zero + "stage=" + std::to_string(n), zero + "stage3_param_persistence_threshold=40",
+          zero + "reduce_bucket_size=8192", zero + "sub_group_size=4096"};
+}
+const settings data_2 = {"parallel.data=2", "gradient_accumulation_steps=3", "gradient_order=per_step",
+                         "tied_gradients=per_use"};
+
+/// `common` at stage 0, and each of `others`.
+void check_places(const small_job& job, const settings& common, const std::vector<settings>& others) {
+  const auto reference = train(job, common + stage(0), steps);
+  for (const settings& each : others) BOOST_TEST_CONTEXT(text_of(common + each)) {
+      check_same(train(job, common + each, steps), reference);
+    }
+}
+
+std::vector<settings> places() {
+  const std::string folder = std::filesystem::temp_directory_path().string();
+  const settings files = {zero + "offload_optimizer.device=nvme", zero + "offload_optimizer.nvme_path=" + folder,
+                          zero + "offload_param.device=nvme", zero + "offload_param.nvme_path=" + folder};
+  return {stage(1),
+          stage(2) + settings{"activation_checkpointing.enabled=true"},
+          stage(3),
+          stage(3) + settings{"activation_checkpointing.enabled=true", zero + "stage3_prefetch_bucket_size=0"},
+          stage(3) + files,
+          stage(3) + settings{"cluster.early_updates=true"},
+          stage(3) + settings{"cluster.offload_activations=cpu", "activation_checkpointing.enabled=true"},
+          stage(1) + settings{"parallel.pipeline=2", "pipeline.schedule=zb_h1"},
+          stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=zb_v", "pipeline.chunks=2"}};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(compression)
+
+BOOST_AUTO_TEST_CASE(quantised_weights_have_the_same_bits_wherever_they_lie) {
+  const small_job gpt2(tiny_gpt2_with_dropout), llama(tiny_llama);
+  check_places(gpt2, data_2 + quantised("4", "4", "0"), places());
+  check_places(llama, data_2 + quantised("3", "8", "2"), places());
+  check_places(gpt2, data_2 + quantised("2", "2", "1", "mlp") + settings{"bf16.enabled=true"},
+               {stage(2), stage(3), stage(3) + settings{"parallel.pipeline=2"}});
+  check_places(gpt2, data_2 + quantised("1", "1", "0", "attn") + settings{"gradient_clipping=0.1"},
+               {stage(1) + settings{"cluster.early_updates=true"}, stage(3)});
+}
+
+BOOST_AUTO_TEST_CASE(a_technique_begins_after_its_updates_and_steps_that_are_skipped_are_none) {
+  const small_job job(tiny_gpt2);
+  const settings common = data_2 + stage(2);
+  const auto plain = train(job, common, steps), late = train(job, common + quantised("2", "1", "2"), steps),
+             from_start = train(job, common + quantised("2", "1", "0"), steps);
+  for (const uint64_t i : {0U, 1U}) BOOST_TEST(late.losses[i] == plain.losses[i]);
+  for (const uint64_t i : {2U, 3U}) BOOST_TEST(late.losses[i] != plain.losses[i]);
+  BOOST_TEST(from_start.losses[0] != plain.losses[0]);
+
+  const settings skips = {"fp16.enabled=true", "fp16.initial_scale_power=24", "fp16.hysteresis=1"};
+  const auto unquantised = train(job, common + skips, 10);
+  BOOST_TEST_REQUIRE((unquantised.skipped > 0 && unquantised.skipped < 9));
+  const auto quantised_late = train(job, common + skips + quantised("2", "1", "1"), 10);
+  BOOST_TEST(quantised_late.losses[unquantised.skipped] == unquantised.losses[unquantised.skipped]);
+  BOOST_TEST(quantised_late.losses[unquantised.skipped + 1] != unquantised.losses[unquantised.skipped + 1]);
+}
+
+BOOST_AUTO_TEST_CASE(an_evaluation_computes_with_what_a_step_would_compute_with) {
+  const small_job job(tiny_gpt2);
+  const settings held_out = {"data.validation_fraction=0.5"};
+  const auto losses_of = [&](const settings& set) {
+    const auto s = job.open(held_out + set);
+    const double before = s->evaluate(2).value();
+    step_of(*s);
+    return std::pair(before, s->evaluate(2).value());
+  };
+  const auto plain = losses_of({}), late = losses_of(quantised("2", "1", "1")),
+             at_once = losses_of(quantised("2", "1", "0"));
+  BOOST_TEST(late.first == plain.first);
+  BOOST_TEST(late.second != plain.second);
+  BOOST_TEST(at_once.first != plain.first);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_is_resumed_has_begun_what_had_begun) {
+  const small_job job(tiny_gpt2);
+  const settings set = data_2 + quantised("4", "2", "2");
+  const auto whole = train(job, set + stage(2), 6);
+  for (const uint64_t saved : {1U, 2U, 4U}) {
+    const auto folder = job.folder().path() / ("saved-" + std::to_string(saved));
+    {
+      const auto s = job.open(set + stage(2));
+      for (uint64_t i = 0; i < saved; ++i) step_of(*s);
+      BOOST_TEST_REQUIRE(s->save({.root = folder}).has_value());
+    }
+    auto again = actors::session::open({.config = job.config(set + stage(3)), .resume = folder});
+    BOOST_TEST_REQUIRE(again.has_value());
+    for (uint64_t i = saved; i < 6; ++i)
+      BOOST_TEST(std::bit_cast<uint64_t>(step_of(**again).loss) == whole.losses[i], "step " << i << " from " << saved);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused_by_name) {
+  const small_job job(tiny_gpt2);
+  const auto refused = [&](const settings& set) {
+    const auto s = job.try_open(set);
+    return s ? std::string("opened") : s.error().text;
+  };
+  const auto has = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
+  BOOST_TEST(has(refused(quantised("4", "7", "0")), "elements cannot be divided into 7 groups"));
+  BOOST_TEST(
+      has(refused(quantised("4", "1", "0", "no_such")), "wanted patterns that are found in the name of a module"));
+  BOOST_TEST(has(refused(quantised("4", "1", "0") + settings{"parallel.tensor=2"}), "parallel.tensor"));
+  const settings twice = quantised("4", "1", "0") + settings{weights + "different_groups.more.params.start_bits=8",
+                                                             weights + "different_groups.more.params.target_bits=8",
+                                                             weights + "different_groups.more.modules=[\"c_fc\"]"};
+  BOOST_TEST(has(refused(twice), "wanted each module in one group, got transformer.h.0.mlp.c_fc in all and more"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -6,6 +6,7 @@
 #include "apps/configuration.hpp"
 #include "apps/exit_code.hpp"
 #include "apps/open_degrees.hpp"
+#include "apps/plan_compression.hpp"
 #include "apps/plan_costs.hpp"
 #include "apps/plan_estimate.hpp"
 #include "apps/plan_fit.hpp"
@@ -95,6 +96,7 @@ void show_summary(const job::blueprint& b, const shown_plans& shown, const plan:
   std::printf("%s", plan::memory_summary(timeline).c_str());
   if (b.pipeline.is_cut()) std::printf("%s%s", stages_summary(b).c_str(), moves_summary(b).c_str());
   if (b.tensor.split.degree > 1) std::printf("%s", tensor_summary(b).c_str());
+  std::printf("%s", compression_summary(b).c_str());
   if (b.compiled) std::printf("passes: %s", job::passes_as_text(*b.compiled).c_str());
   std::printf("%s", job::idle_unit_passes(*b.config).c_str());
   show_row_tiles(b);

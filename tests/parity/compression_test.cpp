@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(a_technique_begins_after_its_updates_and_steps_that_are_ski
   for (const uint64_t i : {2U, 3U}) BOOST_TEST(late.losses[i] != plain.losses[i]);
   BOOST_TEST(from_start.losses[0] != plain.losses[0]);
 
-  const settings skips = {"fp16.enabled=true", "fp16.initial_scale_power=24", "fp16.hysteresis=1"};
+  const settings skips = {"fp16.enabled=true", "fp16.initial_scale_power=19", "fp16.hysteresis=1"};
   const auto unquantised = train(job, common + skips, 10);
   BOOST_TEST_REQUIRE((unquantised.skipped > 0 && unquantised.skipped < 9));
   const auto quantised_late = train(job, common + skips + quantised("2", "1", "1"), 10);

@@ -31,10 +31,21 @@ struct weight_quantization_section {  ///< `compression_training.weight_quantiza
   std::string where;  ///< of `enabled`
 };
 
+struct activation_group : module_group {  ///< of activation_quantization
+  uint32_t bits = 8;
+};
+
+struct activation_quantization_section {  ///< `compression_training.activation_quantization`
+  bool enabled = false;
+  uint64_t schedule_offset = 1000;
+  grid_type type = grid_type::symmetric;
+  std::vector<activation_group> groups;
+  std::string where;
+};
+
 struct compression_section {  ///< `compression_training`
   weight_quantization_section weights;
-  /// Whether some technique changes what modules compute with.
-  [[nodiscard]] bool on() const { return weights.enabled; }
+  activation_quantization_section activations;
 };
 
 }  // namespace troupe::config

@@ -15,7 +15,10 @@ class compression_checks {
   compression_checks(const settings& given, compression_section& out, reporter& report, purpose why)
       : given_(given), out_(out), report_(report), why_(why) {}
 
-  void all() { weights(); }
+  void all() {
+    weights();
+    activations();
+  }
 
  private:
   void error(const std::string& key, std::string text) { report_.error(given_.where(key), key, std::move(text)); }
@@ -44,19 +47,42 @@ class compression_checks {
     for (const node_ptr& item : s->value->items) into.modules.push_back(item->text);
   }
 
+  /// What techniques of quantisation have in common.
+  template <class Section>
+  void begin(Section& into, const std::string& shared) const {
+    into.enabled = true;
+    into.where = where(shared + "enabled");
+    into.schedule_offset = static_cast<uint64_t>(given_.number_of(shared + "schedule_offset"));
+    const bool around_zero = given_.text_of(shared + "quantization_type") == "symmetric";
+    into.type = around_zero ? grid_type::symmetric : grid_type::asymmetric;
+  }
+
+  void activations() {
+    auto& a = out_.activations;
+    const std::string name = "activation_quantization", shared = std::string(root) + name + ".shared_parameters.";
+    if (!given_.is_on(shared + "enabled")) return;
+    begin(a, shared);
+    for (const std::string& group : groups_of(name)) {
+      activation_group g;
+      fill(g, group);
+      const std::string bits = group + ".params.bits";
+      if (given_.value_of(bits) == nullptr) continue;  // refused elsewhere
+      g.bits = static_cast<uint32_t>(given_.number_of(bits));
+      if (g.bits != 4 && g.bits != 8) error(bits, fmt::format("wanted 4 or 8, got {}", g.bits));
+      a.groups.push_back(std::move(g));
+    }
+  }
+
   void weights() {
     auto& w = out_.weights;
     const std::string section = std::string(root) + "weight_quantization", shared = section + ".shared_parameters.";
     if (!given_.is_on(shared + "enabled")) return;
-    w.enabled = true;
+    begin(w, shared);
     if (why_ != purpose::deepspeed && !given_.is_on(shared + "quantize_weight_in_forward"))
       error(shared + "quantize_weight_in_forward",
             "wanted true, got false: weights that lose bits after each step (MoQ) are not supported in this version");
-    w.where = where(shared + "enabled");
-    w.schedule_offset = static_cast<uint64_t>(given_.number_of(shared + "schedule_offset"));
     w.quantize_groups = static_cast<uint64_t>(given_.number_of(shared + "quantize_groups"));
-    const bool around_zero = given_.text_of(shared + "quantization_type") == "symmetric";
-    w.type = around_zero ? grid_type::symmetric : grid_type::asymmetric;
+    const bool around_zero = w.type == grid_type::symmetric;
     for (const std::string& group : groups_of("weight_quantization")) {
       weight_group g;
       fill(g, group);

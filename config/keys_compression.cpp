@@ -53,12 +53,14 @@ void add_quantization(key_rows& t) {
       .at_least(0)
       .ignored(at_once);
 
-  technique activations(t, "activation_quantization", "Activations of fewer bits.");
+  technique activations(t, "activation_quantization", "Activations of fewer bits.", {});
   activations.shared("quantization_type", text, "symmetric", "Around zero, or not.")
       .one_of({"symmetric", "asymmetric"});
   activations.shared("range_calibration", text, "dynamic", "The range: of each batch, or learned.")
-      .one_of({"dynamic", "static"});
-  activations.shared("schedule_offset", integer, "1000", "Steps before it begins.").at_least(0);
+      .one_of({"dynamic", "static"})
+      .just("dynamic")
+      .needs(capability::compression);
+  activations.shared("schedule_offset", integer, "1000", "Updates before it begins.").at_least(0);
   activations.params("bits", integer, "none", "4 or 8.").at_least(4).at_most(8);
 }
 

@@ -113,7 +113,7 @@ plan::plan_options options_of(const blueprint& b, plan::plan_choice which, const
   if (plan::saves(which) && !c.checkpoint.is_on()) options.memory_budget_bytes = 0;
   options.saving.on = plan::saves(which);
   options.pipeline = b.pipeline.of(options.mode);
-  options.compressed = b.compression->uses_after(0);
+  options.compressed = b.compression->after(0);
   if (options.mode == plan::mode::evaluate && b.pipeline.is_cut()) {
     options.accumulation = options.pipeline.table.micro_batches;
     options.gradients.sum_micro_first = options.stage <= 1;  // states lie as they do for one micro-batch
@@ -133,7 +133,7 @@ core::result<void> size_phases(blueprint& b, const blueprint_watch& watch) {
   for (const uint64_t from : b.compression->phases()) {
     if (from == 0) continue;
     for (plan::plan_options options : b.options) {
-      options.compressed = b.compression->uses_after(from);
+      options.compressed = b.compression->after(from);
       const auto plans = step_plans::write(b.table, options, watch.go_on);
       if (!plans) return core::fail(plans.error());
       note_pools(*plans, b.pools);
@@ -273,12 +273,12 @@ core::result<step_plans> blueprint::write(plan::plan_choice which, const job::go
 }
 
 bool is_phase_of(const blueprint& b, uint64_t updates) {
-  return b.options[static_cast<size_t>(plan::plan_choice::train)].compressed == b.compression->uses_after(updates);
+  return b.options[static_cast<size_t>(plan::plan_choice::train)].compressed == b.compression->after(updates);
 }
 
 core::result<void> enter_phase(blueprint& b, uint64_t updates) {
   auto options = b.options[static_cast<size_t>(plan::plan_choice::train)];
-  options.compressed = b.compression->uses_after(updates);
+  options.compressed = b.compression->after(updates);
   auto plans = step_plans::write(b.table, options);
   if (!plans) return core::fail(plans.error());
   for (auto& each : b.options) each.compressed = options.compressed;
@@ -351,7 +351,9 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   auto trains = options_from(c, plan::mode::train);
   cut_table(b, own, std::move(table), trains.gradients.tied == plan::tied_gradients::per_use);
   if (auto ok = check_exchange_pieces(c, *b.table); !ok) return core::fail(ok.error());
-  auto compression = choose_compression(c, *b.table);
+  std::optional<uint64_t> tokens;
+  if (own.whole == nullptr) tokens = c.train_micro_batch_size_per_gpu * b.tensor.sequence.most_columns(b.sequence);
+  auto compression = choose_compression(c, *b.table, tokens);
   if (!compression) return core::fail(compression.error());
   b.compression = std::make_shared<const chosen_compression>(std::move(*compression));
   auto optimizer = make_optimizer_groups(c, *b.tensor.whole);
@@ -365,7 +367,7 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   if (!pipeline) return core::fail(pipeline.error());
   b.pipeline = std::move(*pipeline);
   trains.pipeline = b.pipeline.training;
-  trains.compressed = b.compression->uses_after(UINT64_MAX);  // sizes hold in every phase
+  trains.compressed = b.compression->after(UINT64_MAX);  // sizes hold in every phase
   b.costs = costs != nullptr ? *costs : usual_costs(c);
   auto sized = with_open_sizes(c, b.table, std::move(trains), b.costs, watch.go_on);
   if (!sized) return core::fail(sized.error());

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,21 +25,34 @@ struct compressed_module {
   uint64_t from_update = 0;  ///< so many updates have been applied before it begins
 };
 
+/// A linear layer that multiplies with its input compressed, row by row.
+struct compressed_layer {
+  std::string module, group;
+  plan::compressed_input use;
+  kernels::quantiser grid;
+  uint64_t from_update = 0;
+};
+
 struct chosen_compression {
   std::vector<compressed_module> modules;  ///< by unit and parameter, ascending
+  std::vector<compressed_layer> layers;    ///< in the order of the table
 
   /// Updates at which what is compressed changes, ascending; always from 0 on.
   [[nodiscard]] std::vector<uint64_t> phases() const;
   /// What a plan needs to know of those that have begun after `updates`.
-  [[nodiscard]] std::vector<plan::compressed_use> uses_after(uint64_t updates) const;
+  [[nodiscard]] plan::compression_options after(uint64_t updates) const;
   /// Null where the unit reads the parameter as it is.
   [[nodiscard]] const kernels::weight_recipe* recipe_of(uint32_t unit, uint32_t parameter) const;
+  /// What layer `layer` makes of its input; it is one of `layers`.
+  [[nodiscard]] kernels::quantiser input_of(uint32_t layer) const;
 };
 
 /// The modules of `table` that the patterns of `compression_training` choose: its linear layers and embeddings by name,
 /// anywhere in it. An embedding has a group for each row. Refused (bad_input), with file, line and key: a pattern that
 /// is none, a group that finds no module, a module in two groups, groups that do not divide a matrix, and what
 /// compression does not go together with yet.
-core::result<chosen_compression> choose_compression(const config::job_config& config, const core::model_table& table);
+/// `rows`: tokens of a micro-batch on a rank; none: a host's own modules, whose inputs are their own.
+core::result<chosen_compression> choose_compression(const config::job_config& config, const core::model_table& table,
+                                                    std::optional<uint64_t> rows);
 
 }  // namespace troupe::job

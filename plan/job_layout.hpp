@@ -106,7 +106,7 @@ struct job_layout {  ///< of one kind of step
   /// Of a unit's slot of compressed parameters: these, and the most room that one of them takes meanwhile.
   [[nodiscard]] uint64_t compressed_elements(uint32_t unit) const {
     uint64_t room = 0;
-    for (const auto& x : options.compressed)
+    for (const auto& x : options.compressed.weights)
       if (x.unit == unit) room = std::max(room, x.room_elements);
     return compressed[unit].elements + room;
   }

@@ -118,6 +118,20 @@ struct compressed_use {
   auto operator<=>(const compressed_use&) const = default;
 };
 
+/// A layer that multiplies with what compression makes of its input; that takes so many bytes of a micro-batch.
+struct compressed_input {
+  uint32_t layer = 0;  ///< in model_table::layers
+  uint64_t room_bytes = 0;
+  auto operator<=>(const compressed_input&) const = default;
+};
+
+/// What units read compressed in a step.
+struct compression_options {
+  std::vector<compressed_use> weights = {};   ///< ascending; a unit multiplies with a copy of these in a slot
+  std::vector<compressed_input> inputs = {};  ///< ascending
+  bool operator==(const compression_options&) const = default;
+};
+
 /// The stages of a pipeline, and the order in which each rank computes its own.
 struct pipeline_options {
   std::vector<uint32_t> first_unit = {};  ///< [stage] in the order of the model; empty: the model is one stage
@@ -146,7 +160,7 @@ struct plan_options {  ///< input of the generator
   save_options saving = {};
   tier_options tiers = {};
   pipeline_options pipeline = {};
-  std::vector<compressed_use> compressed = {};  ///< ascending; a unit multiplies with a copy of these in a slot
+  compression_options compressed = {};
   /// That a program adds to ours (plan/passes/pass.hpp).
   std::vector<std::shared_ptr<const pass>> passes = {};
 

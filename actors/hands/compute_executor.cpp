@@ -49,6 +49,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     losses_written_.clear();
     losses_seen_ = 0;
     parameters_->begin(*context_);
+    if (std::exchange(program_, context_->program) != context_->program) look_up_inputs();
     while (flights_.size() < p().options().accumulation) flights_.emplace_back(p().table());
     if (training() && !std::exchange(bad_step_, false)) bad_steps_ = 0;
   }
@@ -102,6 +103,12 @@ class compute_executor final : public executor, private models::gradient_sink {
   }
   [[nodiscard]] bool loss_comes_late() const { return training() && model_->loss_comes_with_backward(); }
 
+  void look_up_inputs() {
+    const auto& inputs = p().options().compressed.inputs;
+    input_grids_.assign(inputs.empty() ? 0 : p().table().layers.size(), std::nullopt);
+    for (const auto& x : inputs) input_grids_[x.layer] = compression_->input_of(x.layer);
+  }
+
   [[nodiscard]] models::micro_batch micro_batch(uint32_t micro) const {
     const auto& b = *context_->batches[micro];
     const bool evaluates = p().options().mode == plan::mode::evaluate;  // micro-batches are counted as steps are
@@ -110,6 +117,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     out.document_start = b.document_start;
     out.by_token = &b.by_token;
     out.by_column = &b.by_column;
+    if (!input_grids_.empty()) out.input_grids = &input_grids_;
     out.micro = evaluates ? 0 : micro;
     out.rank = p().layout->data_at(p().rank);
     if (host_batches_) out.host = &static_cast<const tensor_batch&>(b).tensors;
@@ -379,6 +387,8 @@ class compute_executor final : public executor, private models::gradient_sink {
   models::values again_;                             // output of the latest recompute, within its unit
   models::values gradient_;                          // of the latest backward's input
   std::shared_ptr<step_context> context_;
+  std::shared_ptr<const program> program_;                      // of the run; the next belongs to its plan
+  std::vector<std::optional<kernels::quantiser>> input_grids_;  // [layer]; empty: none has any
   const plan::instruction* instruction_ = nullptr;
   std::vector<uint32_t> losses_written_;  // micro-batches of this run, in order
   size_t losses_seen_ = 0;                // of these

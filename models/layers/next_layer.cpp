@@ -21,7 +21,10 @@ weight next_weight(segment_scope& scope, core::layer_kind kind) { return weight_
 projection next_linear(segment_scope& scope) {
   const auto& layer = scope.next(core::layer_kind::linear);
   TORCH_CHECK(layer.layout, "linear layer ", layer.name, " does not give the layout of its weight");
-  return {weight_of(scope, layer), bias_of(scope, layer), *layer.layout};
+  return {.w = weight_of(scope, layer),
+          .bias = bias_of(scope, layer),
+          .layout = *layer.layout,
+          .input = scope.input_grid(layer)};
 }
 
 projection next_output(segment_scope& scope) {

@@ -1,8 +1,10 @@
 #include "models/layers/projection.hpp"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 
+#include "kernels/fake_quantise.hpp"
 #include "models/layers/bytes.hpp"
 #include "models/layers/kept_tensor.hpp"
 #include "models/layers/operations.hpp"
@@ -56,9 +58,18 @@ at::Tensor projection::input_gradient(const at::Tensor& g) const {
   return out;
 }
 
+at::Tensor projection::taken(const at::Tensor& rows) const {
+  if (!input) return rows;
+  const at::Tensor in_order = rows.contiguous(), out = at::empty_like(in_order);
+  kernels::fake_quantise({bytes_of(in_order), core_dtype(rows.scalar_type()), static_cast<uint64_t>(rows.size(0)),
+                          static_cast<uint64_t>(rows.size(1))},
+                         *input, bytes_in(out));
+  return out;
+}
+
 void projection::forward_out(at::Tensor& out, const at::Tensor& rows) const {
   const at::Tensor& matrix = w.bound();
-  (in_panels ? panel_product_out : product_out)(out, rows, layout == weight_layout::in_out ? matrix : matrix.t(),
+  (in_panels ? panel_product_out : product_out)(out, taken(rows), layout == weight_layout::in_out ? matrix : matrix.t(),
                                                 bias && adds_bias ? bias->bound() : at::Tensor());
 }
 
@@ -79,8 +90,9 @@ void projection::write_gradients(const sink_slot& slot, const at::Tensor& rows, 
   }
   if (w.trainable) {
     gradient_writer dw(slot, w);
-    const at::Tensor &left = layout == weight_layout::in_out ? rows : g,
-                     &right = layout == weight_layout::in_out ? g : rows;
+    const at::Tensor factor = taken(rows);
+    const at::Tensor &left = layout == weight_layout::in_out ? factor : g,
+                     &right = layout == weight_layout::in_out ? g : factor;
     if (in_panels) {
       row_sums sums(dw.out(), rows.size(0));
       sums.add(left, right);

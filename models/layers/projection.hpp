@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/layer_table.hpp"
+#include "kernels/quantiser.hpp"
 #include "models/layers/weight.hpp"
 
 namespace troupe::models {
@@ -28,6 +29,11 @@ struct projection {
   bool adds_bias = true;      ///< false: another rank does, and the bias's gradient here is zero
   bool ends_segment = false;  ///< its rows become the segment's output, which may come in pieces (row_work.hpp)
   bool in_panels = false;     ///< rows are multiplied panel by panel (row_panels.hpp)
+  /// What it multiplies with instead of a row, and forms the weight's gradient with; the row's own goes straight through.
+  std::optional<kernels::quantiser> input = std::nullopt;
+
+  /// Rows as it multiplies with them.
+  [[nodiscard]] at::Tensor taken(const at::Tensor& rows) const;
 
   [[nodiscard]] int64_t outputs() const { return w.tensor.size(layout == weight_layout::in_out ? 1 : 0); }
   [[nodiscard]] at::Tensor forward(const at::Tensor& rows) const;

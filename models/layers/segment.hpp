@@ -4,11 +4,14 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "core/dtype.hpp"
 #include "core/token_order.hpp"
+#include "kernels/quantiser.hpp"
 #include "models/layers/values.hpp"
 
 namespace troupe::models {
@@ -45,6 +48,8 @@ struct micro_batch {
   /// values.
   const core::token_order* by_token = nullptr;
   const core::token_order* by_column = nullptr;
+  /// [layer of the table]: what the layer makes of its input, row by row, before it multiplies; null: nothing of any.
+  const std::vector<std::optional<kernels::quantiser>>* input_grids = nullptr;
   /// For a host's own model, which has no tokens: its tensors, and the numbers that identify the micro-batch.
   const host_batch* host = nullptr;
   uint32_t micro = 0, rank = 0;

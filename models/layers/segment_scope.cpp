@@ -142,6 +142,11 @@ weight segment_scope::parameter(uint32_t id) const {
   return {id, parameters_.tensor(id), table_.parameters[id].name, parameters_.trainable(id)};
 }
 
+std::optional<kernels::quantiser> segment_scope::input_grid(const core::layer_info& layer) const {
+  if (batch_.input_grids == nullptr) return std::nullopt;
+  return batch_.input_grids->at(static_cast<size_t>(&layer - table_.layers.data()));
+}
+
 std::unique_ptr<segment_run> run_segment(segment_scope& scope, const values& input,
                                          const std::function<values(const values&)>& forward, last_input last) {
   const bool training = scope.batch().training;

@@ -23,6 +23,8 @@ class segment_scope {
   /// The segment's next layer of `kind`, in the order of the table; those without parameters may be passed over.
   const core::layer_info& next(core::layer_kind kind);
   [[nodiscard]] weight parameter(uint32_t id) const;
+  /// What `layer`, one of the table's, makes of its input before it multiplies.
+  [[nodiscard]] std::optional<kernels::quantiser> input_grid(const core::layer_info& layer) const;
 
   [[nodiscard]] const micro_batch& batch() const { return batch_; }
   [[nodiscard]] const std::shared_ptr<sink_slot>& slot() const { return slot_; }

@@ -130,7 +130,9 @@ struct tiled_loss_node final : function_node {
       sums_.emplace(out_, rows);
     }
     void add(const at::Tensor& rows, const at::Tensor& g) {
-      if (sums_) p_.layout == weight_layout::in_out ? sums_->add(rows, g) : sums_->add(g, rows);
+      if (!sums_) return;
+      const at::Tensor factor = p_.taken(rows);
+      p_.layout == weight_layout::in_out ? sums_->add(factor, g) : sums_->add(g, factor);
     }
     void finish() {
       if (!sums_) return;

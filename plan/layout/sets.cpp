@@ -54,7 +54,7 @@ void make_gather_sets(job_layout& l) {
 
 // Where every parameter that a unit reads compressed lies in the unit's slot.
 core::result<void> make_compressed_sets(job_layout& l) {
-  const auto& uses = l.options.compressed;
+  const auto& uses = l.options.compressed.weights;
   auto next = uses.begin();
   for (uint32_t u = 0; u < l.table->units.size(); ++u) {
     const auto& reads = l.table->units[u].parameters;

@@ -100,6 +100,10 @@ void count_activations(rank_plan& p, uint64_t kept) {
       const segment_keeping keeps = keeping_of(p.table(), p.options(), u, s);
       unit += keeps.bytes + keeps.beside;
     }
+    uint64_t input = 0;  // of one layer at a time
+    for (const auto& x : p.options().compressed.inputs)
+      if (p.table().layers[x.layer].unit == u) input = std::max(input, x.room_bytes);
+    unit += input;
     most = std::max(most, unit + inputs);
     if (!trains || !again) continue;
     const core::unit_info& info = p.table().units[u];

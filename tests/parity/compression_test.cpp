@@ -11,6 +11,7 @@ namespace {
 constexpr uint64_t steps = 4;
 const std::string zero = "zero_optimization.";
 const std::string weights = "compression_training.weight_quantization.";
+const std::string inputs = "compression_training.activation_quantization.";
 
 settings quantised(const std::string& bits, const std::string& groups, const std::string& offset,
                    const std::string& modules = "*") {
@@ -21,6 +22,10 @@ settings quantised(const std::string& bits, const std::string& groups, const std
           weights + "different_groups.all.params.start_bits=8",
           weights + "different_groups.all.params.target_bits=" + bits,
           weights + "different_groups.all.modules=[\"" + modules + "\"]"};
+}
+settings quantised_inputs(const std::string& bits, const std::string& offset, const std::string& type = "symmetric") {
+  return {inputs + "shared_parameters.enabled=true", inputs + "shared_parameters.schedule_offset=" + offset,
+          inputs + "shared_parameters.quantization_type=" + type, inputs + "different_groups.all.params.bits=" + bits};
 }
 settings stage(int n) {
   return {zero + "stage=" + std::to_string(n), zero + "stage3_param_persistence_threshold=40",
@@ -64,6 +69,18 @@ BOOST_AUTO_TEST_CASE(quantised_weights_have_the_same_bits_wherever_they_lie) {
                {stage(2), stage(3), stage(3) + settings{"parallel.pipeline=2"}});
   check_places(gpt2, data_2 + quantised("1", "1", "0", "attn") + settings{"gradient_clipping=0.1"},
                {stage(1) + settings{"cluster.early_updates=true"}, stage(3)});
+}
+
+BOOST_AUTO_TEST_CASE(quantised_inputs_have_the_same_bits_wherever_states_lie) {
+  const small_job gpt2(tiny_gpt2_with_dropout), llama(tiny_llama);
+  check_places(gpt2, data_2 + quantised_inputs("4", "1", "asymmetric") + quantised("8", "1", "2"), places());
+  check_places(llama, data_2 + quantised_inputs("8", "0") + settings{"bf16.enabled=true"},
+               {stage(2), stage(3) + settings{"activation_checkpointing.enabled=true"},
+                stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=zb_h1"}});
+  const small_job plain(tiny_gpt2);
+  const auto whole = train(plain, {}, 3), late = train(plain, quantised_inputs("4", "1"), 3);
+  BOOST_TEST(late.losses[0] == whole.losses[0]);
+  BOOST_TEST(late.losses[1] != whole.losses[1]);
 }
 
 BOOST_AUTO_TEST_CASE(a_technique_begins_after_its_updates_and_steps_that_are_skipped_are_none) {

@@ -108,11 +108,10 @@ BOOST_AUTO_TEST_CASE(every_stage_leaves_the_bits_in_fp32_with_dropout) { check_s
 
 BOOST_AUTO_TEST_CASE(weights_of_fewer_bits_change_no_bit_over_stages) {
   const std::string weights = "compression_training.weight_quantization.";
-  const settings quantised = {weights + "shared_parameters.enabled=true",
-                              weights + "shared_parameters.quantize_weight_in_forward=true",
-                              weights + "shared_parameters.schedule_offset=1",
-                              weights + "different_groups.all.params.start_bits=8",
-                              weights + "different_groups.all.params.target_bits=3"};
+  const settings quantised = {
+      weights + "shared_parameters.enabled=true", weights + "shared_parameters.quantize_weight_in_forward=true",
+      weights + "shared_parameters.schedule_offset=1", weights + "different_groups.all.params.start_bits=8",
+      weights + "different_groups.all.params.target_bits=3"};
   const settings common = degrees(2, 2, "per_step");
   check_stages(common + quantised, 0.1);
   const auto plain = train_own(common, 0.1, 3), fewer = train_own(common + quantised, 0.1, 3);

@@ -29,15 +29,21 @@ struct torch_loop::parts {
     return at::layer_norm(x, {o.width}, w(name + ".weight"), w(name + ".bias"), 1e-5);
   }
   at::Tensor linear(const at::Tensor& x, const std::string& name) const {
-    return x.matmul(quantised(w(name + ".weight"))).add(w(name + ".bias"));
+    const at::Tensor weight = w(name + ".weight"), groups = weight.detach().t().reshape({o.weight_groups, -1});
+    const at::Tensor of_weight = on_grid(groups, o.weight_bits).reshape({weight.size(1), weight.size(0)}).t();
+    return straight_through(x, on_grid(x.detach(), o.input_bits))
+        .matmul(straight_through(weight, of_weight))
+        .add(w(name + ".bias"));
   }
-  at::Tensor quantised(const at::Tensor& in_out) const {
-    if (o.weight_bits == 0) return in_out;
-    const at::Tensor groups = in_out.detach().t().reshape({o.weight_groups, -1});
-    const double levels = std::pow(2.0, double(o.weight_bits));
-    const at::Tensor scale = groups.abs().amax({1}, true).mul(2 / levels);
-    const at::Tensor on_grid = groups.div(scale).round().clamp(-levels / 2, levels / 2 - 1).mul(scale);
-    return in_out.add(on_grid.reshape({in_out.size(1), in_out.size(0)}).t().sub(in_out.detach()));
+  /// Each row of `x` on a symmetric grid of its own.
+  static at::Tensor on_grid(const at::Tensor& x, int64_t bits) {
+    if (bits == 0) return x;
+    const double levels = std::pow(2.0, double(bits));
+    const at::Tensor scale = x.abs().amax({-1}, true).mul(2 / levels);
+    return x.div(scale).round().clamp(-levels / 2, levels / 2 - 1).mul(scale);
+  }
+  static at::Tensor straight_through(const at::Tensor& x, const at::Tensor& value) {
+    return x.add(value.sub(x.detach()));
   }
   at::Tensor attention(const at::Tensor& x, const std::string& name) const {
     const int64_t rows = x.size(0), columns = x.size(1), head = o.width / o.heads;

@@ -18,6 +18,7 @@ struct torch_loop_options {
   /// Linear layers multiply with weights of so many bits, each of `weight_groups` runs of the matrix as (out, in) on a
   /// symmetric grid of its own; gradients go straight through. 0: as they are.
   int64_t weight_bits = 0, weight_groups = 1;
+  int64_t input_bits = 0;  ///< likewise of what they take, with a grid for each token
   double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 0, weight_decay = 0, clip = 1;
 };
 

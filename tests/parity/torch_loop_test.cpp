@@ -36,7 +36,8 @@ struct pair_of_runs {
   std::unique_ptr<torch_loop> theirs, exact;  // in the tested type; in fp32
   std::optional<data::corpus> corpus;
 
-  pair_of_runs(const settings& set, core::dtype type, uint64_t seed = 7, int64_t weight_bits = 0)
+  pair_of_runs(const settings& set, core::dtype type, uint64_t seed = 7, int64_t weight_bits = 0,
+               int64_t input_bits = 0)
       : ours(job.open(common + set + settings{"seed=" + std::to_string(seed)})) {
     std::map<std::string, std::vector<int64_t>> shapes;
     std::map<std::string, std::vector<float>> weights;
@@ -48,7 +49,7 @@ struct pair_of_runs {
     }
     torch_loop_options o;
     o.layers = 2, o.width = 32, o.heads = 4, o.type = type;
-    o.weight_bits = weight_bits, o.weight_groups = 4;
+    o.weight_bits = weight_bits, o.weight_groups = 4, o.input_bits = input_bits;
     o.lr = lr, o.eps = eps, o.weight_decay = weight_decay;
     theirs = std::make_unique<torch_loop>(o, shapes, weights);
     o.type = core::dtype::f32;
@@ -118,6 +119,12 @@ BOOST_AUTO_TEST_CASE(weights_of_eight_bits_in_groups_are_those_of_a_loop_that_qu
                         weights + "different_groups.all.params.target_bits=8",
                         weights + "different_groups.all.modules=[\"attn\", \"mlp\"]"};
   pair_of_runs(set, core::dtype::f32, 7, 8).compare(1e-4, 1e-2);
+  const std::string inputs = "compression_training.activation_quantization.";
+  const settings both =
+      set + settings{inputs + "shared_parameters.enabled=true", inputs + "shared_parameters.schedule_offset=0",
+                     inputs + "different_groups.all.params.bits=8",
+                     inputs + "different_groups.all.modules=[\"attn\", \"mlp\"]"};
+  pair_of_runs(both, core::dtype::f32, 7, 8, 8).compare(1e-3, 2e-2);
 }
 
 // A single tensor of one bf16 run varies widely: the worst one differs by 2e-2 to 7e-2 from one seed to the next, for

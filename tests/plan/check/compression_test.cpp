@@ -18,7 +18,7 @@ plan_options options_at(uint32_t stage, bool recomputes) {
   o.accumulation = 2;
   o.recompute = recomputes;
   o.gathering.persistence_threshold = 0;
-  o.compressed = {{0, 0, 0}, {1, 4, 128}, {1, 10, 0}, {3, 0, 0}};
+  o.compressed.weights = {{0, 0, 0}, {1, 4, 128}, {1, 10, 0}, {3, 0, 0}};
   return o;
 }
 
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(a_use_without_its_copies_or_with_those_of_another_is_refuse
 
 BOOST_AUTO_TEST_CASE(a_parameter_that_its_unit_does_not_read_is_refused) {
   plan_options o = options_at(1, false);
-  o.compressed = {{0, 4, 0}};
+  o.compressed.weights = {{0, 4, 0}};
   const auto made = make_layout(gpt_table(2, 32, 64, true), o);
   BOOST_TEST_REQUIRE(!made.has_value());
   BOOST_TEST(made.error().text.find("wanted compressed parameters by unit") != std::string::npos);

@@ -1,5 +1,6 @@
-// The `compression_training` section: which techniques act on which modules, from which update on. Owns their form; what
-// a technique makes of a module's weights is job/compression.hpp's choice and kernels/weight_grid.hpp's arithmetic.
+// The `compression_training` section: which techniques act on which modules, from which update on. Owns their form;
+// what a technique makes of a module's weights is job/compression.hpp's choice and kernels/weight_grid.hpp's
+// arithmetic.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,8 @@ namespace troupe::config {
 /// (bad_input): a pattern that is none.
 core::result<std::vector<bool>> matched_at_start(const std::string& pattern, const std::vector<std::string>& names);
 
-/// [name] Whether the pattern is found in it, as Python's `re.search` asks. Refused (bad_input): a pattern that is none.
+/// [name] Whether the pattern is found in it, as Python's `re.search` asks. Refused (bad_input): a pattern that is
+/// none.
 core::result<std::vector<bool>> searched_in(const std::string& pattern, const std::vector<std::string>& names);
 
 /// [name] Whether the pattern is found in it, in any letter case. Refused (bad_input): a pattern that is none.

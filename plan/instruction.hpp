@@ -16,29 +16,29 @@ enum class kind : uint8_t {  ///< of an instruction
   load,                      ///< control: the tokens of micro-batch `micro` from the loader
   gather,                    ///< fabric: full parameters of gather set `subject` into `buffer`
   release,                   ///< compute: give the buffer of gather set `subject` back
-  compress,                  ///< compute: what unit `subject` multiplies with instead of its compressed parameters, into
-                             ///< the slot `compressed`
-  send,                      ///< fabric: the output (or the input's gradient) of unit `subject`, in `staged`, to its
-                             ///< neighbour in the pipeline
-  receive,                   ///< fabric: the input (or the output's gradient) of unit `subject` from it, into `staged`
-  exchange,                  ///< fabric: the output of segment `segment` of unit `subject`, or the gradient of its
-                             ///< input, over the ranks of a tensor group, in `staged`;
-                             ///< of the former perhaps piece `piece` alone
-  forward,                   ///< compute: segment `segment` of unit `subject`; of the product that ends it, where that
-                             ///< is worked in pieces of rows, the first piece
-  multiply,                  ///< compute: piece `piece` of that product
-  recompute,                 ///< compute: the forward of unit `subject` again, from its saved input; of its segment
-                             ///< `segment` alone where exchanges between segments are repeated
-  backward,                  ///< compute: the backward of segment `segment` of unit `subject`; with use::input its
-                             ///< input part
-  weigh,                     ///< compute: the weight part of that backward, which writes the parameters' gradients
-  reduce,                    ///< fabric: gradient bucket `subject` over the ranks
-  tie,                       ///< fabric: reduced gradients of exchange `subject` of a tied parameter, both ways, into
-                             ///< `buffer`
-  tied_sum,                  ///< shard: the gradients of all uses of tie `subject`, received ones in `buffer`, become
-                             ///< their sum
-  norm,                      ///< shard: square sums, per block, of this rank's part of bucket `subject`
-  vote,                      ///< fabric: every rank's square sums and losses to all
+  compress,       ///< compute: what unit `subject` multiplies with instead of its compressed parameters, into
+                  ///< the slot `compressed`
+  send,           ///< fabric: the output (or the input's gradient) of unit `subject`, in `staged`, to its
+                  ///< neighbour in the pipeline
+  receive,        ///< fabric: the input (or the output's gradient) of unit `subject` from it, into `staged`
+  exchange,       ///< fabric: the output of segment `segment` of unit `subject`, or the gradient of its
+                  ///< input, over the ranks of a tensor group, in `staged`;
+                  ///< of the former perhaps piece `piece` alone
+  forward,        ///< compute: segment `segment` of unit `subject`; of the product that ends it, where that
+                  ///< is worked in pieces of rows, the first piece
+  multiply,       ///< compute: piece `piece` of that product
+  recompute,      ///< compute: the forward of unit `subject` again, from its saved input; of its segment
+                  ///< `segment` alone where exchanges between segments are repeated
+  backward,       ///< compute: the backward of segment `segment` of unit `subject`; with use::input its
+                  ///< input part
+  weigh,          ///< compute: the weight part of that backward, which writes the parameters' gradients
+  reduce,         ///< fabric: gradient bucket `subject` over the ranks
+  tie,            ///< fabric: reduced gradients of exchange `subject` of a tied parameter, both ways, into
+                  ///< `buffer`
+  tied_sum,       ///< shard: the gradients of all uses of tie `subject`, received ones in `buffer`, become
+                  ///< their sum
+  norm,           ///< shard: square sums, per block, of this rank's part of bucket `subject`
+  vote,           ///< fabric: every rank's square sums and losses to all
   prepare,        ///< shard: moments of sub-group `subject`, and whole-parameter values that its update needs
   measure,        ///< fabric: every rank's square sums of weights and update directions to all
   collect,        ///< fabric: the update directions of matrix set `subject`, whole, to all

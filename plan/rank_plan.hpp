@@ -108,7 +108,8 @@ struct memory_table {
   uint64_t deferred = 0;               ///< gradients that are deferred to later updates
   [[nodiscard]] uint64_t total() const {
     return parameters + near_copies + gathered + master + moments + gradients + accumulated + activations +
-           offloaded_activations + directions + votes + transfers + compressed + staging + windows + digests + undo + deferred;
+           offloaded_activations + directions + votes + transfers + compressed + staging + windows + digests + undo +
+           deferred;
   }
   /// The bytes that a host budget covers: parameters, gradients, optimizer states, staging; no activations, no votes.
   [[nodiscard]] uint64_t states() const { return total() - activations - offloaded_activations - transfers - votes; }

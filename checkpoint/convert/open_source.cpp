@@ -108,7 +108,8 @@ core::result<source_format> recognise_file(const fs::path& path) {
   if (begins_like_gguf(std::span(begin).first(*got))) return source_format::gguf;
   if (byte(8) == '{') return source_format::hugging_face;
   if ((byte(0) == 'P' && byte(1) == 'K') || byte(0) == 0x80) return source_format::torch;
-  return refused(fmt::format("'{}' is neither a safetensors file nor one of torch.save, nor a GGUF file", path.string()));
+  return refused(
+      fmt::format("'{}' is neither a safetensors file nor one of torch.save, nor a GGUF file", path.string()));
 }
 
 core::result<tensor_source> open_ours(const fs::path& path, const source_options& options) {

@@ -29,7 +29,8 @@ struct projection {
   bool adds_bias = true;      ///< false: another rank does, and the bias's gradient here is zero
   bool ends_segment = false;  ///< its rows become the segment's output, which may come in pieces (row_work.hpp)
   bool in_panels = false;     ///< rows are multiplied panel by panel (row_panels.hpp)
-  /// What it multiplies with instead of a row, and forms the weight's gradient with; the row's own goes straight through.
+  /// What it multiplies with instead of a row, and forms the weight's gradient with; the row's own goes straight
+  /// through.
   std::optional<kernels::quantiser> input = std::nullopt;
 
   /// Rows as it multiplies with them.

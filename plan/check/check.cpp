@@ -98,8 +98,8 @@ core::result<void> prove(const world& w) {
   const bool only_saves = w.ranks[0]->options().mode == mode::save;
   for (uint32_t r = 0; r < w.ranks.size(); ++r)
     for (rule holds : only_saves ? std::vector<rule>{does_nothing_else, saves, slots}
-                                 : std::vector<rule>{compute, residency, compression, near_copies, gradients, ties, swaps,
-                                                     activations, speculation, saves, slots})
+                                 : std::vector<rule>{compute, residency, compression, near_copies, gradients, ties,
+                                                     swaps, activations, speculation, saves, slots})
       if (auto ok = holds(w, r); !ok) return ok;
   if (only_saves) return {};
   if (w.taken == branch::skipped) return {};

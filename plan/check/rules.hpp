@@ -134,9 +134,9 @@ bool starts_after(const world& w, uint32_t rank, uint32_t a, uint32_t b);
 /// `a` must have ended before `b` starts, both of this rank; `why` completes "rank 1: b does not wait for a, <why>".
 core::result<void> in_order(const world& w, uint32_t rank, uint32_t a, uint32_t b, const std::string& why);
 
-core::result<void> guards(const world& w, uint32_t rank);       // check.cpp
-core::result<void> compute(const world& w, uint32_t rank);      // compute.cpp: loads, forwards, backwards
-core::result<void> residency(const world& w, uint32_t rank);    // compute.cpp: gathers, uses, releases
+core::result<void> guards(const world& w, uint32_t rank);     // check.cpp
+core::result<void> compute(const world& w, uint32_t rank);    // compute.cpp: loads, forwards, backwards
+core::result<void> residency(const world& w, uint32_t rank);  // compute.cpp: gathers, uses, releases
 /// compression.cpp: a use multiplies with what was made for it of its parameters.
 core::result<void> compression(const world& w, uint32_t rank);
 core::result<void> near_copies(const world& w, uint32_t rank);  // near_copies.cpp: gathers from the second copy

@@ -21,6 +21,12 @@ plan::memory_limits limits_of(const config::job_config& c, const measured_run& m
 
 core::error at(const pass_wish& wish, const core::error& e) { return wish.where.empty() ? e : e.in(wish.where); }
 
+void take_automatic(plan::compile_request& request) {
+  request.passes.clear();
+  for (const auto& x : plan::option_passes())
+    if (x.keeps_bits) request.passes.emplace_back(x.name);
+}
+
 }  // namespace
 
 pass_wish wish_of(const config::job_config& config, const config::compile_entry& entry) {
@@ -70,11 +76,7 @@ core::result<plan::compiled_step> compile_step(const config::job_config& c,
                                     *x}));
   if (const auto order = plan::in_order(plan::passes_of(request.base)); !order)
     return core::fail(at(wish, order.error()));
-  if (wish.is_automatic) {
-    request.passes.clear();
-    for (const auto& x : plan::option_passes())
-      if (x.keeps_bits) request.passes.emplace_back(x.name);
-  }
+  if (wish.is_automatic) take_automatic(request);
   auto out = plan::compile(request);
   if (!out) return core::fail(at(wish, out.error()));
   if (out->chosen.fits) return out;
@@ -88,6 +90,17 @@ core::result<plan::compiled_step> compile_step(const config::job_config& c,
   return core::fail(at(wish, {core::error_kind::bad_input,
                               key + ": wanted at least " + std::to_string(least) + " bytes for " +
                                   std::to_string(ranks) + " ranks with these passes, got " + std::to_string(got)}));
+}
+
+core::result<uint64_t> least_memory_budget(const config::job_config& c, std::shared_ptr<const core::model_table> table,
+                                           const plan::plan_options& base, const plan::cost_model& costs,
+                                           const std::function<core::result<void>()>& go_on) {
+  const auto wish = wish_of(c, c.compile.entries().front());
+  plan::compile_request request{std::move(table), base, wish.passes, {.total = 1}, true, costs, {}, go_on};
+  if (wish.is_automatic) take_automatic(request);
+  const auto least = plan::compile(request);
+  if (!least) return core::fail(at(wish, least.error()));
+  return least->chosen.memory.total() * c.parallel.ranks();
 }
 
 void take_passes(const plan::plan_options& chosen, plan::plan_options& options) {

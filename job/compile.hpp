@@ -51,6 +51,13 @@ core::result<plan::compiled_step> compile_step(const config::job_config& config,
                                                const measured_run& measured = {},
                                                const std::function<core::result<void>()>& go_on = {});
 
+/// The least `compile.memory_budget` that the passes of the configuration's first entry, which it has, can keep to.
+/// Errors: those of `compile_step` but for budgets.
+core::result<uint64_t> least_memory_budget(const config::job_config& config,
+                                           std::shared_ptr<const core::model_table> table,
+                                           const plan::plan_options& base, const plan::cost_model& costs,
+                                           const std::function<core::result<void>()>& go_on = {});
+
 /// What passes changed, into the options of another plan that trains.
 void take_passes(const plan::plan_options& chosen, plan::plan_options& options);
 

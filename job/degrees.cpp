@@ -40,6 +40,8 @@ double predicted_step(const step_plans& plans, const plan::cost_model& costs, ui
   return plan::predict_on_cores(plans.plans(), costs, cores, std::move(stands_for));
 }
 
+constexpr std::string_view passes_budget = "compile.memory_budget";
+
 class lister {
  public:
   lister(const config::job_config& c, const tables_for& own, const plan::cost_model* costs, const go_on& go_on)
@@ -92,8 +94,8 @@ class lister {
     auto b = planned(job);
     if (!b && b.error().kind == core::error_kind::stopped) return core::fail(b.error());
     if (!b) way.refusal = b.error().text;
-    if (!b && job.host_memory_budget > 0) {
-      job.host_memory_budget = 0;
+    if (!b && (job.host_memory_budget > 0 || job.compile.memory_budget > 0)) {
+      job.host_memory_budget = job.compile.memory_budget = 0;
       b = planned(job);
       way.lacks_memory = b.has_value();
     }
@@ -110,6 +112,7 @@ class lister {
 
   core::result<uint64_t> least_budget_of(const blueprint& b) const {
     const auto& c = *b.config;
+    if (budget_of(c_).key == passes_budget) return least_memory_budget(c, b.table, b.plain, b.costs, go_on_);
     const auto which = c.checkpoint.is_on() ? plan::plan_choice::train_saving : plan::plan_choice::train;
     const auto& options = b.options[static_cast<size_t>(which)];
     if (options.tiers.swaps()) return least_budget(c, b.table, options, b.costs, go_on_);
@@ -124,8 +127,9 @@ class lister {
   // do.
   void raise_until_it_fits(listed_way& way, config::job_config job) const {
     constexpr int tries = 8;
+    auto& budget = budget_of(c_).key == passes_budget ? job.compile.memory_budget : job.host_memory_budget;
     for (int i = 0; i < tries; ++i) {
-      job.host_memory_budget = way.least_budget;
+      budget = way.least_budget;
       if (planned(job)) return;
       way.least_budget += way.least_budget / 16;
     }
@@ -149,6 +153,11 @@ core::result<degree_list> list_degrees(const config::job_config& config, const t
   return lister(config, own, costs, go_on).run();
 }
 
+named_budget budget_of(const config::job_config& c) {
+  if (c.compile.enabled && c.compile.memory_budget > 0) return {passes_budget, c.compile.memory_budget};
+  return {"cluster.host_memory_budget", c.host_memory_budget};
+}
+
 void choose_fastest(degree_list& list) {
   list.chosen.reset();
   const bool measured = std::ranges::any_of(list.ways, [](const auto& w) { return w.runs() && w.measured_s; });
@@ -170,10 +179,10 @@ core::result<config::degree_choice> chosen_degrees(const degree_list& list, cons
     if (w.lacks_memory && (least == nullptr || w.least_budget < least->least_budget)) least = &w;
   if (least != nullptr)
     return core::fail(core::error_kind::bad_input,
-                      "cluster.host_memory_budget: wanted at least " + std::to_string(least->least_budget) +
+                      std::string(budget_of(c).key) + ": wanted at least " + std::to_string(least->least_budget) +
                           " bytes, with which " + least->degrees + " fits as the first of " +
                           std::to_string(list.ways.size()) + " ways to share out the ranks, got " +
-                          std::to_string(c.host_memory_budget));
+                          std::to_string(budget_of(c).bytes));
   std::string out = "parallel.ranks: wanted ranks that some degrees suit, got " + std::to_string(c.parallel.ranks());
   constexpr size_t told_max = 4;
   for (size_t i = 0; i < std::min(told_max, list.ways.size()); ++i)

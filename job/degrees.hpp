@@ -22,7 +22,7 @@ struct listed_way {
   bool lacks_memory = false;  ///< the budget alone refuses it; sizes and times are there
   plan_size size;
   uint64_t rank_bytes = 0;           ///< the most that a rank needs, activations included
-  uint64_t least_budget = 0;         ///< cluster.host_memory_budget that it needs
+  uint64_t least_budget = 0;         ///< that it needs (budget_of)
   double predicted_s = 0;            ///< a step, with ranks on the machine's cores
   std::optional<double> measured_s;  ///< the least of so many steps
   uint64_t measured_steps = 0;
@@ -39,6 +39,13 @@ struct degree_list {
 
   [[nodiscard]] bool is_measured() const { return chosen && ways[*chosen].measured_s.has_value(); }
 };
+
+/// The budget that ways are held to: `compile.memory_budget` where passes have one, else `cluster.host_memory_budget`.
+struct named_budget {
+  std::string_view key;
+  uint64_t bytes = 0;  ///< 0: none
+};
+named_budget budget_of(const config::job_config& config);
 
 /// What a host's model is with the degrees of a job; empty: the configuration's model.
 using tables_for = std::function<core::result<host_tables>(const config::job_config&)>;

@@ -110,6 +110,26 @@ BOOST_AUTO_TEST_CASE(a_budget_leaves_the_ways_that_fit_and_one_that_none_fits_is
   BOOST_TEST((refused.error().kind == core::error_kind::bad_input));
 }
 
+BOOST_AUTO_TEST_CASE(a_budget_of_passes_that_no_way_fits_is_told_the_least_that_one_does) {
+  const auto with_budget = [](uint64_t n) {
+    return config_of({"compile.deepcompile=true", "compile.memory_budget=" + std::to_string(n)});
+  };
+  const auto none = with_budget(1000);
+  const auto all = listed(none);
+  uint64_t least = UINT64_MAX;
+  for (const auto& way : all.ways) {
+    BOOST_TEST(!way.runs());
+    if (way.lacks_memory) least = std::min(least, way.least_budget);
+  }
+  const auto refused = job::chosen_degrees(all, none);
+  BOOST_TEST_REQUIRE(!refused.has_value());
+  BOOST_TEST(has(refused.error().text, "compile.memory_budget: wanted at least " + std::to_string(least) + " bytes"),
+             refused.error().text);
+  const auto enough = with_budget(least), too_little = with_budget(least - 64);
+  BOOST_TEST(job::chosen_degrees(listed(enough), enough).has_value());
+  BOOST_TEST(!job::chosen_degrees(listed(too_little), too_little).has_value());
+}
+
 BOOST_AUTO_TEST_CASE(measured_steps_of_the_folder_decide_and_the_same_file_folder_and_profile_choose_the_same) {
   const tests::scratch_folder folder;
   const auto c = config_of({in(folder.path().string())});

@@ -37,7 +37,8 @@ def job(columns, rows, **keys):
 # The job, the passes that run alone, the share of the plain plan's memory that all may have, and the bound of a step with all.
 CASES = {
     "pipeline 2 x tensor 2, sequence 32": (
-        job(32, 2, parallel={"pipeline": 2, "tensor": 2, "data": 1}, gradient_accumulation_steps=4), ("overlap_exchanges",), None, 0.95),
+        job(32, 2, parallel={"pipeline": 2, "tensor": 2, "data": 1}, gradient_accumulation_steps=4),
+        ("overlap_exchanges", "split_exchanges"), None, 0.95),
     "ZeRO-3, data 2, sequence 32": (
         job(32, 1, parallel={"data": 2}, zero_optimization={"stage": 3, "stage3_param_persistence_threshold": 0}),
         ("prefetch", "selective_gather", "fuse_buckets"), None, None),
@@ -45,7 +46,11 @@ CASES = {
         job(256, 4, parallel={"data": 2}, zero_optimization={"stage": 3}, activation_checkpointing={"enabled": True}),
         ("recompute",), None, None),
     "ZeRO-3, data 2, 0.6 of the memory": (
-        job(256, 4, parallel={"data": 2}, zero_optimization={"stage": 3}), (), 0.6, 1.15)}
+        job(256, 4, parallel={"data": 2}, zero_optimization={"stage": 3}), (), 0.6, 1.15),
+    "ZeRO-3, data 2, optimizer in files, 1.2 of the memory": (
+        job(64, 2, parallel={"data": 2}, zero_optimization={
+            "stage": 3, "offload_optimizer": {"device": "nvme", "nvme_path": str(runs.ROOT / "build")}}),
+        ("offload_optimizer",), 1.2, None)}
 
 
 def planned_bytes(troupe, topology):

@@ -131,6 +131,14 @@ faults = [
      "c.compile.memory_budget / ranks};", "0};", "parity", "passes"),
     ("a unit that keeps its activations counts as one that recomputes", "plan/place/memory.cpp",
      "p.options().recomputes(x.subject) ? 0 : s.saved_bytes;", "p.options().recompute ? 0 : s.saved_bytes;", "plan", "compile"),
+    ("llama.cpp's rows of queries stay in the order of models", "checkpoint/gguf/families.hpp",
+     "return row % 2 * (width / 2) + row / 2;", "return row + 0 * width;", "checkpoint", "gguf_source"),
+    ("tensors of a GGUF file may overlap", "checkpoint/gguf/header.cpp",
+     "if (order[i]->offset_bytes < order[i - 1]->offset_bytes + order[i - 1]->bytes())",
+     "if (order[i]->offset_bytes < order[i - 1]->offset_bytes)", "checkpoint", "gguf_format"),
+    ("a scale that is not finite is a number", "kernels/block_formats.cpp",
+     "  if (magnitude_bits(scale) >= infinite_bits || magnitude_bits(least) >= infinite_bits) return false;\n", "",
+     "kernels", "block_formats"),
 ]
 
 

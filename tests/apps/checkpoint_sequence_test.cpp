@@ -71,9 +71,9 @@ BOOST_AUTO_TEST_SUITE(checkpoint_sequence)
 
 BOOST_AUTO_TEST_CASE(the_readmes_commands_lead_from_four_ranks_over_a_kill_to_two_and_to_other_programs) {
   const auto commands = commands_of_the_readme();
-  BOOST_TEST_REQUIRE(commands.size() == 5U);
-  const auto& [train, resume, verify, to_hf, to_deepspeed] =
-      std::tie(commands[0], commands[1], commands[2], commands[3], commands[4]);
+  BOOST_TEST_REQUIRE(commands.size() == 6U);
+  const auto& [train, resume, verify, to_hf, to_gguf, to_deepspeed] =
+      std::tie(commands[0], commands[1], commands[2], commands[3], commands[4], commands[5]);
   const checkout whole, cut;
   const auto wanted = losses_of(whole.troupe(with(train, {"--json"})));
   BOOST_TEST_REQUIRE(wanted.size() == 40U);
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(the_readmes_commands_lead_from_four_ranks_over_a_kill_to_tw
   for (const auto& [step, loss] : on_two)
     BOOST_TEST(std::abs(loss - wanted.at(step)) < 1e-4, "step " << step << ": " << loss << " " << wanted.at(step));
 
-  for (const auto& command : {verify, to_hf, to_deepspeed}) {
+  for (const auto& command : {verify, to_hf, to_gguf, to_deepspeed}) {
     const auto r = cut.troupe(command);
     BOOST_TEST(r.code == 0, command[1] << ": " << r.err);
   }
@@ -105,6 +105,9 @@ BOOST_AUTO_TEST_CASE(the_readmes_commands_lead_from_four_ranks_over_a_kill_to_tw
     const auto r = cut.troupe({"checkpoint", "diff", to_hf[2], exported});
     BOOST_TEST(r.code == 0, r.out);
   }
+  // 8 bits of each block of 32.
+  const auto rounded = cut.troupe({"checkpoint", "diff", to_hf[2], to_gguf[3], "--tolerance", "0.01"});
+  BOOST_TEST(rounded.code == 0, rounded.out);
   // Back from DeepSpeed's form: the same bits as from our own.
   const auto more = [&](const std::string& from, const std::string& output) {
     return losses_of(

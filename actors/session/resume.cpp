@@ -89,7 +89,7 @@ core::result<checkpoint::tensor_source> open_for(const core::model_table& table,
       path,
       {.tag = options.tag, .fallback_to_previous = options.fallback_to_previous, .map = std::move(*map), .say = say});
   if (!from) return from;
-  if (std::ranges::any_of(from->files, [](const auto& f) { return f.computed != nullptr; }))
+  if (std::ranges::any_of(from->files, [](const auto& f) { return f.view != nullptr && f.view->is_compressed(); }))
     return fail(error_kind::bad_input,
                 fmt::format("'{}': its weights are compressed, and training begins with whole ones: troupe checkpoint "
                             "to-hf writes them",

@@ -40,6 +40,7 @@ class decompressed_weights final : public source_view {
   explicit decompressed_weights(std::vector<decompressed_weight> weights) : weights_(std::move(weights)) {}
   /// Reading from it opens the files that it needs, and refuses one that has another length than it had.
   [[nodiscard]] core::result<std::unique_ptr<input_file>> open(file_system& files) const override;
+  [[nodiscard]] bool is_compressed() const override { return true; }
 
  private:
   std::vector<decompressed_weight> weights_;  ///< ascending by begin_bytes

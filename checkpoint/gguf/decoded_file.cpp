@@ -158,6 +158,10 @@ class decoded_file final : public input_file {
 
 }  // namespace
 
+bool decoded_view::is_compressed() const {
+  return std::ranges::any_of(tensors_, [](const decoded_tensor& t) { return blocks_of(t.stored.type).has_value(); });
+}
+
 core::result<std::unique_ptr<input_file>> decoded_view::open(file_system& files) const {
   auto file = files.open(path_);
   if (!file) return file;

@@ -36,6 +36,8 @@ class decoded_view final : public source_view {
   /// byte.
   [[nodiscard]] core::result<std::unique_ptr<input_file>> open(file_system& files) const override;
 
+  [[nodiscard]] bool is_compressed() const override;
+
   [[nodiscard]] uint64_t bytes() const {
     return tensors_.empty() ? 0 : tensors_.back().begin + tensors_.back().bytes();
   }

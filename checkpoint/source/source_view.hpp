@@ -22,6 +22,8 @@ class source_view {
   /// Opens what it is made of, for any number of threads; the result does not outlive this object. Refused (io) where
   /// that is no longer as the source knew it.
   [[nodiscard]] virtual core::result<std::unique_ptr<input_file>> open(file_system& files) const = 0;
+  /// Whether some elements have few bits there, so that what is read is not what was trained.
+  [[nodiscard]] virtual bool is_compressed() const = 0;
 };
 
 }  // namespace troupe::checkpoint

@@ -28,6 +28,7 @@ struct weight_quantization_section {  ///< `compression_training.weight_quantiza
   uint64_t schedule_offset = 0;  ///< updates before it begins
   uint64_t quantize_groups = 1;  ///< runs of a matrix with a scale each
   grid_type type = grid_type::symmetric;
+  bool in_forward = false;  ///< quantize_weight_in_forward: at each use, not after each step
   std::vector<weight_group> groups;
   std::string where;  ///< of `enabled`
 };

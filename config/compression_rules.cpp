@@ -47,21 +47,11 @@ class compression_checks {
     for (const node_ptr& item : s->value->items) into.modules.push_back(item->text);
   }
 
-  /// What techniques of quantisation have in common.
-  template <class Section>
-  void begin(Section& into, const std::string& shared) const {
-    into.enabled = true;
-    into.where = where(shared + "enabled");
-    into.schedule_offset = static_cast<uint64_t>(given_.number_of(shared + "schedule_offset"));
-    const bool around_zero = given_.text_of(shared + "quantization_type") == "symmetric";
-    into.type = around_zero ? grid_type::symmetric : grid_type::asymmetric;
-  }
-
   void activations() {
     auto& a = out_.activations;
     const std::string name = "activation_quantization", shared = std::string(root) + name + ".shared_parameters.";
-    if (!given_.is_on(shared + "enabled")) return;
-    begin(a, shared);
+    if (!a.enabled) return;
+    a.where = where(shared + "enabled");
     for (const std::string& group : groups_of(name)) {
       activation_group g;
       fill(g, group);
@@ -76,12 +66,11 @@ class compression_checks {
   void weights() {
     auto& w = out_.weights;
     const std::string section = std::string(root) + "weight_quantization", shared = section + ".shared_parameters.";
-    if (!given_.is_on(shared + "enabled")) return;
-    begin(w, shared);
-    if (why_ != purpose::deepspeed && !given_.is_on(shared + "quantize_weight_in_forward"))
+    if (!w.enabled) return;
+    w.where = where(shared + "enabled");
+    if (why_ != purpose::deepspeed && !w.in_forward)
       error(shared + "quantize_weight_in_forward",
             "wanted true, got false: weights that lose bits after each step (MoQ) are not supported in this version");
-    w.quantize_groups = static_cast<uint64_t>(given_.number_of(shared + "quantize_groups"));
     const bool around_zero = w.type == grid_type::symmetric;
     for (const std::string& group : groups_of("weight_quantization")) {
       weight_group g;

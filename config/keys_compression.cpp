@@ -15,10 +15,7 @@ struct technique {
         groups(t, "compression_training." + name + ".different_groups", "Groups of modules, by a name each."),
         group(t, "compression_training." + name + ".different_groups.*", "One group.", waits_for),
         params(t, "compression_training." + name + ".different_groups.*.params", "The group's numbers.", waits_for) {
-    if (waits_for.empty())
-      shared("enabled", boolean, "false", "Use it.");
-    else
-      shared.off("Use it.");
+    if (!waits_for.empty()) shared.off("Use it.");
     group("modules", texts, "[\"*\"]", "Patterns of module names.");
     auto& related =
         group("related_modules", any, "none", "Modules that are cut along with those, as lists of patterns.");
@@ -27,17 +24,42 @@ struct technique {
   section_rows around, shared, groups, group, params;
 };
 
+/// `quantization_type` of a section.
+template <auto Section>
+hand_made grid_of() {
+  return {[](job_config& c, const node& v) -> std::optional<std::string> {
+            (c.compression.*Section).type = v.text == "symmetric" ? grid_type::symmetric : grid_type::asymmetric;
+            return std::nullopt;
+          },
+          [](const job_config& c) -> std::string {
+            return (c.compression.*Section).type == grid_type::symmetric ? "symmetric" : "asymmetric";
+          }};
+}
+
 void add_quantization(key_rows& t) {
+  using job = job_config;
+  using compression = compression_section;
+  using weight_section = weight_quantization_section;
+  using input_section = activation_quantization_section;
   technique weights(t, "weight_quantization", "Weights of fewer bits.", {});
+  weights.shared("enabled", boolean, "false", "Use it.")
+      .into<&job::compression, &compression::weights, &weight_section::enabled>();
   weights.shared("quantizer_kernel", boolean, "false", "Use the CUDA kernel.").ignored("the device chooses the kernel");
-  weights.shared("schedule_offset", integer, "0", "Updates before it begins.").at_least(0);
+  weights.shared("schedule_offset", integer, "0", "Updates before it begins.")
+      .at_least(0)
+      .into<&job::compression, &compression::weights, &weight_section::schedule_offset>();
   weights.shared("schedule_offset_end", integer, "none", "The step it ends at.")
       .at_least(0)
       .ignored("no technique is switched off again");
-  weights.shared("quantize_groups", integer, "1", "Scales of one matrix.").at_least(1);
+  weights.shared("quantize_groups", integer, "1", "Scales of one matrix.")
+      .at_least(1)
+      .into<&job::compression, &compression::weights, &weight_section::quantize_groups>();
   weights.shared("quantize_verbose", boolean, "false", "Log it.").ignored("troupe config explain shows what is chosen");
-  weights.shared("quantization_type", text, "symmetric", "Around zero, or not.").one_of({"symmetric", "asymmetric"});
-  weights.shared("quantize_weight_in_forward", boolean, "false", "At each use, not after each step.");
+  weights.shared("quantization_type", text, "symmetric", "Around zero, or not.")
+      .one_of({"symmetric", "asymmetric"})
+      .by_hand(grid_of<&compression::weights>());
+  weights.shared("quantize_weight_in_forward", boolean, "false", "At each use, not after each step.")
+      .into<&job::compression, &compression::weights, &weight_section::in_forward>();
   weights.shared("rounding", text, "nearest", "How to round.")
       .one_of({"nearest", "stochastic"})
       .just("nearest")
@@ -54,13 +76,18 @@ void add_quantization(key_rows& t) {
       .ignored(at_once);
 
   technique activations(t, "activation_quantization", "Activations of fewer bits.", {});
+  activations.shared("enabled", boolean, "false", "Use it.")
+      .into<&job::compression, &compression::activations, &input_section::enabled>();
   activations.shared("quantization_type", text, "symmetric", "Around zero, or not.")
-      .one_of({"symmetric", "asymmetric"});
+      .one_of({"symmetric", "asymmetric"})
+      .by_hand(grid_of<&compression::activations>());
   activations.shared("range_calibration", text, "dynamic", "The range: of each batch, or learned.")
       .one_of({"dynamic", "static"})
       .just("dynamic")
       .needs(capability::compression);
-  activations.shared("schedule_offset", integer, "1000", "Updates before it begins.").at_least(0);
+  activations.shared("schedule_offset", integer, "1000", "Updates before it begins.")
+      .at_least(0)
+      .into<&job::compression, &compression::activations, &input_section::schedule_offset>();
   activations.params("bits", integer, "none", "4 or 8.").at_least(4).at_most(8);
 }
 

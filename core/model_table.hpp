@@ -96,8 +96,8 @@ struct segment_info {
   double weight_flops = 0;
   /// In row tiles: rows of one, and the bytes that backward takes beside what is kept. 0: all rows at once.
   uint64_t tile_rows = 0, tile_bytes = 0;
-  /// In row tiles, what backward does of forward's flops: instead of forward, and after it once more.
-  double left_flops = 0, again_flops = 0;
+  /// In row tiles, what of its flops forward leaves to backward.
+  double left_flops = 0;
   light_keeping light = {};
   /// Between the ranks of a group: behind its forward, and behind the input part of its backward.
   segment_exchange output = {}, input_gradient = {};
@@ -105,7 +105,7 @@ struct segment_info {
   [[nodiscard]] bool is_tiled() const { return tile_rows > 0; }
   /// Of what a forward in training computes, and of a whole backward, which has two products for each of forward's.
   [[nodiscard]] double training_flops() const { return forward_flops - left_flops; }
-  [[nodiscard]] double backward_flops() const { return 2 * forward_flops + left_flops + again_flops; }
+  [[nodiscard]] double backward_flops() const { return 2 * forward_flops + left_flops; }
   /// What is kept, and what its backward takes beside it.
   [[nodiscard]] uint64_t most_bytes() const { return saved_bytes + tile_bytes; }
 };

@@ -11,6 +11,7 @@
 #include "models/table/row_tiles.hpp"
 #include "plan/choose/batch_need.hpp"
 #include "plan/choose/cost.hpp"
+#include "plan/layout/activation_extents.hpp"
 #include "storage/memory/memory_room.hpp"
 
 namespace troupe::job {
@@ -126,6 +127,18 @@ void note_pools(const step_plans& plans, std::vector<plan::pool_sizes>& all) {
   for (uint32_t r = 0; r < plans.ranks(); ++r)
     for (uint32_t k = 0; k < plan::num_pools; ++k)
       all[r].bytes[k] = std::max(all[r].bytes[k], plans.like(r).pool_bytes[k]);
+}
+
+// Windows onto files cannot grow between steps, and passes may let inputs wait there that stay at first.
+void make_room_for_inputs(blueprint& b) {
+  const auto& l = b.train.layout();
+  if (!b.config->compile.enabled || l.options.tiers.activations != plan::tier::nvme) return;
+  uint64_t most = 0;
+  for (uint32_t u = 0; u < b.table->units.size(); ++u) most = std::max(most, plan::most_activation_window_bytes(l, u));
+  for (auto& pools : b.pools) {
+    auto& bytes = pools.bytes[static_cast<size_t>(plan::pool::activations)];
+    bytes = std::max(bytes, std::max(2U, l.options.tiers.activation_slots) * most);
+  }
 }
 
 // Plans of phases to come: what they need is known now, and they are refused now.
@@ -376,6 +389,7 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   if (auto ok = use_passes(b, watch.go_on); !ok) return core::fail(ok.error());
   if (auto ok = write_plans(b, watch); !ok) return core::fail(ok.error());
   if (auto ok = size_phases(b, watch); !ok) return core::fail(ok.error());
+  make_room_for_inputs(b);
   for (const auto& p : b.train.plans())
     for (const auto& x : p->instructions)
       b.longest_instruction_s = std::max(b.longest_instruction_s, plan::predicted_seconds(*p, x, b.costs));

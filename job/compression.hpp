@@ -33,6 +33,7 @@ struct compressed_layer {
   uint64_t from_update = 0;
 };
 
+/// All that a configuration compresses, and when.
 struct chosen_compression {
   std::vector<compressed_module> modules;  ///< by unit and parameter, ascending
   std::vector<compressed_layer> layers;    ///< in the order of the table

@@ -66,7 +66,6 @@ struct gradient_options {
   bool operator==(const gradient_options&) const = default;
 };
 
-/// Stage 3: when a unit's parameters are whole. In elements.
 /// How much computation a gather is hidden behind: so much, and so much for each of its bytes.
 struct hidden_gathers {
   double flops = 0, flops_per_byte = 0;
@@ -74,6 +73,7 @@ struct hidden_gathers {
   bool operator==(const hidden_gathers&) const = default;
 };
 
+/// Stage 3: when a unit's parameters are whole. In elements.
 struct gather_options {
   uint64_t prefetch_bucket = 50'000'000;
   uint64_t persistence_threshold = 100'000;  ///< inclusive

@@ -1,5 +1,7 @@
 #include "actors/hands/swap_files.hpp"
 
+#include "plan/layout/activation_extents.hpp"
+
 namespace troupe::actors {
 
 std::vector<storage::swap_category> swap_categories(plan::rank_plans plans) {
@@ -23,16 +25,19 @@ std::vector<storage::swap_category> swap_categories(plan::rank_plans plans) {
 
 core::result<swap_files> open_swap_files(const config::job_config& config, plan::rank_plans plans) {
   swap_files out;
+  // Passes may want more of it between two steps.
+  const auto bytes_of = [&](const plan::rank_plan& p) {
+    return config.compile.enabled ? plan::most_swap_file_bytes(p) : p.swap_file_bytes;
+  };
   uint64_t bytes = 0;
-  for (const auto& p : plans) bytes += p->swap_file_bytes;
+  for (const auto& p : plans) bytes += bytes_of(*p);
   if (bytes == 0) return out;
   auto space = storage::swap_space::open(
       {.folder = config.swap_folder(), .wanted = swap_categories(plans), .checksums = config.swap_checksums});
   if (!space) return core::fail(space.error());
   out.space = std::move(*space);
   for (const auto& p : plans) {
-    auto file =
-        out.space->create("rank" + std::to_string(p->rank), std::max(p->swap_file_bytes, plan::swap_page_bytes));
+    auto file = out.space->create("rank" + std::to_string(p->rank), std::max(bytes_of(*p), plan::swap_page_bytes));
     if (!file) return core::fail(file.error());
     out.ranks.push_back(std::move(*file));
   }

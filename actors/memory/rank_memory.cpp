@@ -44,15 +44,16 @@ core::result<std::shared_ptr<rank_memory>> rank_memory::allocate(std::shared_ptr
 }
 
 core::result<void> rank_memory::train_by(std::shared_ptr<const plan::rank_plan> trains, const plan::pool_sizes& sizes) {
-  constexpr owner within_a_step[] = {owner::gathered, owner::buckets, owner::directions, owner::transfers,
-                                     owner::compressed};
+  std::vector<owner> within_a_step = {owner::gathered, owner::buckets, owner::directions, owner::transfers,
+                                      owner::compressed};
+  if (trains->options().tiers.activations != plan::tier::nvme) within_a_step.push_back(owner::activations);
   std::vector<std::pair<owner, device::memory>> grown;
   for (uint32_t k = 0; k < plan::num_owners; ++k) {
     const auto which = static_cast<owner>(k);
     const uint64_t bytes = pool_bytes(*trains, sizes, which);
     if (which == owner::staging || bytes <= pools_[k].bytes()) continue;
     const std::string rank = "rank " + std::to_string(trains->rank);
-    if (std::ranges::find(within_a_step, which) == std::end(within_a_step))
+    if (std::ranges::find(within_a_step, which) == within_a_step.end())
       return core::fail(core::error_kind::limit,
                         rank + ": passes between two steps: wanted windows and states of at most " +
                             std::to_string(pools_[k].bytes()) + " bytes, as the run began with, got " +

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "actors/session/parts.hpp"
+#include "plan/layout/activation_extents.hpp"
 #include "storage/memory/memory_room.hpp"
 
 namespace troupe::actors {
@@ -19,20 +20,27 @@ plan::rank_vote vote_of(const telemetry::instruction_times& times, const plan::r
 }
 
 /// What does not change states is left out: where they lie has to stay.
-core::result<void> same_states(const plan::rank_plan& before, const plan::rank_plan& after) {
+core::result<void> same_states(const rank_memory& memory, const plan::rank_plan& after) {
+  const plan::rank_plan& before = memory.plan();
   const auto& a = *before.layout;
   const auto& b = *after.layout;
+  const uint64_t file_bytes = memory.swap_file() == nullptr ? 0 : memory.swap_file()->bytes();
   if (a.full_offset == b.full_offset && a.pipeline_of == b.pipeline_of &&
-      before.resident_elements[0] == after.resident_elements[0] && before.swap_file_bytes == after.swap_file_bytes)
+      before.resident_elements[0] == after.resident_elements[0] && after.swap_file_bytes <= file_bytes &&
+      plan::swapped_state_bytes(before) == plan::swapped_state_bytes(after))
     return {};
   return core::fail(core::error_kind::bad_input, "passes between two steps: wanted states where they are, got others");
 }
 
-/// Windows onto files and onto the host cannot grow between steps.
-bool fit_windows(std::span<const plan::pool_sizes> wanted, std::span<const plan::pool_sizes> there) {
-  for (size_t r = 0; r < wanted.size(); ++r)
-    for (const auto k : {plan::pool::states, plan::pool::shards, plan::pool::reduced, plan::pool::activations})
-      if (wanted[r].of(k) > there[r].of(k)) return false;
+/// Windows onto files cannot grow between steps.
+bool fit_windows(std::span<const plan::pool_sizes> wanted, std::span<const plan::pool_sizes> there,
+                 plan::tier activations) {
+  const auto grows = [&](size_t r, plan::pool k) { return wanted[r].of(k) > there[r].of(k); };
+  for (size_t r = 0; r < wanted.size(); ++r) {
+    if (activations == plan::tier::nvme && grows(r, plan::pool::activations)) return false;
+    for (const auto k : {plan::pool::states, plan::pool::shards, plan::pool::reduced})
+      if (grows(r, k)) return false;
+  }
   return true;
 }
 
@@ -112,7 +120,7 @@ core::result<void> session::parts::change_passes() {
       host.hooks.on_passes({progress.steps, true, std::move(changed->compiled), {}});
     return {};
   }
-  if (entry.tried_steps > 0 && !fit_windows(changed->pools, plan.pools)) return {};
+  if (entry.tried_steps > 0 && !fit_windows(changed->pools, plan.pools, now.tiers.activations)) return {};
   std::optional<pass_schedule::earlier> before;
   if (entry.tried_steps > 0) {
     before = {progress.steps + entry.tried_steps,
@@ -137,7 +145,7 @@ core::result<void> session::parts::enter_phase() {
   const auto all = plan.train.all();
   if (!all) return core::fail(all.error());
   for (uint32_t r = 0; r < memory.ranks.size(); ++r) {
-    if (auto ok = same_states(memory.ranks[r]->plan(), *(*all)[r]); !ok) return ok;
+    if (auto ok = same_states(*memory.ranks[r], *(*all)[r]); !ok) return ok;
     if (auto ok = memory.ranks[r]->train_by((*all)[r], plan.pools[r]); !ok) return ok;
   }
   for (const auto& rank : programs) *rank = {};  // the other kinds of steps are written when they are wanted
@@ -162,7 +170,7 @@ core::result<void> session::parts::end_trial() {
 
 core::result<void> session::parts::take_steps(job::changed_steps changed, passes_report report) {
   for (uint32_t r = 0; r < memory.ranks.size(); ++r)
-    if (auto ok = same_states(memory.ranks[r]->plan(), *changed.ranks[r]); !ok) return ok;
+    if (auto ok = same_states(*memory.ranks[r], *changed.ranks[r]); !ok) return ok;
   passes.times = {};
   passes.peak_bytes.clear();
   passes.step_s = 0;

@@ -4,11 +4,30 @@
 
 namespace troupe::plan {
 
-uint64_t activation_window_bytes(const job_layout& l, uint32_t unit) {
-  const auto& t = l.options.tiers;
+uint64_t most_activation_window_bytes(const job_layout& l, uint32_t unit) {
   const auto& info = l.table->units[unit];
-  if (!l.options.recomputes(unit) || t.activations == tier::device || info.segments.empty()) return 0;
-  return l.begins_stage(unit) || unit > t.activation_units ? 0 : core::round_up(info.input_bytes, swap_page_bytes);
+  if (l.options.tiers.activations == tier::device || info.segments.empty() || l.begins_stage(unit)) return 0;
+  return core::round_up(info.input_bytes, swap_page_bytes);
+}
+
+uint64_t activation_window_bytes(const job_layout& l, uint32_t unit) {
+  if (!l.options.recomputes(unit) || unit > l.options.tiers.activation_units) return 0;
+  return most_activation_window_bytes(l, unit);
+}
+
+uint64_t swapped_state_bytes(const rank_plan& p) {
+  uint64_t bytes = p.swap_file_bytes;
+  for (const auto& x : p.activation_extents) bytes -= x.bytes;
+  return bytes;
+}
+
+uint64_t most_swap_file_bytes(const rank_plan& p) {
+  const job_layout& l = *p.layout;
+  uint64_t bytes = swapped_state_bytes(p);
+  if (l.options.tiers.activations != tier::nvme) return bytes;
+  for (uint32_t u = 0; u < p.table().units.size(); ++u)
+    if (l.computes(p.rank, u)) bytes += activation_extent(l, 1, 0) * most_activation_window_bytes(l, u);
+  return bytes;
 }
 
 void place_activations(rank_plan& p) {

@@ -35,6 +35,8 @@ BOOST_AUTO_TEST_CASE(every_key_that_acts_has_a_field_or_one_accepted_value) {
     // These are read while keys are collected: one names another file, the others stand for other keys.
     const bool is_collected = row.key == "deepspeed_config" || row.key == "allgather_size" ||
                               row.key.starts_with("zero_optimization.cpu_offload");
+    // Those of groups, whose names no field has: compression_rules.cpp reads them.
+    if (row.key.starts_with("compression_training.") && row.key.find(".*") != std::string::npos) continue;
     if (is_value) BOOST_TEST((row.has_field() || !row.support.only.empty() || is_collected), row.key);
   }
 }

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <random>
 
+#include "config/unit_passes.hpp"
 #include "tests/parity/run_result.hpp"
 
 using namespace troupe;
@@ -135,6 +136,7 @@ void draw_exchanges(dice& d, drawn& out) {
   }
   if (d.one_in(2)) {
     out.common.emplace_back("parallel.sharded_norms=true");
+    std::erase_if(out.common, [](const std::string& s) { return s.starts_with("tensor_parallel.exchange_pieces"); });
     if (out.recomputes && d.one_in(2)) out.other.emplace_back("activation_checkpointing.partition_activations=true");
   } else if (out.sharing == 2 && out.data * out.stages * 4 <= ranks_max && d.one_in(2)) {
     out.common.push_back("parallel." + d.one_of({"sequence", "context"}) + "=2");
@@ -145,7 +147,8 @@ void draw_exchanges(dice& d, drawn& out) {
 std::string some_passes(dice& d) {
   std::string out;
   for (const auto& x : plan::option_passes())
-    if (x.keeps_bits && d.one_in(2)) out += (out.empty() ? "" : ", ") + std::string(x.name);
+    if (x.keeps_bits && !config::places_states(std::string(x.name)) && d.one_in(2))
+      out += (out.empty() ? "" : ", ") + std::string(x.name);
   return "[" + out + "]";
 }
 

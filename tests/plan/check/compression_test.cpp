@@ -31,7 +31,7 @@ std::string verdict_of(const std::vector<rank_plan>& plans) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(compressed_parameters)
+BOOST_AUTO_TEST_SUITE(compression)
 
 BOOST_AUTO_TEST_CASE(each_use_of_a_unit_has_its_copies_made_for_it_alone) {
   const auto table = gpt_table(2, 32, 64, /*tied=*/true);

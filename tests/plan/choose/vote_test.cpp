@@ -33,7 +33,7 @@ measured_job three_ranks() {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(votes)
+BOOST_AUTO_TEST_SUITE(vote)
 
 BOOST_AUTO_TEST_CASE(the_least_memory_the_highest_peak_and_mean_times_are_what_all_go_by) {
   auto job = three_ranks();

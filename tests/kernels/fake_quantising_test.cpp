@@ -6,7 +6,7 @@
 #include "tests/kernels/samples.hpp"
 
 namespace troupe::kernels::tests {
-BOOST_AUTO_TEST_SUITE(fake_quantise)
+BOOST_AUTO_TEST_SUITE(fake_quantising)
 
 namespace {
 

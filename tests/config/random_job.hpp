@@ -40,46 +40,23 @@ inline std::string some_value(const key_info& row, std::mt19937_64& random) {
 
 /// Keys without rules about other keys; combinations are tested with their rule.
 inline bool is_free(const key_info& row) {
-  static const std::set<std::string_view> bound = {"gradient_accumulation_steps",
-                                                   "fp16.enabled",
-                                                   "prescale_gradients",
-                                                   "gradient_predivide_factor",
-                                                   "optimizer.type",
-                                                   "optimizer.params.adam_w_mode",
-                                                   "optimizer.params.nesterov",
-                                                   "optimizer.params.min_coeff",
-                                                   "scheduler.type",
-                                                   "scheduler.params.cycle_min_lr",
-                                                   "scheduler.params.cycle_min_mom",
-                                                   "scheduler.params.cycle_max_mom",
-                                                   "parallel.ranks",
-                                                   "parallel.sharded_norms",
-                                                   "activation_checkpointing.partition_activations",
-                                                   "tensor_parallel.autotp_size",
-                                                   "compile.passes",
-                                                   "compile.offload_activation",
-                                                   "compile.offload_opt_states",
-                                                   "compile.offload_parameters",
-                                                   "tensor_parallel.tensor_parallel.tp_size",
-                                                   "sequence_parallel_size",
-                                                   "sequence_parallel.size",
-                                                   "pipeline.activation_checkpoint_interval",
-                                                   "data.text",
-                                                   "data.tokenizer",
-                                                   "checkpoint.tag",
-                                                   "checkpoint.load.tag",
-                                                   "checkpoint.load.module_only",
-                                                   "parallel.shard",
-                                                   "zero_optimization.mics_shard_size",
-                                                   "zero_optimization.zero_hpz_partition_size",
-                                                   "aio.block_size",
-                                                   "cluster.early_updates",
-                                                   "cluster.swap_gradients",
-                                                   "cluster.offload_activations",
-                                                   "cluster.row_tile_bytes",
-                                                   "tensor_parallel.exchange_pieces",
-                                                   "activation_checkpointing.cpu_checkpointing",
-                                                   "activation_checkpointing.selective"};
+  static const std::set<std::string_view> bound = {
+      "gradient_accumulation_steps", "fp16.enabled", "prescale_gradients", "gradient_predivide_factor",
+      "optimizer.type", "optimizer.params.adam_w_mode", "optimizer.params.nesterov", "optimizer.params.min_coeff",
+      "scheduler.type", "scheduler.params.cycle_min_lr", "scheduler.params.cycle_min_mom",
+      "scheduler.params.cycle_max_mom", "parallel.ranks", "parallel.sharded_norms",
+      "activation_checkpointing.partition_activations", "tensor_parallel.autotp_size", "compile.passes",
+      "compile.offload_activation", "compile.offload_opt_states", "compile.offload_parameters",
+      "tensor_parallel.tensor_parallel.tp_size", "sequence_parallel_size", "sequence_parallel.size",
+      "pipeline.activation_checkpoint_interval", "data.text", "data.tokenizer", "checkpoint.tag", "checkpoint.load.tag",
+      "checkpoint.load.module_only", "parallel.shard", "zero_optimization.mics_shard_size",
+      "zero_optimization.zero_hpz_partition_size", "aio.block_size", "cluster.early_updates", "cluster.swap_gradients",
+      "cluster.offload_activations", "cluster.row_tile_bytes", "tensor_parallel.exchange_pieces",
+      "activation_checkpointing.cpu_checkpointing", "activation_checkpointing.selective",
+      // Techniques want groups, which have names.
+      "compression_training.weight_quantization.shared_parameters.enabled",
+      "compression_training.activation_quantization.shared_parameters."
+      "enabled"};
   const bool places =
       row.key.starts_with("zero_optimization.offload_") || row.key.starts_with("zero_optimization.zenflow");
   return row.has_field() && row.support.only.empty() && row.section() != "model" && row.section() != "data_types" &&

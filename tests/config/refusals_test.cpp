@@ -262,7 +262,7 @@ BOOST_AUTO_TEST_CASE(keys_that_would_change_results_or_memory_are_refused_not_ig
   BOOST_TEST(
       line_9("compression_training: {weight_quantization: {shared_parameters: {enabled: true},\n"
              "  different_groups: {all: {params: {start_bits: 8, target_bits: 8}}}}}") ==
-      "j.yaml:9:24: error: compression_training.weight_quantization.shared_parameters.quantize_weight_in_forward: "
+      "j.yaml:9:65: error: compression_training.weight_quantization.shared_parameters.quantize_weight_in_forward: "
       "wanted true, got false: weights that lose bits after each step (MoQ) are not supported in this version\n");
   BOOST_TEST(line_9("amp: {enabled: true}") ==
              "j.yaml:9:16: error: amp.enabled: only false is supported in this version, got true: Apex is gone; write "

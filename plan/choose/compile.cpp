@@ -142,7 +142,8 @@ std::vector<setting> prefetch_settings(const compile_request& r) {
 }
 
 std::vector<setting> fuse_buckets_settings(const compile_request& r) {
-  if (r.base.data() == 1) return {};
+  // States that are swapped lie by buckets in their file, and stay where they are.
+  if (r.base.data() == 1 || r.base.tiers.swaps()) return {};
   std::vector<setting> out;
   const uint64_t all = r.table->numel();
   for (uint64_t n = std::max(all / fewest_buckets, fit_piece_min); n < 2 * all; n *= 2)

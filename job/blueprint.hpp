@@ -50,7 +50,7 @@ struct blueprint {  ///< everything that is known before anything runs
 /// Whether what is compressed after `updates` is what the blueprint's plans have.
 bool is_phase_of(const blueprint& b, uint64_t updates);
 /// The blueprint's plans become those of steps after `updates`; states lie where they did, and pools are as large as
-/// the largest phase needs. Errors: the checker's, then nothing has changed.
+/// the largest phase needs; all were proved with the job. Errors: step_plans::write's, and nothing has changed.
 core::result<void> enter_phase(blueprint& b, uint64_t updates);
 
 /// Steps that train with other passes than a blueprint's.

@@ -10,7 +10,7 @@ namespace {
 
 /// Elements of (out, in) that lie as (in, out): `first` to `first + count`, between the matrix and a run of memory.
 /// Outputs are taken a few at a time, so that a row of memory is read once for all of them.
-template <class Element, class Copy>
+template <class Copy>
 void walk_transposed(const weight_recipe& r, uint64_t first, uint64_t count, Copy copy) {
   constexpr uint64_t outputs_at_once = 16;
   const uint64_t in = r.rows, end = first + count;
@@ -30,9 +30,9 @@ void compress_transposed(const weight_recipe& r, core::dtype type, const std::by
   auto* group = reinterpret_cast<Element*>(room.data());
   const uint64_t size = r.elements() / r.groups;
   for (uint64_t first = 0; first < r.elements(); first += size) {
-    walk_transposed<Element>(r, first, size, [&](uint64_t there, uint64_t here) { group[here] = from[there]; });
+    walk_transposed(r, first, size, [&](uint64_t there, uint64_t here) { group[here] = from[there]; });
     fake_quantise({room.data(), type, 1, size}, r.grid, room.data());
-    walk_transposed<Element>(r, first, size, [&](uint64_t there, uint64_t here) { to[there] = group[here]; });
+    walk_transposed(r, first, size, [&](uint64_t there, uint64_t here) { to[there] = group[here]; });
   }
 }
 

@@ -27,6 +27,20 @@ struct add_dropped_node final : function_node {
   [[nodiscard]] std::string name() const override { return "add_dropped"; }
 };
 
+/// `sum`, which `x` and masked `y` were added to, with its place in the graph.
+at::Tensor with_history(const segment_scope& scope, const at::Tensor& x, const at::Tensor& y, at::Tensor sum,
+                        const dropout_masks& masks) {
+  if (!wants_node(x, y)) return sum;
+  auto node = std::make_shared<add_dropped_node>();
+  node->masks = masks;
+  node->adds = scope.leads();
+  if (scope.leads())
+    attach({&sum}, std::move(node), scope, {x, y});
+  else
+    attach({&sum}, std::move(node), scope, {y});
+  return sum;
+}
+
 /// Whether a segment that trains took `y`, and did not compute it.
 bool is_input(const at::Tensor& y) { return y.requires_grad() && y.is_leaf(); }
 
@@ -100,15 +114,7 @@ at::Tensor add_by_rows(const segment_scope& scope, const at::Tensor& x, at::Tens
       if (past.defined()) part.add_(past.narrow(0, first, count));
     });
   }
-  if (!wants_node(x, y)) return sum;
-  auto node = std::make_shared<add_dropped_node>();
-  node->masks = masks;
-  node->adds = scope.leads();
-  if (scope.leads())
-    attach({&sum}, std::move(node), scope, {x, y});
-  else
-    attach({&sum}, std::move(node), scope, {y});
-  return sum;
+  return with_history(scope, x, y, std::move(sum), masks);
 }
 
 }  // namespace
@@ -130,15 +136,7 @@ at::Tensor add_dropped(const segment_scope& scope, const at::Tensor& x, at::Tens
       sum = scope.leads() ? x.add(y) : y.detach();
     }
   }
-  if (!wants_node(x, y)) return sum;
-  auto node = std::make_shared<add_dropped_node>();
-  node->masks = masks;
-  node->adds = scope.leads();
-  if (scope.leads())
-    attach({&sum}, std::move(node), scope, {x, y});
-  else
-    attach({&sum}, std::move(node), scope, {y});
-  return sum;
+  return with_history(scope, x, y, std::move(sum), masks);
 }
 
 at::Tensor add_past(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y) {

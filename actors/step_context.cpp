@@ -41,6 +41,11 @@ double factor_of_mean(const plan::rank_plan& p, double loss_scale, const job::sc
   return 1.0 / (double(p.options().data()) * p.options().accumulation * loss_scale * rules.input_scale);
 }
 
+/// The factor as updates multiply by it.
+double as_masters_take(const plan::rank_plan& p, double factor) {
+  return p.options().master() == core::dtype::f64 ? factor : double(static_cast<float>(factor));
+}
+
 verdict judge(const plan::rank_plan& p, std::span<const double> votes, double loss_scale,
               const job::scaling_rules& rules, uint32_t micros) {
   verdict v;
@@ -55,8 +60,8 @@ verdict judge(const plan::rank_plan& p, std::span<const double> votes, double lo
   v.overflow = !std::isfinite(v.square_sum);
   v.skipped = v.overflow && rules.skip_overflow;
   const double clip = rules.clip > 0 ? std::max(1.0, (v.grad_norm + 1e-6) / rules.clip) : 1.0;
-  v.gradient_scale = static_cast<float>(mean_factor / clip);
-  v.clipped = !v.skipped && v.gradient_scale != static_cast<float>(mean_factor);
+  v.gradient_scale = as_masters_take(p, mean_factor / clip);
+  v.clipped = !v.skipped && v.gradient_scale != as_masters_take(p, mean_factor);
   return v;
 }
 
@@ -73,8 +78,8 @@ const verdict& step_context::decide() {
 
 bool step_context::acts(plan::guard g) { return g == plan::guard::always || plan::acts(g, decide().taken()); }
 
-float step_context::unclipped_scale() const {
-  return static_cast<float>(factor_of_mean(plan(), order.loss_scale, rules));
+double step_context::unclipped_scale() const {
+  return as_masters_take(plan(), factor_of_mean(plan(), order.loss_scale, rules));
 }
 
 }  // namespace troupe::actors

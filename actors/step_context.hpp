@@ -28,13 +28,13 @@ struct span {
 
 /// The vote's decision; the same on every rank.
 struct verdict {
-  double loss = 0;           ///< mean over the global batch
-  double square_sum = 0;     ///< of the scaled gradient sums
-  double grad_norm = 0;      ///< of the mean gradient; not finite on overflow
-  bool overflow = false;     ///< the gradient has a NaN or an infinity
-  bool skipped = false;      ///< overflow, and the precision's rule is to skip such a step
-  bool clipped = false;      ///< the norm is so far above its limit that the factor below is another one
-  float gradient_scale = 1;  ///< factor of gradients in `update`
+  double loss = 0;            ///< mean over the global batch
+  double square_sum = 0;      ///< of the scaled gradient sums
+  double grad_norm = 0;       ///< of the mean gradient; not finite on overflow
+  bool overflow = false;      ///< the gradient has a NaN or an infinity
+  bool skipped = false;       ///< overflow, and the precision's rule is to skip such a step
+  bool clipped = false;       ///< the norm is so far above its limit that the factor below is another one
+  double gradient_scale = 1;  ///< factor of gradients in `update`; masters of fp32 take it rounded to theirs
   [[nodiscard]] plan::branch taken() const {
     return skipped ? plan::branch::skipped : clipped ? plan::branch::clipped : plan::branch::not_skipped;
   }
@@ -115,7 +115,7 @@ struct step_context {  ///< one rank's run of one plan, shared by its lanes
   /// Whether an instruction with this guard acts; call only after `vote` has ended.
   bool acts(plan::guard g);
   /// The vote's factor of gradients if it clips none: known before the vote.
-  [[nodiscard]] float unclipped_scale() const;
+  [[nodiscard]] double unclipped_scale() const;
 
  private:
   std::shared_ptr<const void> memory_;  // of votes and norms

@@ -1,5 +1,6 @@
 #include "config/document.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace troupe::config {
@@ -99,6 +100,25 @@ node_ptr make_mapping(std::string name, place at, node_ptr value) {
   made.nodes = 1 + value->nodes;
   made.height = 1 + value->height;
   made.entries.push_back({std::move(name), at, std::move(value)});
+  return std::make_shared<const node>(std::move(made));
+}
+
+node_ptr overlaid(const node_ptr& under, const node_ptr& over) {
+  if (under->kind != node_kind::mapping || over->kind != node_kind::mapping) return over;
+  node made = *under;
+  for (const entry& e : over->entries) {
+    const auto same = std::ranges::find(made.entries, e.name, &entry::name);
+    if (same == made.entries.end())
+      made.entries.push_back(e);
+    else
+      *same = {e.name, e.at, overlaid(same->value, e.value)};
+  }
+  made.nodes = 1;
+  made.height = 1;
+  for (const entry& e : made.entries) {
+    made.nodes += e.value->nodes;
+    made.height = std::max(made.height, 1 + e.value->height);
+  }
   return std::make_shared<const node>(std::move(made));
 }
 

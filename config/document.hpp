@@ -78,6 +78,8 @@ std::string as_yaml(const node& value);
 
 /// A mapping with one entry, for values that were not written as such.
 node_ptr make_mapping(std::string name, place at, node_ptr value);
+/// The mapping `under` with what `over` has in the place of the same names, mappings within them likewise.
+node_ptr overlaid(const node_ptr& under, const node_ptr& over);
 node_ptr make_scalar(node_kind kind, std::string text, place at);
 
 }  // namespace troupe::config

@@ -133,7 +133,9 @@ class loading {
         return std::nullopt;
       }
     }
-    return collect(*value, report_, why_);
+    settings read = collect(*value, report_, why_);
+    for (auto& [name, s] : read.given) s.in_part = text.starts_with(name + ".");
+    return read;
   }
 
   /// Puts the keys of the file that `deepspeed_config` names under those that are given here.

@@ -98,8 +98,9 @@ class parallel_checks {
         report_.error(at, fmt::format("{}{}{}", key, name.empty() ? "" : ".", name), std::move(what));
       });
       t.partition.text = std::move(text);
-      for (layer_spec& spec : t.partition.specs)
-        spec.where = fmt::format("{}:{}", report_.sources.at(given->at.source).name, spec.where);
+      const auto where = [&](place at) { return fmt::format("{}:{}", report_.sources.at(at.source).name, at.line); };
+      t.partition.where = where(t.partition.at);
+      for (layer_spec& spec : t.partition.specs) spec.where = where(spec.at);
     }
     constexpr std::string_view rows = "tensor_parallel.injection_policy_tuple",
                                head = "tensor_parallel.vocab_parallel_lm_head";

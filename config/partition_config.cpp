@@ -134,6 +134,8 @@ std::string_view name_of(partition_type type) {
 partition_section read_partition(const node& value, const on_problem& problem) {
   partition_section out;
   out.given = !value.entries.empty();
+  const node* strict = value.find("strict_mode");
+  out.at = strict == nullptr ? value.at : strict->at;
   mapping_reader from(value, "", problem);
   from.flag("use_default_specs", out.use_default_specs);
   from.flag("strict_mode", out.strict_mode);
@@ -146,7 +148,7 @@ partition_section read_partition(const node& value, const on_problem& problem) {
         out.specs.push_back(read_spec(item, name, problem));
       else
         from.refuse(item, name, "a mapping");
-      if (item.kind == node_kind::mapping) out.specs.back().where = std::to_string(item.at.line);
+      if (item.kind == node_kind::mapping) out.specs.back().at = item.at;
     }
   }
   for (const char* unread : {"tp_size", "embedding_partition_dim", "lm_head_patterns"}) from.take(unread);

@@ -29,6 +29,7 @@ struct layer_spec {                   ///< an item of `layer_specs`
   std::optional<uint32_t> dimension;
   std::vector<std::string> model_types;  ///< that it is for; none: all
   bool gather_output = false;
+  place at;
   std::string where;  ///< file and line
 };
 
@@ -37,6 +38,8 @@ struct partition_section {  ///< `tensor_parallel.partition_config`
   bool given = false;
   bool use_default_specs = true;  ///< those of preset_model follow
   bool strict_mode = false;       ///< a linear layer without a spec is an error
+  place at;                       ///< of strict_mode, where it is given
+  std::string where;              ///< file and line of that
   std::string text;               ///< as given, on one line
 };
 

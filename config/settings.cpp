@@ -120,7 +120,11 @@ void settings::override_with(settings other, reporter& report) {
   for (auto& [key, s] : other.given) {
     report.forget_values(key, s.at.source);
     refused.erase(key);
-    given[key] = std::move(s);
+    const auto below = given.find(key);
+    if (s.in_part && below != given.end() && below->second.value != nullptr)
+      below->second.value = overlaid(below->second.value, s.value);
+    else
+      given[key] = std::move(s);
   }
   for (auto& [key, at] : other.sections) sections[key] = at;
   refused.merge(other.refused);

@@ -66,6 +66,7 @@ struct setting {
   bool held_back = false;  ///< known, but nothing here can honour it yet: never stored
   size_t item = 0;         ///< of a key of a list: which
   bool made = false;       ///< not in the file: an older key there stands for it
+  bool in_part = false;    ///< names of a mapping that are put over those below; other names there stay
 };
 
 /// Given keys by canonical name. A key whose value was refused is not in `given`, but in `refused`.

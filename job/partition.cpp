@@ -144,8 +144,9 @@ core::result<void> check_layer(const spec_list& specs, const layer_info& l, cons
 
 class splitter {
  public:
-  splitter(const spec_list& specs, const core::model_table& whole, bool strict, uint32_t degree)
-      : specs_(specs), whole_(whole), strict_(strict) {
+  splitter(const spec_list& specs, const core::model_table& whole, const config::partition_section& section,
+           uint32_t degree)
+      : specs_(specs), whole_(whole), section_(section) {
     out_.split.degree = degree;
     family_ = models::tp_plan_of(whole, out_.split);
     out_.split.blocks.assign(whole.units.size() - 2, {false, false});
@@ -183,8 +184,9 @@ class splitter {
       attends = attends || l.kind == layer_kind::attention;
       if (l.kind != layer_kind::linear) continue;
       const layer_spec* spec = specs_.of(*l.weight);
-      if (spec == nullptr && strict_)
-        return core::fail(refused(section_key, "strict_mode: wanted a spec for " + name(l) + ", found none"));
+      if (spec == nullptr && section_.given && section_.strict_mode)
+        return core::fail(
+            refused(section_.where + ": " + section_key, "strict_mode: wanted a spec for " + name(l) + ", found none"));
       if (l.bias) out_.origins[*l.bias] = specs_.origin(*l.weight);
       const bool cuts = style_of(spec) != tp_style::replicated;
       (cuts ? cut : left) = &l;
@@ -228,7 +230,7 @@ class splitter {
 
   const spec_list& specs_;
   const core::model_table& whole_;
-  bool strict_;
+  const config::partition_section& section_;
   core::tp_plan family_;
   named_split out_;
 };
@@ -244,7 +246,7 @@ core::result<named_split> split_of(const config::tensor_parallel_section& sectio
                                    std::string_view model_type, uint32_t degree) {
   spec_list specs(section, model_type);
   if (auto ok = specs.match(whole); !ok) return core::fail(ok.error());
-  return splitter(specs, whole, section.partition.given && section.partition.strict_mode, degree).run();
+  return splitter(specs, whole, section.partition, degree).run();
 }
 
 }  // namespace troupe::job

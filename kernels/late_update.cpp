@@ -114,7 +114,7 @@ template <class State>
 void later(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<State>& piece,
            const matrix_slice& slice, std::span<const uint8_t> selected, State* deferred, uint64_t gradients) {
   optimizer_step mean = step;
-  mean.gradient_scale = static_cast<float>(1.0 / static_cast<double>(gradients));
+  mean.gradient_scale = 1.0 / static_cast<double>(gradients);
   gathered<State> run(options, mean, piece);
   column_walk column(slice);
   for (uint64_t i = 0; i < piece.count; ++i)

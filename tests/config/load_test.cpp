@@ -180,6 +180,24 @@ BOOST_AUTO_TEST_CASE(overrides_win_and_later_ones_win_over_earlier) {
   BOOST_TEST(loaded_config(smallest_with("steps: 100", ""), steps).steps == 9U);
 }
 
+BOOST_AUTO_TEST_CASE(an_override_of_one_name_in_a_mapping_leaves_its_others) {
+  const std::string text = smallest +
+                           "tensor_parallel:\n  partition_config:\n    use_default_specs: false\n"
+                           "    layer_specs: [{patterns: [c_fc], partition_type: column}]\n";
+  const auto partition = [&](std::vector<std::string> overrides) {
+    return loaded_config(text, {.overrides = std::move(overrides)}).tensor_parallel.partition;
+  };
+  const auto more = partition({"tensor_parallel.partition_config.strict_mode=true"});
+  BOOST_TEST(more.strict_mode);
+  BOOST_TEST(!more.use_default_specs);
+  BOOST_TEST_REQUIRE(more.specs.size() == 1U);
+  BOOST_TEST(more.specs[0].patterns[0] == "c_fc");
+  BOOST_TEST(partition({"tensor_parallel.partition_config.use_default_specs="}).use_default_specs);
+  const auto whole = partition({"tensor_parallel.partition_config={strict_mode: true}"});
+  BOOST_TEST(whole.specs.empty());
+  BOOST_TEST(whole.use_default_specs);
+}
+
 BOOST_AUTO_TEST_CASE(paths_are_relative_to_the_file_and_overrides_to_the_current_folder) {
   const troupe::tests::scratch_folder f;
   std::filesystem::create_directory(f.path() / "sub");

@@ -153,7 +153,8 @@ BOOST_AUTO_TEST_CASE(what_no_rank_could_compute_is_refused_at_its_line) {
   check_refused(gpt2, specs("{patterns: ['.*wte'], partition_type: row}"), "wanted column, along dimension 0");
   check_refused(gpt2,
                 specs(columns + ", {patterns: ['.*h.0.*c_proj'], partition_type: row}", "    strict_mode: true\n"),
-                "strict_mode: wanted a spec for transformer.h.1.attn.c_proj.weight, found none");
+                "job.yaml:10: tensor_parallel.partition_config: strict_mode: wanted a spec for "
+                "transformer.h.1.attn.c_proj.weight, found none");
   check_refused(gpt2, specs(columns + ", " + rows), "parallel.tensor: wanted at most 4 ranks", 5);
 }
 

@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(selected_columns_get_the_bits_of_a_plain_update_and_the_oth
           for (size_t k = 0; k < moment_names(options).size(); ++k)
             BOOST_REQUIRE(std::memcmp(&got.moments[k][i], &wanted.moments[k][i], sizeof(float)) == 0);
           BOOST_REQUIRE(std::memcmp(&got.copy[2 * i], &wanted.copy[2 * i], 2) == 0);
-          BOOST_REQUIRE(deferred[i] == (now ? 0.5F : 0.5F + g[i] * step.gradient_scale));
+          BOOST_REQUIRE(deferred[i] == (now ? 0.5F : 0.5F + g[i] * static_cast<float>(step.gradient_scale)));
         }
       }
 }

@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_lost_or_counted_twice) {
           check_schedule(job,
                          job_of(2, order) + settings{"tied_gradients=" + tied, "data_types.param_dtype=fp64",
                                                      "pipeline.partition=uniform"},
-                         schedule, 1e-9);
+                         schedule, 1e-12);
         }
       }
 }

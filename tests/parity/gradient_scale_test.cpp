@@ -38,7 +38,7 @@ observed observe(const small_job& job, const settings& set) {
 void check_equal(const observed& got, const observed& wanted) {
   BOOST_TEST(got.loss == wanted.loss, boost::test_tools::tolerance(tolerance));
   BOOST_TEST(got.norm == wanted.norm, boost::test_tools::tolerance(tolerance));
-  BOOST_TEST(got.later_loss == wanted.later_loss, boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(got.later_loss == wanted.later_loss, boost::test_tools::tolerance(tolerance));
   for (size_t q = 0; q < wanted.gradient.size(); ++q)
     BOOST_TEST(relative_difference(got.gradient[q], wanted.gradient[q]) <= tolerance, "parameter " << q);
 }

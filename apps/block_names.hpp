@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace troupe::apps {
 
@@ -17,6 +19,22 @@ inline std::string for_all_blocks(const std::string& name) {
     i = end + 1;
   }
   return out;
+}
+
+/// "transformer.h.{1,10-12}.attn.c_attn": one name for those that differ in the numbers of their blocks, which ascend.
+inline std::string for_blocks(const std::vector<std::string>& names) {
+  const std::string shown = for_all_blocks(names.front());
+  const size_t star = shown.find('*');
+  if (star == std::string::npos) return shown;
+  std::string numbers;
+  for (size_t i = 0; i < names.size();) {
+    const uint64_t first = std::stoull(names[i].substr(star));
+    uint64_t last = first;
+    while (++i < names.size() && std::stoull(names[i].substr(star)) == last + 1) ++last;
+    numbers += (numbers.empty() ? "" : ",") + std::to_string(first);
+    if (last > first) numbers += "-" + std::to_string(last);
+  }
+  return shown.substr(0, star) + "{" + numbers + "}" + shown.substr(star + 1);
 }
 
 }  // namespace troupe::apps

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "apps/common_options.hpp"
+#include "apps/plan_compression.hpp"
 
 namespace troupe::apps {
 
@@ -30,6 +31,18 @@ int config_command::explain() const {
   const auto text =
       form_ == output_form::json ? config::explain_json(*loaded, keys_) : config::explain_text(*loaded, keys_);
   std::printf("%s\n", text.c_str());
+  return form_ == output_form::text ? explain_patterns(loaded->config) : 0;
+}
+
+int config_command::explain_patterns(const config::job_config& c) const {
+  if (!c.compression.any() || (c.model.hugging_face_json.empty() && c.model.path.empty())) return 0;
+  const auto b = job::make_blueprint(std::make_shared<const config::job_config>(c));
+  if (!b) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "troupe: error: %s\n", b.error().text.c_str());
+    return 2;
+  }
+  std::printf("\n%s", compression_summary(*b).c_str());
   return 0;
 }
 

@@ -24,6 +24,8 @@ class config_command {
 
  private:
   [[nodiscard]] int explain() const;
+  /// The modules that the patterns of compression_training choose, if it does and says of which model.
+  [[nodiscard]] int explain_patterns(const config::job_config& c) const;
 
   CLI::App* command_;
   CLI::App* check_;

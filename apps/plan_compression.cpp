@@ -1,6 +1,8 @@
 #include "apps/plan_compression.hpp"
 
 #include <algorithm>
+#include <array>
+#include <map>
 #include <vector>
 
 #include "apps/block_names.hpp"
@@ -25,23 +27,38 @@ std::string text_of(const kernels::quantiser& grid) {
   return "?";
 }
 
-/// Rows whose modules are compressed alike become one; the second cell counts them.
+/// Rows whose modules are compressed alike become one, which counts them; blocks are named where it is not all of them.
 class summary_rows {
  public:
+  explicit summary_rows(const core::model_table& table) {
+    for (const auto& l : table.layers) ++blocks_[for_all_blocks(l.name)];
+  }
   void add(const std::string& module, const std::string& what, const std::string& scales, const std::string& group,
            uint64_t from_update) {
-    const std::vector<std::string> row = {for_all_blocks(module),     "1", what, scales, group,
-                                          std::to_string(from_update)};
-    const auto is_alike = [&](const std::vector<std::string>& other) {
-      return other[0] == row[0] && std::equal(row.begin() + 2, row.end(), other.begin() + 2);
-    };
-    const auto same = std::find_if(rows.begin() + 1, rows.end(), is_alike);
-    if (same == rows.end())
-      rows.push_back(row);
-    else
-      (*same)[1] = std::to_string(std::stoul((*same)[1]) + 1);
+    const row_key key{for_all_blocks(module), what, scales, group, std::to_string(from_update)};
+    const auto same = std::ranges::find(rows_, key, &row::key);
+    row& into = same == rows_.end() ? rows_.emplace_back(row{key, {}}) : *same;
+    into.modules.push_back(module);
   }
-  std::vector<std::vector<std::string>> rows{{"compressed", "modules", "", "scales", "group", "from update"}};
+  [[nodiscard]] std::vector<std::vector<std::string>> cells() const {
+    std::vector<std::vector<std::string>> out{{"compressed", "modules", "", "scales", "group", "from update"}};
+    for (const row& r : rows_) {
+      const auto& [module, what, scales, group, from] = r.key;
+      const bool all = r.modules.size() == blocks_.at(module);
+      out.push_back(
+          {all ? module : for_blocks(r.modules), std::to_string(r.modules.size()), what, scales, group, from});
+    }
+    return out;
+  }
+
+ private:
+  using row_key = std::array<std::string, 5>;
+  struct row {
+    row_key key;
+    std::vector<std::string> modules;  ///< in the order of the table
+  };
+  std::map<std::string, size_t> blocks_;  ///< [name for all blocks]: how many there are
+  std::vector<row> rows_;
 };
 
 }  // namespace
@@ -49,13 +66,13 @@ class summary_rows {
 std::string compression_summary(const job::blueprint& b) {
   const auto& all = *b.compression;
   if (all.modules.empty() && all.layers.empty()) return {};
-  summary_rows out;
+  summary_rows out(*b.table);
   for (const auto& m : all.modules)
     out.add(m.module, "weight: " + text_of(m.recipe.grid), std::to_string(m.recipe.groups), m.group, m.from_update);
   for (const auto& l : all.layers) out.add(l.module, "input: " + text_of(l.grid), "each token", l.group, l.from_update);
   uint64_t most = 0;
   for (const auto& pools : b.pools) most = std::max(most, pools.of(plan::pool::compressed));
-  return plan::aligned(out.rows, {false, true, false, true, false, true}) + "copies of weights take at most " +
+  return plan::aligned(out.cells(), {false, true, false, true, false, true}) + "copies of weights take at most " +
          core::human_bytes(most) + " of a rank\n";
 }
 

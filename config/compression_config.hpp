@@ -48,6 +48,7 @@ struct activation_quantization_section {  ///< `compression_training.activation_
 struct compression_section {  ///< `compression_training`
   weight_quantization_section weights;
   activation_quantization_section activations;
+  [[nodiscard]] bool any() const { return weights.enabled || activations.enabled; }
 };
 
 }  // namespace troupe::config

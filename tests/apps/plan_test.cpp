@@ -203,6 +203,26 @@ BOOST_AUTO_TEST_CASE(estimates_stand_beside_the_plans_own_peak) {
     BOOST_TEST(has(r.out, part), r.out);
 }
 
+BOOST_AUTO_TEST_CASE(what_each_pattern_of_compression_chose_is_listed_with_the_blocks_it_found) {
+  const command_folder f;
+  f.folder.write("small.yaml",
+          "model: {model_type: gpt2, n_layer: 12, n_head: 2, n_embd: 16, n_positions: 32, vocab_size: 64}\n"
+          "data: {text: corpus.txt, sequence_length: 16}\nsteps: 3\ntrain_micro_batch_size_per_gpu: 1\n"
+          "compression_training:\n  weight_quantization:\n"
+          "    shared_parameters: {enabled: true, quantize_weight_in_forward: true, schedule_offset: 4}\n"
+          "    different_groups:\n"
+          "      few: {params: {start_bits: 8, target_bits: 4}, modules: ['h.1.*attn.c_attn']}\n"
+          "      all: {params: {start_bits: 8, target_bits: 8}, modules: [c_fc]}\n");
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"plan", "small.yaml"}, {"config", "explain", "small.yaml", "--given"}}) {
+    const auto r = f.troupe(command);
+    BOOST_TEST_REQUIRE(r.code == 0, r.err);
+    for (const char* part : {"transformer.h.{1,10-11}.attn.c_attn        3  weight: 4 bits, symmetric       1  few",
+                             "transformer.h.*.mlp.c_fc                  12  weight: 8 bits, symmetric       1  all"})
+      BOOST_TEST(has(r.out, part), r.out);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_plan_says_how_it_came_about) {
   const command_folder f;
   const auto r = f.troupe({"plan", "job.yaml", "--explain", "--rank", "1"});

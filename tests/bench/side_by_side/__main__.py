@@ -11,6 +11,7 @@ import signal
 import sys
 
 import cases
+import compressed_steps
 import cuts
 import degrees
 import disk
@@ -25,7 +26,7 @@ import roofline
 import runs
 from session import Session
 
-PARTS = ("steps", "memory", "trace", "roofline", "kernels", "pipelines", "cuts", "degrees", "passes")
+PARTS = ("steps", "memory", "trace", "roofline", "kernels", "pipelines", "cuts", "degrees", "passes", "compress")
 NAMES = [c.name for c in (*cases.CASES, *pipeline_cases.CASES)]
 ROUNDS = 5
 MEMORY_STEPS = 3  # everything is held from the second on
@@ -55,7 +56,7 @@ def arguments():
     a.cases, a.pipeline_cases = ([c for c in some if not names or c.name in names] for some in (cases.CASES, pipeline_cases.CASES))
     a.parts = set(a.parts.split(","))
     if not a.cases:
-        a.parts &= {"pipelines", "cuts", "degrees", "passes"}
+        a.parts &= {"pipelines", "cuts", "degrees", "passes", "compress"}
     if not a.pipeline_cases:
         a.parts -= {"pipelines"}
     return a
@@ -113,6 +114,11 @@ def main():
     if "cuts" in a.parts:
         cuts.run(a)
         a.parts -= {"cuts"}
+        if not a.parts:
+            return
+    if "compress" in a.parts:
+        compressed_steps.run(a)
+        a.parts -= {"compress"}
         if not a.parts:
             return
     if "passes" in a.parts:

@@ -3,6 +3,8 @@
 training.py JSON: {"peer": "pytorch" or "deepspeed", "model": keys, "dtype": "fp32" or "bf16", "rows", "columns",
 "steps", "text": file of bytes, "zero": DeepSpeed's zero_optimization}. Rows are of this process: PyTorch is one process
 with two threads, DeepSpeed two of one thread (RANK, WORLD_SIZE). Rank 0 prints {"event": "step", "step_s": seconds, "loss"}.
+With "compression", a section of DeepSpeed's `compression_training`, PyTorch's model has the compressed layers of .peer/compression
+in all techniques from the first step on.
 In PyTorch's bf16 weights and activations are bf16 and fused AdamW updates fp32 masters, which are copied back.
 """
 import json
@@ -30,11 +32,26 @@ def batches(text, rows, columns, seed):
         yield window[:, :-1].contiguous(), window[:, 1:].contiguous()
 
 
+def compressed(model, section):
+    """The model with DeepSpeed 0.19.6's layers, everything on."""
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / ".peer/compression"))
+    from deepspeed.compression.compress import init_compression
+    from deepspeed.compression.config import get_compression_config
+    from deepspeed.compression.scheduler import compression_scheduler
+
+    config = {"train_batch_size": 1, "compression_training": section}
+    model = init_compression(model, config)
+    compression_scheduler(model, get_compression_config(config)).step()
+    return model
+
+
 class Plain:
     def __init__(self, spec):
         torch.set_num_threads(2)
         self.half = spec["dtype"] == "bf16"
         self.model = models.make(spec["model"]).to(torch.bfloat16 if self.half else torch.float32)
+        if "compression" in spec:
+            self.model = compressed(self.model, spec["compression"])
         self.weights = list(self.model.parameters())
         self.masters = [p.detach().float().clone() for p in self.weights] if self.half else self.weights
         self.optimizer = torch.optim.AdamW(self.masters, lr=LEARNING_RATE, weight_decay=0.0, fused=True)

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/error.hpp"
+#include "kernels/device.hpp"
 
 namespace troupe::kernels {
 
@@ -26,7 +27,7 @@ struct quantiser {  ///< of a group's values
   quantiser_kind kind = quantiser_kind::symmetric;
   uint32_t bits = 8;  ///< ternary and binary have 2 and 1
 
-  [[nodiscard]] bool has_grid() const { return kind <= quantiser_kind::asymmetric; }
+  [[nodiscard]] constexpr bool has_grid() const { return kind <= quantiser_kind::asymmetric; }
 };
 
 /// That of weights by their bits: 3 and more have a grid, 2 are ternary, 1 is binary. Refused: none or more than the
@@ -57,7 +58,7 @@ inline constexpr Real rounding_shift = std::numeric_limits<Real>::digits == 24 ?
 
 /// The grid of a group with this range.
 template <class Real>
-value_grid<Real> grid_of(const quantiser& q, const value_range<Real>& range) {
+TROUPE_HOST_DEVICE value_grid<Real> grid_of(const quantiser& q, const value_range<Real>& range) {
   value_grid<Real> out;
   const auto levels = std::ldexp(Real{1}, static_cast<int>(q.bits));
   if (q.kind == quantiser_kind::symmetric) {
@@ -76,7 +77,7 @@ value_grid<Real> grid_of(const quantiser& q, const value_range<Real>& range) {
 
 /// One element on its grid, rounded to nearest even after `noise` was added, which is within a half.
 template <class Real>
-Real on_grid(Real x, const value_grid<Real>& g, Real noise) {
+TROUPE_HOST_DEVICE Real on_grid(Real x, const value_grid<Real>& g, Real noise) {
   Real v = (x - g.zero) / g.scale;
   v = v < g.lowest - 1 ? g.lowest - 1 : v;  // so that the shift rounds; what is not a number stays so
   v = v > g.highest + 1 ? g.highest + 1 : v;
@@ -94,7 +95,7 @@ struct value_signs {
 
 /// One element of such a group.
 template <class Real>
-Real as_sign(Real x, const value_signs<Real>& s) {
+TROUPE_HOST_DEVICE Real as_sign(Real x, const value_signs<Real>& s) {
   return x > s.threshold ? s.size : x < -s.threshold ? -s.size : Real{0};
 }
 

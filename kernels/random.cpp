@@ -76,10 +76,9 @@ void dropout_mask(std::span<uint8_t> keep, float p, uint64_t seed, uint64_t step
 }
 
 void rounding_noise(std::span<float> out, const rounding_key& key, uint64_t first_element) {
-  constexpr uint64_t rounding = 0x726F756E64696E67ULL;  // so that no dropout of the step has these numbers
   HWY_DYNAMIC_DISPATCH(noise)
   (out.data(), out.size(), core::mix64(key.seed ^ core::mix64(key.step)),
-   core::mix64(key.parameter ^ core::mix64(rounding)), first_element);
+   core::mix64(key.parameter ^ core::mix64(rounding_stream)), first_element);
 }
 
 }  // namespace troupe::kernels

@@ -40,6 +40,9 @@ void fill_normal(std::span<float> out, uint64_t seed, uint64_t stream, uint64_t 
 void dropout_mask(std::span<uint8_t> keep, float p, uint64_t seed, uint64_t step, uint64_t sample, uint32_t layer,
                   uint32_t site, uint64_t first_position);
 
+/// Keeps the noise of rounding apart from a step's dropouts.
+inline constexpr uint64_t rounding_stream = 0x726F756E64696E67ULL;
+
 /// Names the noise by which a parameter is rounded in one step.
 struct rounding_key {
   uint64_t seed = 0, step = 0, parameter = 0;

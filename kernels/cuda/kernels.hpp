@@ -10,6 +10,7 @@
 #include "core/error.hpp"
 #include "kernels/adagrad.hpp"
 #include "kernels/adamw.hpp"
+#include "kernels/fake_quantise.hpp"
 #include "kernels/lamb.hpp"
 #include "kernels/lion.hpp"
 #include "kernels/muon.hpp"
@@ -39,6 +40,19 @@ core::result<void> block_square_sums(const std::byte* values, core::dtype type, 
 
 /// kernels/norm.hpp. Sets `*found`, in device memory, to 1 if an element is infinite or NaN; never clears it.
 core::result<void> has_nonfinite(const std::byte* values, core::dtype type, uint64_t count, uint32_t* found, stream on);
+
+/// kernels/fake_quantise.hpp, of f32, bf16 and f16. `ranges` is device memory: of all groups, or one for all of them;
+/// null: each group's own is measured.
+core::result<void> fake_quantise(const grouped_values& x, const quantiser& q, std::byte* y,
+                                 std::span<const value_range<double>> ranges, const stochastic_rounding* rounding,
+                                 stream on);
+core::result<void> group_ranges(const grouped_values& x, std::span<value_range<double>> out, stream on);
+
+/// kernels/pruning.hpp. `keep` is device memory.
+core::result<void> mask_elements(std::byte* x, core::dtype type, std::span<const uint8_t> keep, stream on);
+core::result<void> mask_rows(std::byte* x, core::dtype type, uint64_t width, std::span<const uint8_t> keep, stream on);
+core::result<void> mask_heads(std::byte* x, core::dtype type, uint64_t rows, uint64_t head_width,
+                              std::span<const uint8_t> keep, stream on);
 
 /// kernels/adamw.hpp, adagrad.hpp, lion.hpp, sgd.hpp. The piece itself is host memory, what it points to is not.
 core::result<void> adamw(const adamw_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,

@@ -38,8 +38,12 @@ struct weight_job {  ///< one weight to compress
   exported_weight weight;
   std::string module;
   compressed_matrix matrix;
-  double error_squares = 0, squares = 0;
+  double error_squares = 0, squares = 0, largest_error = 0;
 };
+
+bool is_integer(compressed_layout layout) {
+  return layout == compressed_layout::pack_quantized || layout == compressed_layout::int_quantized;
+}
 
 /// 12 of "model.layers.12.mlp.up_proj".
 uint64_t layer_of(std::string_view module) {
@@ -116,7 +120,7 @@ class compressor {
       for (const auto& part : parts_of(job.matrix)) stored += bytes_of(part.type, part.shape).value_or(0);
       const auto elements = static_cast<double>(job.matrix.rows * job.matrix.columns);
       out.layers.push_back({job.module, job.matrix.rows, job.matrix.columns, 8 * static_cast<double>(stored) / elements,
-                            job.squares > 0 ? std::sqrt(job.error_squares / job.squares) : 0});
+                            job.squares > 0 ? std::sqrt(job.error_squares / job.squares) : 0, job.largest_error});
     }
     std::ranges::stable_sort(out.layers, {}, [](const compressed_layer& l) { return layer_of(l.name); });
     return out;
@@ -197,6 +201,11 @@ class compressor {
     if (!values) return fail(values.error());
     auto scales = scales_of(job.matrix, *values, first, *global);
     if (!scales) return fail(scales.error());
+    if (options_.trained_scale && job.matrix.scheme.symmetric && is_integer(job.matrix.scheme.layout))
+      for (size_t g = 0; g < scales->size(); ++g) {
+        const uint64_t count = job.matrix.group(), at = first * job.matrix.columns + g * count;
+        if (const auto trained = options_.trained_scale(job.module, at, count)) (*scales)[g].scale = *trained;
+      }
     return scaled_rows{std::move(*values), std::move(*scales)};
   }
 
@@ -225,6 +234,7 @@ class compressor {
     for (uint64_t i = row * job.matrix.columns; i < (row + 1) * job.matrix.columns; ++i) {
       const double value = values[i], difference = value - static_cast<double>(back[i]);
       error += difference * difference;
+      job.largest_error = std::max(job.largest_error, std::fabs(difference));
       squares += value * value;
     }
     job.error_squares += error;

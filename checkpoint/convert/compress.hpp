@@ -37,6 +37,9 @@ struct compress_options {
   uint64_t max_shard_bytes = default_shard_bytes;
   /// As weights_export_options::rename; names come out as Hugging Face's.
   std::function<std::optional<std::string>(const std::string&)> rename = {};
+  /// The scale of the grid that a group's values lie on since they were trained so, or nothing: of the layer's elements
+  /// from `first` on, row by row. Of symmetric integers.
+  std::function<std::optional<float>(const std::string& module, uint64_t first, uint64_t count)> trained_scale = {};
   progress_function progress = {};
 };
 
@@ -44,8 +47,9 @@ struct compress_options {
 struct compressed_layer {
   std::string name;  ///< the module's
   uint64_t rows = 0, columns = 0;
-  double bits = 0;   ///< of all that is stored of its weight, by element
-  double error = 0;  ///< |weight - stored value| / |weight|, by the sums of squares
+  double bits = 0;           ///< of all that is stored of its weight, by element
+  double error = 0;          ///< |weight - stored value| / |weight|, by the sums of squares
+  double largest_error = 0;  ///< of |weight - stored value|
 };
 
 struct compress_report {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "checkpoint/files/tensor_list.hpp"
+#include "checkpoint/native/mask_record.hpp"
 #include "core/error.hpp"
 
 namespace troupe::checkpoint {
@@ -47,6 +48,7 @@ struct run_state {                            ///< what a run needs to resume, a
   /// Names of the parameters in the order in which the model registers them: formats that lay parameters end to end
   /// without names need it. Empty where unknown.
   std::vector<std::string> parameter_order;
+  std::vector<mask_record> masks;  ///< of a run that prunes
   bool operator==(const run_state&) const = default;
 };
 

@@ -169,6 +169,11 @@ class taker {
       for (const auto& name : *order)
         if (!text(&name, out.parameter_order.emplace_back(), "a name in the parameters' order")) return false;
     }
+    if (const auto masks = v.find("masks"); masks != v.end()) {
+      if (!list(&*masks, 0, "its masks")) return false;
+      for (const auto& x : *masks)
+        if (!mask(x, out.masks.emplace_back())) return false;
+    }
     const json* scale = get("loss_scale");
     if (scale == nullptr) return false;
     if (scale->is_null()) return true;
@@ -178,6 +183,27 @@ class taker {
            number(member(*scale, "cur_iter", at), s.cur_iter, at) &&
            number(member(*scale, "last_overflow_iter", at), s.last_overflow_iter, at) &&
            number(member(*scale, "cur_hysteresis", at), s.cur_hysteresis, at);
+  }
+
+  bool mask(const json& v, mask_record& out) {
+    const char* at = "a mask";
+    const auto get = [&](const char* key) { return member(v, key, at); };
+    std::string kept, scores;
+    if (!text(get("module"), out.module, at) || !text(get("technique"), out.technique, at) ||
+        !number(get("elements"), out.elements, at) || !text(get("kept"), kept, at))
+      return false;
+    if (const auto more = v.find("scores"); more != v.end() && !text(&*more, scores, at)) return false;
+    auto bits = bytes_of_hex(kept);
+    const uint64_t beyond = out.elements % 8;
+    if (!bits || bits->size() != out.elements / 8 + (beyond == 0 ? 0 : 1) ||
+        (beyond != 0 && bits->back() >> beyond != 0))
+      return miss(at, "a hexadecimal bit for each element") != nullptr;
+    auto numbers = numbers_of_hex(scores);
+    if (!numbers || (!numbers->empty() && numbers->size() != out.elements))
+      return miss(at, "a hexadecimal number for each element, or none,") != nullptr;
+    out.bits = std::move(*bits);
+    out.scores = std::move(*numbers);
+    return true;
   }
 
   bool tensor(const json& v, tensor_entry& out) {
@@ -293,6 +319,18 @@ void append_tensor(std::string& out, const tensor_entry& t) {
   out += "]}";
 }
 
+/// Behind the other keys of the run; nothing where it prunes nothing.
+std::string masks_of(const run_state& r) {
+  std::string out;
+  for (const auto& x : r.masks) {
+    out += fmt::format("{}\n{{\"module\":{},\"technique\":{},\"elements\":{},\"kept\":\"{}\"",
+                       out.empty() ? ",\"masks\":[" : ",", quoted(x.module), quoted(x.technique), x.elements,
+                       hex_of(x.bits));
+    out += x.scores.empty() ? "}" : fmt::format(",\"scores\":\"{}\"}}", hex_of(x.scores));
+  }
+  return out.empty() ? out : out + "]";
+}
+
 std::string body_of(const manifest& m) {
   const auto& r = m.run;
   std::string order;
@@ -308,9 +346,10 @@ std::string body_of(const manifest& m) {
   std::string out = fmt::format(
       "\"save_id\":\"{}\",\n\"run\":{{\"step\":{},\"applied_updates\":{},\"loss_scale\":{},"
       "\"data_position\":{},\"seed\":{},\n\"config\":{},\n\"model\":{},\n\"client_state\":{},\n"
-      "\"schedule_position\":{},\"samples_per_step\":{},\"parameter_order\":[{}]}},\n\"committed_unix_ns\":{},\n",
+      "\"schedule_position\":{},\"samples_per_step\":{},\"parameter_order\":[{}]{}}},\n\"committed_unix_ns\":{},\n",
       to_hex(m.save_id), r.step, r.applied_updates, scale, r.data_position, r.seed, quoted(r.config), quoted(r.model),
-      quoted(r.client_state), or_null(r.schedule_position), or_null(r.samples_per_step), order, m.committed_unix_ns);
+      quoted(r.client_state), or_null(r.schedule_position), or_null(r.samples_per_step), order, masks_of(r),
+      m.committed_unix_ns);
   out += "\"files\":[";
   for (size_t i = 0; i < m.files.size(); ++i)
     out += fmt::format("{}[{},{}]", i == 0 ? "" : ",", quoted(m.files[i].name), m.files[i].bytes);

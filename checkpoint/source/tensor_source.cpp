@@ -77,7 +77,8 @@ tensor_source source_of(const checkpoint_folder& c) {
              .schedule_position = static_cast<int64_t>(m.run.schedule_position.value_or(m.run.applied_updates)),
              .config = m.run.config,
              .model = m.run.model,
-             .client_state = m.run.client_state};
+             .client_state = m.run.client_state,
+             .masks = m.run.masks};
   out.parameter_order = m.run.parameter_order;
   return out;
 }

@@ -42,6 +42,7 @@ struct source_run {
   std::string config;                        ///< as it was given; DeepSpeed's as JSON
   std::string model;                         ///< as run_state::model; empty where unknown
   std::string client_state = "null";         ///< JSON
+  std::vector<mask_record> masks{};          ///< of a run that prunes
 };
 
 /// One checkpoint of any format. Pieces cover every element once, ascending, as in a manifest; here they may begin at

@@ -95,6 +95,15 @@ run_state random_run(dice& d) {
   if (d.one_in(2))
     r.loss_scale = {static_cast<double>(d.any()) / 3, static_cast<int64_t>(d.any()), -static_cast<int64_t>(d.below(99)),
                     static_cast<uint32_t>(d.any())};
+  for (uint64_t n = d.below(3), i = 0; i < n; ++i) {
+    mask_record mask{d.text(), "row_pruning", 1 + d.below(40), {}, {}};
+    for (uint64_t e = 0; e < mask.elements; e += 8)
+      mask.bits.push_back(
+          static_cast<uint8_t>(d.any() & (mask.elements - e < 8 ? (1U << (mask.elements - e)) - 1 : 255U)));
+    if (d.one_in(2))
+      for (uint64_t e = 0; e < mask.elements; ++e) mask.scores.push_back(static_cast<float>(d.below(1000)) / 7);
+    r.masks.push_back(std::move(mask));
+  }
   if (d.one_in(2)) r.client_state = fmt::format("{{\"a\": [{}, -1.5e-3, \"x\\n\"] }}", d.any());
   return r;
 }

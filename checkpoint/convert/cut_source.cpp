@@ -1,0 +1,185 @@
+#include "checkpoint/convert/cut_source.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "checkpoint/source/source_reader.hpp"
+#include "core/tensor_view.hpp"
+#include "kernels/weight_mask.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+bool is_weight(tensor_kind k) {
+  return k == tensor_kind::master || k == tensor_kind::weight || k == tensor_kind::frozen;
+}
+
+std::vector<int64_t> cut_shape(const tensor_entry& t, const source_cut& cut) {
+  auto out = t.shape;
+  if (!cut.rows.empty()) out[0] = static_cast<int64_t>(cut.rows.size());
+  if (!cut.columns.empty()) out[1] = static_cast<int64_t>(cut.columns.size());
+  return out;
+}
+
+core::result<void> check(const tensor_entry& t, const source_cut& cut) {
+  const auto bad = [&](const std::string& what) {
+    return fail(error_kind::mismatch, fmt::format("tensor {}: {}", shown(t), what));
+  };
+  const uint64_t elements = core::numel_of(t.shape);
+  if (!cut.mask.empty() && cut.mask.size() != (elements + 7) / 8)
+    return bad(fmt::format("wanted a mask of {} elements, got one of {} bytes", elements, cut.mask.size()));
+  for (const auto& [dimension, places] :
+       {std::pair<size_t, const std::vector<uint64_t>&>(0, cut.rows), {1, cut.columns}})
+    if (!places.empty() && (dimension >= t.shape.size() || places.back() >= static_cast<uint64_t>(t.shape[dimension])))
+      return bad(fmt::format("wanted places along dimension {} of it, got {} of them up to {}", dimension,
+                             places.size(), places.back()));
+  return {};
+}
+
+/// The bytes of one tensor as it comes to be, of the one that was asked for last.
+class tensor_maker {
+ public:
+  tensor_maker(std::shared_ptr<const tensor_source> from, source_cuts cuts)
+      : from_(std::move(from)), cuts_(std::move(cuts)) {}
+
+  using bytes = std::shared_ptr<const std::vector<std::byte>>;
+  [[nodiscard]] const tensor_source& from() const { return *from_; }
+  /// Null: it stays as it is.
+  [[nodiscard]] const source_cut* cut_of(const tensor_entry& t) const {
+    const auto at = cuts_.find(t.name);
+    return at == cuts_.end() ? nullptr : &at->second;
+  }
+  [[nodiscard]] const source_cuts& cuts() const { return cuts_; }
+
+  core::result<bytes> make(size_t tensor, file_system& files) {
+    const std::lock_guard lock(mutex_);
+    if (last_ != nullptr && tensor == of_) return last_;
+    last_ = nullptr;
+    const auto& t = from_->tensors[tensor];
+    const uint64_t elements = core::numel_of(t.shape);
+    std::vector<std::byte> whole(elements * core::size_of(t.type));
+    if (auto ok = source_reader(*from_, files).read(t, 0, elements, whole); !ok) return fail(ok.error());
+    if (const auto* cut = cut_of(t)) {
+      if (cut->change && is_weight(t.kind)) cut->change(t.type, whole);
+      if (!cut->mask.empty()) kernels::apply_mask(whole.data(), t.type, elements, cut->mask);
+      take_places(t, *cut, whole);
+    }
+    of_ = tensor;
+    last_ = std::make_shared<const std::vector<std::byte>>(std::move(whole));
+    return last_;
+  }
+
+ private:
+  /// What stays moves to the front.
+  static void take_places(const tensor_entry& t, const source_cut& cut, std::vector<std::byte>& whole) {
+    if (cut.rows.empty() && cut.columns.empty()) return;
+    const uint64_t element_bytes = core::size_of(t.type), rows = static_cast<uint64_t>(t.shape[0]);
+    const uint64_t row_bytes = whole.size() / std::max<uint64_t>(rows, 1);
+    const uint64_t columns = t.shape.size() < 2 ? 1 : static_cast<uint64_t>(t.shape[1]);
+    const uint64_t column_bytes = t.shape.size() < 2 ? element_bytes : row_bytes / columns;
+    std::byte* to = whole.data();
+    const uint64_t last = cut.rows.empty() ? rows : cut.rows.size();
+    for (uint64_t i = 0; i < last; ++i) {
+      const std::byte* const row = whole.data() + (cut.rows.empty() ? i : cut.rows[i]) * row_bytes;
+      if (cut.columns.empty()) {
+        std::memmove(to, row, row_bytes);
+        to += row_bytes;
+        continue;
+      }
+      for (const uint64_t c : cut.columns) {
+        std::memmove(to, row + c * column_bytes, column_bytes);
+        to += column_bytes;
+      }
+    }
+    whole.resize(static_cast<size_t>(to - whole.data()));
+  }
+
+  std::shared_ptr<const tensor_source> from_;
+  source_cuts cuts_;
+  std::mutex mutex_;
+  size_t of_ = 0;
+  bytes last_;
+};
+
+class made_file final : public input_file {
+ public:
+  made_file(std::shared_ptr<tensor_maker> maker, size_t tensor, uint64_t size, file_system& files)
+      : maker_(std::move(maker)), tensor_(tensor), bytes_(size), files_(files) {}
+
+  [[nodiscard]] uint64_t bytes() const override { return bytes_; }
+  [[nodiscard]] core::result<size_t> read_at(uint64_t offset, std::span<std::byte> out) const override {
+    if (offset >= bytes_) return size_t{0};
+    const auto made = maker_->make(tensor_, files_);
+    if (!made) return fail(made.error());
+    const size_t count = std::min<size_t>(out.size(), bytes_ - offset);
+    std::memcpy(out.data(), (*made)->data() + offset, count);
+    return count;
+  }
+
+ private:
+  std::shared_ptr<tensor_maker> maker_;
+  size_t tensor_;
+  uint64_t bytes_;
+  file_system& files_;
+};
+
+class made_tensor final : public source_view {
+ public:
+  made_tensor(std::shared_ptr<tensor_maker> maker, size_t tensor, uint64_t size)
+      : maker_(std::move(maker)), tensor_(tensor), bytes_(size) {}
+  [[nodiscard]] core::result<std::unique_ptr<input_file>> open(file_system& files) const override {
+    return std::make_unique<made_file>(maker_, tensor_, bytes_, files);
+  }
+  [[nodiscard]] bool is_compressed() const override { return false; }
+
+ private:
+  std::shared_ptr<tensor_maker> maker_;
+  size_t tensor_;
+  uint64_t bytes_;
+};
+
+}  // namespace
+
+core::result<tensor_source> cut_source(std::shared_ptr<const tensor_source> from, source_cuts cuts) {
+  for (const auto& [name, cut] : cuts)
+    if (std::ranges::none_of(from->tensors, [&n = name](const tensor_entry& t) { return t.name == n; }))
+      return fail(error_kind::mismatch,
+                  fmt::format("'{}': wanted tensor '{}', which it has not", from->folder.string(), shown(name)));
+  const auto maker = std::make_shared<tensor_maker>(from, std::move(cuts));
+  tensor_source out = *from;
+  out.files.clear();
+  out.tensors.clear();
+  out.has_digests = false;  // of pieces, which are compared when the tensor is read whole
+  out.save_id.reset();
+  for (size_t i = 0; i < from->tensors.size(); ++i) {
+    tensor_entry t = from->tensors[i];
+    const source_cut* const cut = maker->cut_of(t);
+    if (cut != nullptr) {
+      if (cut->drops) continue;
+      if (auto ok = check(t, *cut); !ok) return fail(ok.error());
+      t.shape = cut_shape(t, *cut);
+    }
+    const uint64_t elements = core::numel_of(t.shape), size = elements * core::size_of(t.type);
+    t.cut = {};
+    t.pieces = {{static_cast<uint32_t>(out.files.size()), 0, elements, 0, {}}};
+    out.files.push_back({from->folder / t.name, size, nullptr, std::make_shared<made_tensor>(maker, i, size)});
+    out.tensors.push_back(std::move(t));
+  }
+  const auto is_dropped = [&](const std::string& name) {
+    const auto at = maker->cuts().find(name);
+    return at != maker->cuts().end() && at->second.drops;
+  };
+  std::erase_if(out.parameter_order, is_dropped);
+  std::erase_if(out.tied, [&](const tied_name& t) { return is_dropped(t.of); });
+  if (auto ok = complete(out); !ok) return fail(ok.error());
+  return out;
+}
+
+}  // namespace troupe::checkpoint

@@ -7,14 +7,10 @@
 #include <string>
 #include <vector>
 
-namespace troupe::config {
+#include "config/module_group.hpp"
+#include "config/pruning_config.hpp"
 
-/// Modules that a technique treats alike.
-struct module_group {
-  std::string name;
-  std::vector<std::string> modules;  ///< RE2 patterns that are searched in modules' names; "*": all
-  std::string where;                 ///< file and line
-};
+namespace troupe::config {
 
 /// Where the values of a grid lie.
 enum class grid_type : uint8_t { symmetric, asymmetric };
@@ -48,7 +44,12 @@ struct activation_quantization_section {  ///< `compression_training.activation_
 struct compression_section {  ///< `compression_training`
   weight_quantization_section weights;
   activation_quantization_section activations;
-  [[nodiscard]] bool any() const { return weights.enabled || activations.enabled; }
+  pruning_section sparse, rows, heads{.method = pruning_method::topk}, channels;
+
+  [[nodiscard]] bool any() const {
+    return weights.enabled || activations.enabled || sparse.enabled || rows.enabled || heads.enabled ||
+           channels.enabled;
+  }
 };
 
 }  // namespace troupe::config

@@ -159,6 +159,10 @@ std::string effective_yaml(const loaded& what) {
       const ordered_json model = ordered_json::parse(c.model.hugging_face_json);
       for (const auto& [key, value] : model.items()) put(tree, fmt::format("model.{}", key), value.dump());
     }
+    // Groups have names that no field has: what was given is.
+    if (!row.has_field() && row.key.starts_with("compression_training.") && row.any_name())
+      for (const effective_value& v : what.values)
+        if (v.row == &row && !v.held_back && v.value != "none") put(tree, v.key, v.value);
     if (!row.has_field() || std::holds_alternative<model_key>(row.target.field)) continue;
     if (row.section() == "scheduler.params" && !row.read_by(core::name_of(c.scheduler.type))) continue;
     if (row.section() == "optimizer.params" && !row.read_by(core::name_of(c.optimizer.type))) continue;

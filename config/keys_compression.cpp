@@ -19,7 +19,7 @@ struct technique {
     group("modules", texts, "[\"*\"]", "Patterns of module names.");
     auto& related =
         group("related_modules", any, "none", "Modules that are cut along with those, as lists of patterns.");
-    if (waits_for.empty()) related.ignored("fewer bits cut nothing");
+    if (name.ends_with("quantization")) related.ignored("fewer bits cut nothing");
   }
   section_rows around, shared, groups, group, params;
 };
@@ -91,30 +91,63 @@ void add_quantization(key_rows& t) {
   activations.params("bits", integer, "none", "4 or 8.").at_least(4).at_most(8);
 }
 
+/// `method` of a section.
+template <auto Section>
+hand_made method_of() {
+  using enum pruning_method;
+  return {[](job_config& c, const node& v) -> std::optional<std::string> {
+            (c.compression.*Section).method = v.text == "l1" ? l1 : v.text == "topk" ? topk : snip_momentum;
+            return std::nullopt;
+          },
+          [](const job_config& c) -> std::string {
+            const auto method = (c.compression.*Section).method;
+            return method == l1 ? "l1" : method == topk ? "topk" : "snip_momentum";
+          }};
+}
+
+/// What all kinds of pruning have in common.
+template <auto Section>
+technique add_pruning(key_rows& t, const std::string& name, std::string_view meaning, const char* method,
+                      std::vector<std::string_view> methods) {
+  using job = job_config;
+  technique pruning(t, name, meaning, {});
+  pruning.shared("enabled", boolean, "false", "Use it.")
+      .template into<&job::compression, Section, &pruning_section::enabled>();
+  pruning.shared("method", text, method, "What goes: the smallest, or what is learned.")
+      .one_of(std::move(methods))
+      .by_hand(method_of<Section>());
+  pruning.shared("schedule_offset", integer, "1000", "Updates before it begins.")
+      .at_least(0)
+      .template into<&job::compression, Section, &pruning_section::schedule_offset>();
+  pruning.params("dense_ratio", number, "none", "The share that stays.").above(0).at_most(1);
+  return pruning;
+}
+
 void add_pruning(key_rows& t) {
-  struct kind {
-    const char *name, *method, *meaning;
-  };
-  for (const kind& k :
-       {kind{"sparse_pruning", "l1", "Weights set to zero one by one."},
-        kind{"row_pruning", "l1", "Whole rows removed."}, kind{"head_pruning", "topk", "Whole heads removed."},
-        kind{"channel_pruning", "l1", "Whole channels removed."}}) {
-    technique pruning(t, k.name, k.meaning);
-    const bool sparse = std::string_view(k.name) == "sparse_pruning";
-    auto& method = pruning.shared("method", text, k.method, "What goes: the smallest, or what is learned.");
-    method.one_of(sparse ? std::vector<std::string_view>{"l1", "topk", "snip_momentum"}
-                         : std::vector<std::string_view>{"l1", "topk"});
-    pruning.shared("schedule_offset", integer, "1000", "Steps before it begins.").at_least(0);
-    pruning.params("dense_ratio", number, "none", "The share that stays.").above(0).at_most(1);
-    if (std::string_view(k.name) == "head_pruning")
-      pruning.shared("num_heads", integer, "none", "Heads of the model.").at_least(1);
-    if (!sparse) continue;
-    pruning.shared("block_pattern", text, "4x1", "snip_momentum: blocks that go together.");
-    pruning.shared("dense_ratio", number, "0.1", "snip_momentum: the share that stays.").above(0).below(1);
-    pruning.shared("schedule_offset_stride", integer, "1", "snip_momentum: steps between two cuts.").at_least(1);
-    pruning.shared("schedule_offset_end", integer, "none", "snip_momentum: the step of the last cut.").at_least(0);
-    pruning.shared("excluded_modules", texts, "[]", "snip_momentum: modules that stay whole.");
-  }
+  using job = job_config;
+  using compression = compression_section;
+  auto sparse = add_pruning<&compression::sparse>(t, "sparse_pruning", "Weights set to zero one by one.", "l1",
+                                                  {"l1", "topk", "snip_momentum"});
+  sparse.shared("block_pattern", text, "4x1", "snip_momentum: blocks that go together.")
+      .into<&job::compression, &compression::sparse, &pruning_section::block_pattern>();
+  sparse.shared("dense_ratio", number, "0.1", "snip_momentum: the share that stays.")
+      .above(0)
+      .below(1)
+      .into<&job::compression, &compression::sparse, &pruning_section::dense_ratio>();
+  sparse.shared("schedule_offset_stride", integer, "1", "snip_momentum: updates between two cuts.")
+      .at_least(1)
+      .into<&job::compression, &compression::sparse, &pruning_section::schedule_stride>();
+  sparse.shared("schedule_offset_end", integer, "none", "snip_momentum: the update of the last cut.")
+      .at_least(0)
+      .into<&job::compression, &compression::sparse, &pruning_section::schedule_end>();
+  sparse.shared("excluded_modules", texts, "[]", "snip_momentum: patterns of modules that stay whole.")
+      .into<&job::compression, &compression::sparse, &pruning_section::excluded>();
+  add_pruning<&compression::rows>(t, "row_pruning", "Whole rows removed.", "l1", {"l1", "topk"});
+  auto heads = add_pruning<&compression::heads>(t, "head_pruning", "Whole heads removed.", "topk", {"l1", "topk"});
+  heads.shared("num_heads", integer, "none", "Heads of the model.")
+      .at_least(1)
+      .into<&job::compression, &compression::heads, &pruning_section::num_heads>();
+  add_pruning<&compression::channels>(t, "channel_pruning", "Whole channels removed.", "l1", {"l1", "topk"});
 }
 
 }  // namespace

@@ -249,6 +249,7 @@ void resolve(const settings& given, job_config& config, reporter& report, origin
   training_rules(given, config, report, derived, why);
   offload_rules(given, config, report, derived, why);
   compression_rules(given, config, report, why);
+  pruning_rules(given, config, report);
   deepspeed_rules(given, report);
 }
 

@@ -21,6 +21,7 @@ void parallel_rules(const settings& given, job_config& config, reporter& report,
 /// The part of it that concerns passes over the plan, and what these move to the host.
 void compile_rules(const settings& given, job_config& config, reporter& report, origins& derived);
 void compression_rules(const settings& given, job_config& config, reporter& report, purpose why);
+void pruning_rules(const settings& given, job_config& config, reporter& report);
 
 /// The part of it that concerns norms and kept activations cut over tensor ranks, once it is said what is recomputed.
 void norm_rules(const settings& given, job_config& config, reporter& report, origins& derived);

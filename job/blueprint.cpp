@@ -7,6 +7,7 @@
 #include "core/tied_copies.hpp"
 #include "job/configured_model.hpp"
 #include "job/degrees.hpp"
+#include "job/mask_scores.hpp"
 #include "job/open_sizes.hpp"
 #include "models/table/row_tiles.hpp"
 #include "plan/choose/batch_need.hpp"
@@ -75,7 +76,7 @@ core::model_table own_table(const blueprint& b, const core::model_table& whole) 
 // Copies are cut as what they repeat.
 core::tp_plan with_copies(const core::model_table& whole, core::tp_plan cut) {
   for (auto q = static_cast<uint32_t>(cut.parameters.size()); q < whole.parameters.size(); ++q)
-    cut.parameters.push_back(cut.parameters[whole.original(q)]);
+    cut.parameters.push_back(whole.parameters[q].is_copy() ? cut.parameters[whole.original(q)] : core::parameter_cut());
   return cut;
 }
 
@@ -300,6 +301,27 @@ core::result<void> enter_phase(blueprint& b, uint64_t updates) {
   return {};
 }
 
+namespace {
+
+// The weight part of a split backward reads no parameter, and the gradient of a mask is made of the weight.
+core::result<void> check_learning(const blueprint& b) {
+  const auto& all = b.compression->pruned;
+  const auto learns = std::ranges::find(all, config::pruning_method::topk, &pruned_module::method);
+  if (learns == all.end()) return {};
+  const std::string key = "compression_training." + std::string(name_of(learns->part)) + ".shared_parameters.method: ";
+  for (const auto& p : b.train.plans())
+    if (std::ranges::any_of(p->instructions, [](const auto& x) { return x.kind == plan::kind::weigh; }))
+      return core::fail(core::error_kind::bad_input,
+                        key + "wanted l1 beside a pipeline.schedule that splits backward, got topk");
+  const auto& c = b.config->parallel;
+  if (c.sequence > 1 || c.context > 1)
+    return core::fail(core::error_kind::bad_input,
+                      key + "wanted l1 beside parallel.sequence and parallel.context above 1, got topk");
+  return {};
+}
+
+}  // namespace
+
 core::result<changed_steps> change_steps(const blueprint& b, const pass_wish& wish, const measured_run& measured) {
   auto compiled = compile_step(*b.config, b.table, b.plain, wish, b.costs, choice_time::between_steps, measured);
   if (!compiled) return core::fail(compiled.error());
@@ -361,6 +383,8 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
     table = std::move(*read);
   }
   if (auto ok = freeze(c, table); !ok) return core::fail(ok.error());
+  if (auto ok = add_scores(c, table); !ok) return core::fail(ok.error());
+  if (!b.tensor.origins.empty()) b.tensor.origins.resize(table.parameters.size(), b.tensor.origins.back());
   auto trains = options_from(c, plan::mode::train);
   cut_table(b, own, std::move(table), trains.gradients.tied == plan::tied_gradients::per_use);
   if (auto ok = check_exchange_pieces(c, *b.table); !ok) return core::fail(ok.error());
@@ -390,6 +414,7 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   if (auto ok = write_plans(b, watch); !ok) return core::fail(ok.error());
   if (auto ok = size_phases(b, watch); !ok) return core::fail(ok.error());
   make_room_for_inputs(b);
+  if (auto ok = check_learning(b); !ok) return core::fail(ok.error());
   for (const auto& p : b.train.plans())
     for (const auto& x : p->instructions)
       b.longest_instruction_s = std::max(b.longest_instruction_s, plan::predicted_seconds(*p, x, b.costs));

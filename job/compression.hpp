@@ -12,6 +12,7 @@
 #include "config/job_config.hpp"
 #include "core/error.hpp"
 #include "core/model_table.hpp"
+#include "job/pruning.hpp"
 #include "kernels/compressed_weight.hpp"
 #include "plan/options.hpp"
 
@@ -37,13 +38,14 @@ struct compressed_layer {
 struct chosen_compression {
   std::vector<compressed_module> modules;  ///< by unit and parameter, ascending
   std::vector<compressed_layer> layers;    ///< in the order of the table
+  std::vector<pruned_module> pruned;       ///< by unit and weight, ascending
 
   /// Updates at which what is compressed changes, ascending; always from 0 on.
   [[nodiscard]] std::vector<uint64_t> phases() const;
   /// What a plan needs to know of those that have begun after `updates`.
   [[nodiscard]] plan::compression_options after(uint64_t updates) const;
-  /// Null where the unit reads the parameter as it is.
-  [[nodiscard]] const kernels::weight_recipe* recipe_of(uint32_t unit, uint32_t parameter) const;
+  /// Null where the unit reads the parameter as it is, or pruned alone, after `updates`.
+  [[nodiscard]] const kernels::weight_recipe* recipe_of(uint32_t unit, uint32_t parameter, uint64_t updates) const;
   /// What layer `layer` makes of its input; it is one of `layers`.
   [[nodiscard]] kernels::quantiser input_of(uint32_t layer) const;
 };

@@ -161,6 +161,7 @@ std::vector<owner_bytes> owners_of(const memory_table& m) {
           {"votes", m.votes},
           {"transfers between ranks", m.transfers},
           {"compressed parameters", m.compressed},
+          {"masks of pruned parameters", m.masks},
           {"staging for checkpoints", m.staging},
           {"undo copies", m.undo},
           {"deferred gradients", m.deferred},

@@ -115,6 +115,7 @@ struct save_options {
 struct compressed_use {
   uint32_t unit = 0, parameter = 0;
   uint64_t room_elements = 0;  ///< that it takes beside what it makes, in the same slot
+  uint64_t mask_bytes = 0;     ///< of its masks, which are there for the whole run
   auto operator<=>(const compressed_use&) const = default;
 };
 

@@ -100,6 +100,7 @@ struct memory_table {
   uint64_t votes = 0;                  ///< square sums per block, losses
   uint64_t transfers = 0;              ///< the pool of activations and gradients between a pipeline's stages
   uint64_t compressed = 0;             ///< the pool of what units multiply with instead of their compressed parameters
+  uint64_t masks = 0;                  ///< of pruned parameters of units that the rank computes
   uint64_t staging = 0;                ///< copies on their way into a checkpoint
   uint64_t windows = 0;                ///< onto swap files: states, slices and gradients on their way
   uint64_t digests = 0;                ///< of the pages of swap files
@@ -108,8 +109,8 @@ struct memory_table {
   uint64_t deferred = 0;               ///< gradients that are deferred to later updates
   [[nodiscard]] uint64_t total() const {
     return parameters + near_copies + gathered + master + moments + gradients + accumulated + activations +
-           offloaded_activations + directions + votes + transfers + compressed + staging + windows + digests + undo +
-           deferred;
+           offloaded_activations + directions + votes + transfers + compressed + masks + staging + windows + digests +
+           undo + deferred;
   }
   /// The bytes that a host budget covers: parameters, gradients, optimizer states, staging; no activations, no votes.
   [[nodiscard]] uint64_t states() const { return total() - activations - offloaded_activations - transfers - votes; }

@@ -7,7 +7,8 @@ namespace troupe::actors {
 bound_parameters::bound_parameters(std::shared_ptr<rank_memory> memory, std::vector<at::Tensor> own)
     : memory_(std::move(memory)),
       binding_(memory_->plan().table(), memory_->plan().options().types.parameter, std::move(own), memory_->device()),
-      bound_at_(memory_->plan().table().parameters.size(), nullptr) {
+      bound_at_(memory_->plan().table().parameters.size(), nullptr),
+      uncompressed_at_(bound_at_) {
   const auto& first = memory_->plan();
   if (first.layout->gathers()) return;
   for (uint32_t q = 0; q < bound_at_.size(); ++q)
@@ -25,8 +26,10 @@ void bound_parameters::bind_for(const plan::instruction& x) {
   if (gathers) bind_gathered(x);
   if (x.kind == plan::kind::compress || x.compressed == plan::none) return;
   auto* base = memory_->window(p(), x.compressed);
-  for (const auto& place : p().layout->compressed[x.subject].parameters)
+  for (const auto& place : p().layout->compressed[x.subject].parameters) {
+    uncompressed_at_[place.parameter] = bound_at_[place.parameter];
     bind(place.parameter, base + place.offset * core::size_of(p().options().types.parameter));
+  }
 }
 
 void bound_parameters::bind_gathered(const plan::instruction& x) {

@@ -33,6 +33,10 @@ class bound_parameters {
   [[nodiscard]] const std::byte* bytes(uint32_t parameter) const {
     return static_cast<const std::byte*>(bound_at_[parameter]);
   }
+  /// The parameter itself, where it is bound to what compression made of it.
+  [[nodiscard]] const std::byte* uncompressed_bytes(uint32_t parameter) const {
+    return static_cast<const std::byte*>(uncompressed_at_[parameter]);
+  }
   [[nodiscard]] const models::parameter_binding& tensors() const { return binding_; }
 
  private:
@@ -45,6 +49,7 @@ class bound_parameters {
   std::shared_ptr<rank_memory> memory_;
   models::parameter_binding binding_;
   std::vector<void*> bound_at_;              // [parameter]
+  std::vector<void*> uncompressed_at_;       // [parameter]: of the last use that was bound to a copy
   std::shared_ptr<const program> program_;   // of the run; the next two belong to its plan
   std::vector<uint64_t> bucket_offset_;      // [parameter]: in its bucket, in elements
   uint32_t persistent_buffer_ = plan::none;  // slot of the parameters that stay gathered

@@ -3,12 +3,15 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/scalar_tensor.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "actors/aten_threads.hpp"
 #include "actors/hands/bound_parameters.hpp"
 #include "actors/hands/flight.hpp"
+#include "actors/hands/learned_masks.hpp"
 #include "actors/hands/tensor_batch.hpp"
 #include "actors/hands/transferred.hpp"
 #include "actors/memory/ledger.hpp"
@@ -40,6 +43,8 @@ class compute_executor final : public executor, private models::gradient_sink {
         seed_(setup.seed),
         ledger_owner_(setup.ledger_owner),
         compression_(setup.compression),
+        masks_(setup.masks),
+        learned_(setup.compression, setup.masks, parameters_),
         host_batches_(setup.own != nullptr) {}
 
   void begin(std::shared_ptr<step_context> context) override {
@@ -127,11 +132,24 @@ class compute_executor final : public executor, private models::gradient_sink {
   // From the parameters as they are bound now; what follows in this use is bound to the result.
   void compress(const plan::instruction& x) {
     const auto type = p().options().types.parameter;
+    if (learned_.learns(x.subject)) learned_.make(x.subject, context_->order.applied, type);
     const auto to = slot(x.compressed);
     const auto room = to.subspan(p().layout->compressed[x.subject].elements * core::size_of(type));
-    for (const auto& place : p().layout->compressed[x.subject].parameters)
-      kernels::compress_weight(*compression_->recipe_of(x.subject, place.parameter), type,
-                               parameters_->bytes(place.parameter), &to[place.offset * core::size_of(type)], room);
+    for (const auto& place : p().layout->compressed[x.subject].parameters) {
+      const uint32_t q = place.parameter;
+      const std::byte* const from = parameters_->bytes(q);
+      std::byte* const out = &to[place.offset * core::size_of(type)];
+      const uint64_t elements = p().table().parameters[q].numel();
+      if (const auto* recipe = compression_->recipe_of(x.subject, q, context_->order.applied))
+        kernels::compress_weight(*recipe, type, from, out, room);
+      else
+        std::memcpy(out, from, elements * core::size_of(type));
+      if (const auto* mask = mask_of(x.subject, q)) kernels::apply_mask(out, type, elements, *mask);
+    }
+  }
+  [[nodiscard]] const kernels::mask_bits* mask_of(uint32_t unit, uint32_t parameter) const {
+    if (learned_.learns(unit)) return learned_.kept(unit, parameter);
+    return masks_ == nullptr ? nullptr : masks_->kept(unit, parameter);
   }
 
   core::result<void> forward(const plan::instruction& x) {
@@ -358,6 +376,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     } else {
       gradient_ = run->backward(gradient_, *this);
       run.reset();
+      learned_.ended(x.subject, x.segment, p().table(), *this);
     }
     if (late_loss.defined())
       if (auto ok = write_loss(x.micro, late_loss); !ok) return ok;
@@ -370,7 +389,15 @@ class compute_executor final : public executor, private models::gradient_sink {
     run->backward_weight(*this);
   }
 
-  models::gradient_target target(uint32_t q) override { return parameters_->target(q, instruction_->micro, *context_); }
+  models::gradient_target target(uint32_t q) override {
+    auto out = parameters_->target(q, instruction_->micro, *context_);
+    if (const auto* mask = mask_of(instruction_->subject, q)) out.kept = *mask;
+    out.is_watched = learned_.learns(instruction_->subject);
+    return out;
+  }
+  void formed(uint32_t q, const at::Tensor& contribution) override {
+    learned_.formed(instruction_->subject, q, contribution, *this);
+  }
 
   // Of the rank: its stages have them in common, and run on one thread.
   std::shared_ptr<models::language_model> model_;
@@ -379,6 +406,8 @@ class compute_executor final : public executor, private models::gradient_sink {
   uint64_t seed_;
   uint32_t ledger_owner_;
   std::shared_ptr<const job::chosen_compression> compression_;
+  std::shared_ptr<const pruning_masks> masks_;
+  learned_masks learned_;
   bool host_batches_;  // batches are tensor_batch
   // This stage's own.
   std::vector<flight> flights_;                      // [micro]
@@ -409,7 +438,11 @@ core::result<std::vector<std::unique_ptr<executor>>> make_compute_executors(
   if (!made) return core::fail(made.error());
   const std::shared_ptr<models::language_model> model = std::move(*made);
   if (core::has_copies(p.table())) model->read_copies();
-  const auto parameters = std::make_shared<bound_parameters>(memory, model->own_parameters());
+  auto own = model->own_parameters();
+  if (!own.empty())  // scores of masks are no host's
+    own.resize(
+        static_cast<size_t>(std::ranges::count_if(p.table().parameters, [](const auto& q) { return !q.is_copy(); })));
+  const auto parameters = std::make_shared<bound_parameters>(memory, std::move(own));
   std::vector<std::unique_ptr<executor>> out;
   for (uint32_t seat = plan::num_lanes - 1; seat < num_seats(p); ++seat)
     out.push_back(std::make_unique<compute_executor>(model, parameters, setup, memory));

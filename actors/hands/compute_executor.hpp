@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "actors/executor.hpp"
+#include "actors/memory/pruning_masks.hpp"
 #include "actors/memory/rank_memory.hpp"
 #include "job/compression.hpp"
 #include "models/table/model_spec.hpp"
@@ -25,6 +26,7 @@ struct compute_setup {
   uint64_t seed = 0;               ///< of the dropout masks
   uint32_t ledger_owner = 0;       ///< of ATen's allocations for this rank (actors/memory/ledger.hpp)
   std::shared_ptr<const job::chosen_compression> compression{};  ///< what `compress` makes
+  std::shared_ptr<const pruning_masks> masks{};                  ///< and what it leaves of that; null: all
   /// Gives a host's own model, whose batches are tensor_batch; empty: `spec` says the model.
   std::function<core::result<std::unique_ptr<models::language_model>>()> own{};
 };

@@ -5,6 +5,7 @@
 
 #include "actors/memory/state_store.hpp"
 #include "core/tp_slices.hpp"
+#include "job/mask_scores.hpp"
 #include "kernels/cast.hpp"
 #include "kernels/random.hpp"
 #include "models/families/hugging_face.hpp"
@@ -97,11 +98,19 @@ core::result<void> fill_initial_weights(const job::blueprint& b, rank_memory& me
       return own->read(q, first, out, rank);
     };
   } else if (!b.config->model.path.empty() && models::has_weights(b.config->model.path)) {
-    auto opened = models::weights_source::open(b.config->model.path, b.spec, *b.tensor.whole);
+    auto opened = models::weights_source::open(b.config->model.path, b.spec, job::without_scores(*b.tensor.whole));
     if (!opened) return core::fail(opened.error());
     file = std::move(*opened);
     fill = [&](uint32_t q, uint64_t first, std::span<float> out) { return file->read(q, first, out); };
   }
+  fill = [&b, others = fill](uint32_t q, uint64_t first, std::span<float> out) -> core::result<void> {
+    const auto& info = b.tensor.whole->parameters[q];
+    if (!job::is_score_name(info.name)) return others(q, first, out);
+    kernels::rounding_noise(out, {b.config->seed, 0, q}, first);
+    const float widest = job::first_scores_within(info);
+    for (float& x : out) x *= 2 * widest;
+    return {};
+  };
   const filler share = share_of(b, p.layout->tensor_at(p.rank), fill);
   const state_store store(memory);
   std::vector<float> scratch;

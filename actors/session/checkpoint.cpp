@@ -29,6 +29,7 @@ core::result<std::shared_ptr<save_job>> session::parts::make_save(const save_req
   run.client_state = request.client_state;
   for (const auto& p : plan.table->parameters)
     if (!p.is_copy()) run.parameter_order.push_back(p.name);
+  run.masks = saved_masks();
   for (const auto& m : memory.ranks)
     if (auto ok = m->take_staging(); !ok) return core::fail(ok.error());
   if (auto ok = want(plan::plan_choice::save); !ok) return core::fail(ok.error());

@@ -13,6 +13,7 @@
 #include "checkpoint/source/name_map.hpp"
 #include "checkpoint/source/scatter_read.hpp"
 
+#include "job/mask_scores.hpp"
 namespace troupe::actors {
 namespace {
 
@@ -67,7 +68,7 @@ class wishes {
       all.push_back(p.name);
       auto& c = chosen_.emplace_back();
       const auto name = options_.custom_load_fn ? options_.custom_load_fn(p) : names_.find(p.name);
-      if (!name && (options_.custom_load_fn || !options_.load_module_strict)) {
+      if (!name && (options_.custom_load_fn || !options_.load_module_strict || job::is_score_name(p.name))) {
         if (report.missing++ == 0) report.first_missing = p.name;
         continue;
       }

@@ -140,6 +140,7 @@ core::result<void> session::parts::change_passes() {
 }
 
 core::result<void> session::parts::enter_phase() {
+  turn_masks();
   if (job::is_phase_of(plan, progress.applied)) return {};
   if (auto ok = job::enter_phase(plan, progress.applied); !ok) return ok;
   const auto all = plan.train.all();

@@ -1,5 +1,6 @@
 // Opening a session: from a configuration to actors that wait for their first step. Owns the order of these phases and
 // what each rank's lanes are given; what a phase does is the business of whom it calls.
+#include <algorithm>
 #include <chrono>
 #include <future>
 #include <utility>
@@ -123,7 +124,8 @@ core::result<void> session::parts::start_actors() {
                               .columns = plan.sequence,
                               .seed = c.seed,
                               .ledger_owner = memory.ledger->owner(r),
-                              .compression = plan.compression};
+                              .compression = plan.compression,
+                              .masks = memory.masks};
     if (modules.instances != nullptr) stage_setup.own = [from = modules.instances, r] { return from->take(r); };
     auto stages = make_compute_executors(stage_setup, memory.ranks[r]);
     if (!stages) return core::fail(stages.error());
@@ -235,19 +237,26 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
   p->found_degrees = std::move(found_degrees);
   p->host.hooks = std::move(options.hooks);
   p->memory.ledger.emplace(p->plan.train.ranks());
+  if (!p->plan.compression->pruned.empty()) p->memory.masks = std::make_shared<pruning_masks>(p->plan.compression);
   p->actors.system = options.system;
   if (auto ok = p->make_own_system(); !ok) return core::fail(ok.error());
   p->progress.scale = kernels::first_loss_scale(p->plan.loss_scale);
   if (auto ok = watch.begin(reading_phase); !ok) return core::fail(ok.error());
   if (auto ok = p->read_data(watch, options.texts); !ok) return core::fail(ok.error());
   const bool resumes = !options.resume.empty();
-  const bool replaced = resumes && replaces_everything(options.load);
+  // A checkpoint may lack scores of masks, which then have their first values.
+  const bool replaced = resumes && replaces_everything(options.load) &&
+                        std::ranges::none_of(p->plan.compression->pruned, [](const job::pruned_module& m) {
+                          return m.method == config::pruning_method::topk;
+                        });
   if (auto ok = p->take_memory(replaced ? first_weights::from_checkpoint : first_weights::drawn, watch); !ok)
     return core::fail(ok.error());
   p->recording.resumed_from = options.resume;
   if (resumes)
     if (auto ok = p->resume(options.resume, std::move(options.load), resume_time::while_opening, watch); !ok)
       return core::fail(ok.error());
+  if (!resumes)
+    if (auto ok = p->make_masks({}); !ok) return core::fail(ok.error());
   p->schedule_passes();
   if (auto ok = watch.begin("starting the ranks"); !ok) return core::fail(ok.error());
   if (auto ok = p->start_actors(); !ok) return core::fail(ok.error());

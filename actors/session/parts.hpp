@@ -14,6 +14,7 @@
 #include "actors/hands/swap_files.hpp"
 #include "actors/memory/ledger.hpp"
 #include "actors/memory/offloaded_states.hpp"
+#include "actors/memory/pruning_masks.hpp"
 #include "actors/memory/rank_memory.hpp"
 #include "actors/memory/whole_states.hpp"
 #include "actors/session/line_box.hpp"
@@ -62,6 +63,14 @@ struct session_memory {
   std::vector<std::shared_ptr<rank_memory>> ranks;
   std::optional<allocation_ledger> ledger;      ///< of activations; there once the number of ranks is known
   std::unique_ptr<offloaded_states> offloaded;  ///< null: everything is where the plan has it
+  std::shared_ptr<pruning_masks> masks;         ///< null: nothing is pruned. Steps change which of them act
+};
+
+/// What snip_momentum knows between steps. Each step writes it, and a load.
+struct snip_scores {
+  std::vector<std::vector<float>> sums;    ///< [pruned module]: by element as (out, in); empty: another method
+  std::vector<std::vector<float>> before;  ///< likewise: the weights that the step under way began with
+  std::optional<uint64_t> turned;          ///< updates at which masks were made last
 };
 
 /// Texts as tokens, and what made them: the same for all degrees of a job.
@@ -156,6 +165,7 @@ struct session::parts {
   host_modules modules;
   host_messages host;
   session_memory memory;
+  snip_scores snip;
   session_data data;
   session_recording recording;
   session_company actors;  // behind what the actors point to: they end first
@@ -219,6 +229,17 @@ struct session::parts {
   core::result<std::filesystem::path> resume(const std::filesystem::path& from, load_options options, resume_time when,
                                              opening_watch& watch);
   core::result<void> tell_loader();
+
+  // pruning.cpp
+  [[nodiscard]] core::result<std::vector<float>> whole_weight(uint32_t parameter) const;
+  /// Of the weights as they are now, where `saved` has none.
+  core::result<void> make_masks(const std::vector<checkpoint::mask_record>& saved);
+  [[nodiscard]] std::vector<checkpoint::mask_record> saved_masks() const;
+  /// snip_momentum, around a step: |w g| of what it began with and of its gradients goes to the scores.
+  core::result<void> begin_saliency();
+  core::result<void> end_saliency();
+  /// Before any run: masks of the updates so far.
+  void turn_masks();
 
   // checkpoint.cpp
   core::result<void> begin_save(const save_request& request);

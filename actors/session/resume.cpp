@@ -151,6 +151,10 @@ core::result<std::filesystem::path> session::parts::resume(const std::filesystem
   progress.scale = continues && s && fp16 && wants_states
                        ? kernels::loss_scale_state{s->cur_scale, s->cur_iter, s->last_overflow_iter, s->cur_hysteresis}
                        : kernels::first_loss_scale(plan.loss_scale);
+  if (auto ok = make_masks(continues ? run.masks : std::vector<checkpoint::mask_record>()); !ok) {
+    if (running) over.why = ok.error();
+    return fail(ok.error());
+  }
   data.loader.shape.first_step = progress.steps;
   data.loader.shape.first_sample = first_sample;
 

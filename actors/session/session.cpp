@@ -133,6 +133,7 @@ core::result<step_report> session::step() {
   report.lr = job::settings_of(*p.plan.optimizer, p.progress.scheduled).front().lr;
   report.loss_scale = p.progress.scale.cur_scale;
   p.begin_measuring();
+  if (auto ok = p.begin_saliency(); !ok) return core::fail(ok.error());
   const int64_t before = core::now_ns();
   auto did =
       p.run(p.saving.waiting != nullptr ? plan::plan_choice::train_saving : plan::plan_choice::train, p.progress.steps);
@@ -158,6 +159,8 @@ core::result<step_report> session::step() {
     ++p.progress.scheduled;
   }
   p.progress.gradient_factor = factor_of_mean(did->contexts->front()->plan(), p.progress.scale.cur_scale, p.plan.rules);
+  if (!report.skipped)
+    if (auto ok = p.end_saliency(); !ok) p.over.why = ok.error();
   auto scale = kernels::next_loss_scale(p.plan.loss_scale, p.progress.scale, report.skipped);
   if (scale)
     p.progress.scale = *scale;

@@ -22,6 +22,10 @@ struct gradient_target {
   void* data = nullptr;
   core::dtype type = core::dtype::f32;
   bool accumulate = false;  ///< add to what is there instead of overwriting it
+  /// A bit an element, the first in the lowest of the first byte: where it is 0 the contribution is 0. Empty: all
+  /// count.
+  std::span<const uint8_t> kept = {};
+  bool is_watched = false;  ///< the sink wants to see the contribution, before that: gradient_sink::formed
 };
 
 /// Asked once per contribution, during backward, on the compute lane's thread.
@@ -29,6 +33,8 @@ class gradient_sink {
  public:
   virtual ~gradient_sink() = default;
   virtual gradient_target target(uint32_t parameter) = 0;
+  /// A contribution to a watched target, in the parameter's shape and dtype; it may ask for other targets meanwhile.
+  virtual void formed(uint32_t /*parameter*/, const at::Tensor& /*contribution*/) {}
 };
 
 struct host_batch;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "models/layers/segment.hpp"
@@ -35,7 +36,8 @@ struct weight {
 ///
 /// The contribution is formed in the parameter's dtype (sums inside in fp32 or wider, rounded once). Where the target
 /// has that dtype and is to be overwritten, `out()` is the target itself; otherwise a temporary that `commit` converts
-/// and adds: accumulating in the target gives the same bits as adding two targets afterwards.
+/// and adds: accumulating in the target gives the same bits as adding two targets afterwards. What the target's mask
+/// drops is 0 in a contribution, before it is added.
 class gradient_writer {
  public:
   gradient_writer(const sink_slot& slot, const weight& parameter);
@@ -49,8 +51,16 @@ class gradient_writer {
   void write_rows(const at::Tensor& ids, const at::Tensor& rows);
 
  private:
+  /// Before it is added or stays where it was formed.
+  void mask(const at::Tensor& whole) const;
+  void show(const at::Tensor& whole) const;
+  void put(const at::Tensor& whole);
+
+  gradient_sink* watching_ = nullptr;  // sees contributions; null: nobody does
+  uint32_t id_;
   bool kept_, accumulate_ = false;
-  at::ScalarType type_;  // the parameter's
+  at::ScalarType type_;            // the parameter's
+  std::span<const uint8_t> mask_;  // of a pruned weight; empty: none
   at::Tensor destination_, out_;
 };
 

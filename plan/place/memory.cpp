@@ -130,6 +130,8 @@ void count_memory(rank_plan& p) {
   m.staging = pool_bytes(p, pool::staging);
   m.transfers = pool_bytes(p, pool::transfers);
   m.compressed = pool_bytes(p, pool::compressed);
+  for (const auto& x : p.options().compressed.weights)
+    if (p.layout->computes(p.rank, x.unit)) m.masks += x.mask_bytes;
   if (!p.blocks.empty())
     for (const pool window : {pool::states, pool::shards, pool::reduced}) m.windows += pool_bytes(p, window);
   m.swapped = p.swap_file_bytes;

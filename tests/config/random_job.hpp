@@ -55,6 +55,10 @@ inline bool is_free(const key_info& row) {
       "activation_checkpointing.cpu_checkpointing", "activation_checkpointing.selective",
       // Techniques want groups, which have names.
       "compression_training.weight_quantization.shared_parameters.enabled",
+      "compression_training.sparse_pruning.shared_parameters.enabled",
+      "compression_training.row_pruning.shared_parameters.enabled",
+      "compression_training.head_pruning.shared_parameters.enabled",
+      "compression_training.channel_pruning.shared_parameters.enabled",
       "compression_training.activation_quantization.shared_parameters."
       "enabled"};
   const bool places =

@@ -255,9 +255,8 @@ BOOST_AUTO_TEST_CASE(keys_that_would_change_results_or_memory_are_refused_not_ig
   BOOST_TEST(line_9("gradient_allreduce_op: sum") ==
              "j.yaml:9:24: error: gradient_allreduce_op: only mean is supported in this version, got sum: one rule "
              "scales gradients, so that every way to shard gives the same bits\n");
-  BOOST_TEST(line_9("compression_training: {row_pruning: {shared_parameters: {enabled: true},\n"
-                    "  different_groups: {all: {params: {dense_ratio: 0.5}}}}}") ==
-             "j.yaml:9:67: error: compression_training.row_pruning.shared_parameters.enabled: only false is "
+  BOOST_TEST(line_9("compression_training: {layer_reduction: {enabled: true}}") ==
+             "j.yaml:9:51: error: compression_training.layer_reduction.enabled: only false is "
              "supported in this version, got true; it acts once there is compression\n");
   BOOST_TEST(
       line_9("compression_training: {weight_quantization: {shared_parameters: {enabled: true},\n"
@@ -268,6 +267,23 @@ BOOST_AUTO_TEST_CASE(keys_that_would_change_results_or_memory_are_refused_not_ig
              "j.yaml:9:16: error: amp.enabled: only false is supported in this version, got true: Apex is gone; write "
              "fp16: {enabled: true} or bf16: {enabled: true}\n");
   BOOST_TEST(line_9("amp: {enabled: false, opt_level: O1}") == "");
+}
+
+BOOST_AUTO_TEST_CASE(pruning_that_leaves_nothing_or_says_too_little_is_refused) {
+  const auto pruning = [](const std::string& kind, const std::string& shared, const std::string& group) {
+    return line_9("compression_training: {" + kind + ": {shared_parameters: {enabled: true" + shared +
+                  "},\n  different_groups: {all: {" + group + "}}}}");
+  };
+  const std::string root = "compression_training.";
+  BOOST_TEST(pruning("row_pruning", "", "params: {dense_ratio: 0.5}") == "");
+  BOOST_TEST(pruning("row_pruning", "", "params: {dense_ratio: 0}") ==
+             "j.yaml:10:50: error: " + root +
+                 "row_pruning.different_groups.all.params.dense_ratio: wanted a number "
+                 "above 0 and at most 1, got 0\n");
+  BOOST_TEST(pruning("row_pruning", "", "params: {dense_ratio: 0.5}, modules: [a, b], related_modules: [[c]]") ==
+             "j.yaml:10:90: error: " + root +
+                 "row_pruning.different_groups.all.related_modules: wanted a list of "
+                 "patterns for each of the 2 patterns of modules, got 1\n");
 }
 
 BOOST_AUTO_TEST_CASE(groups_of_one_are_no_groups) {

@@ -14,12 +14,14 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace troupe::tests {
 
 struct torch_loop::parts {
   torch_loop_options o;
   std::map<std::string, at::Tensor> weights, first, second;
+  std::map<std::string, at::Tensor> kept, kept_rows;  // of linear layers, (in, out) and (out)
   int64_t steps = 0;
 
   at::Tensor w(const std::string& name) const {
@@ -31,9 +33,38 @@ struct torch_loop::parts {
   at::Tensor linear(const at::Tensor& x, const std::string& name) const {
     const at::Tensor weight = w(name + ".weight"), groups = weight.detach().t().reshape({o.weight_groups, -1});
     const at::Tensor of_weight = on_grid(groups, o.weight_bits).reshape({weight.size(1), weight.size(0)}).t();
-    return straight_through(x, on_grid(x.detach(), o.input_bits))
-        .matmul(straight_through(weight, of_weight))
-        .add(w(name + ".bias"));
+    at::Tensor used = straight_through(weight, of_weight).mul(kept.at("transformer." + name));
+    at::Tensor bias = w(name + ".bias").mul(kept_rows.at("transformer." + name));
+    if (const auto mask = learned(name + ".sparse_mask_scores")) used = used.mul(mask->t());
+    if (const auto mask = learned(name + ".row_mask_scores")) {
+      used = used.mul(mask->t());
+      bias = bias.mul(mask->reshape({-1}));
+    }
+    if (const auto mask = learned(name + ".head_pruning_scores"))
+      used = used.mul(mask->t().expand({o.heads, weight.size(0) / o.heads}).reshape({-1, 1}));
+    return straight_through(x, on_grid(x.detach(), o.input_bits)).matmul(used).add(bias);
+  }
+  /// 1 for the largest scores of that name, where there are any.
+  std::optional<at::Tensor> learned(const std::string& name) const {
+    const auto at = weights.find("transformer." + name);
+    if (at == weights.end()) return std::nullopt;
+    return straight_through(at->second, largest(at->second.detach(), o.kept_scores));
+  }
+  /// 1 for the largest scores, ceil(share x n) of them.
+  static at::Tensor largest(const at::Tensor& scores, double share) {
+    const auto count = static_cast<int64_t>(std::ceil(share * double(scores.numel())));
+    const at::Tensor flat = scores.reshape({-1}), at = std::get<1>(flat.topk(count));
+    return at::zeros_like(flat).index_fill_(0, at, 1).view(scores.sizes());
+  }
+  void prune() {
+    for (const auto& [name, t] : weights) {
+      const bool is_linear = name.ends_with(".weight") && name.find(".c_") != std::string::npos;
+      if (!is_linear) continue;
+      const std::string module = name.substr(0, name.size() - 7);
+      const at::Tensor size = t.detach().abs();
+      kept_rows[module] = largest(size.sum(at::IntArrayRef{0}), o.kept_rows);
+      kept[module] = largest(size.t().contiguous(), o.kept_elements).t().mul(kept_rows[module]);
+    }
   }
   /// Each row of `x` on a symmetric grid of its own.
   static at::Tensor on_grid(const at::Tensor& x, int64_t bits) {
@@ -84,6 +115,7 @@ torch_loop::torch_loop(torch_loop_options options, const std::map<std::string, s
     parts_->second[name] = at::zeros_like(t);
     parts_->weights[name] = t.set_requires_grad(true);
   }
+  parts_->prune();
 }
 torch_loop::~torch_loop() = default;
 

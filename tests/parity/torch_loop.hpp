@@ -19,6 +19,11 @@ struct torch_loop_options {
   /// symmetric grid of its own; gradients go straight through. 0: as they are.
   int64_t weight_bits = 0, weight_groups = 1;
   int64_t input_bits = 0;  ///< likewise of what they take, with a grid for each token
+  /// The shares of their elements and of their rows that stay, the largest by the first weights; 1: all.
+  double kept_elements = 1, kept_rows = 1;
+  /// Of weights named `MODULE.sparse_mask_scores`, `.row_mask_scores`, `.head_pruning_scores` the share that stays; the
+  /// mask's gradient goes straight to them.
+  double kept_scores = 1;
   double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 0, weight_decay = 0, clip = 1;
 };
 

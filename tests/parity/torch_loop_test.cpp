@@ -37,7 +37,7 @@ struct pair_of_runs {
   std::optional<data::corpus> corpus;
 
   pair_of_runs(const settings& set, core::dtype type, uint64_t seed = 7, int64_t weight_bits = 0,
-               int64_t input_bits = 0)
+               int64_t input_bits = 0, double kept_elements = 1, double kept_rows = 1, double kept_scores = 1)
       : ours(job.open(common + set + settings{"seed=" + std::to_string(seed)})) {
     std::map<std::string, std::vector<int64_t>> shapes;
     std::map<std::string, std::vector<float>> weights;
@@ -50,6 +50,7 @@ struct pair_of_runs {
     torch_loop_options o;
     o.layers = 2, o.width = 32, o.heads = 4, o.type = type;
     o.weight_bits = weight_bits, o.weight_groups = 4, o.input_bits = input_bits;
+    o.kept_elements = kept_elements, o.kept_rows = kept_rows, o.kept_scores = kept_scores;
     o.lr = lr, o.eps = eps, o.weight_decay = weight_decay;
     theirs = std::make_unique<torch_loop>(o, shapes, weights);
     o.type = core::dtype::f32;
@@ -125,6 +126,32 @@ BOOST_AUTO_TEST_CASE(weights_of_eight_bits_in_groups_are_those_of_a_loop_that_qu
                      inputs + "different_groups.all.params.bits=8",
                      inputs + "different_groups.all.modules=[\"attn\", \"mlp\"]"};
   pair_of_runs(both, core::dtype::f32, 7, 8, 8).compare(1e-3, 2e-2);
+}
+
+BOOST_AUTO_TEST_CASE(pruned_weights_are_those_of_a_loop_that_multiplies_with_masks) {
+  const auto pruned = [](const std::string& technique, const std::string& ratio) {
+    const std::string section = "compression_training." + technique + ".";
+    return settings{section + "shared_parameters.enabled=true", section + "shared_parameters.schedule_offset=0",
+                    section + "different_groups.all.params.dense_ratio=" + ratio,
+                    section + "different_groups.all.modules=[\"attn\", \"mlp\"]"};
+  };
+  pair_of_runs(pruned("sparse_pruning", "0.3"), core::dtype::f32, 7, 0, 0, 0.3).compare(1e-6, 1e-5);
+  pair_of_runs(pruned("sparse_pruning", "0.7") + pruned("row_pruning", "0.5"), core::dtype::f32, 7, 0, 0, 0.7, 0.5)
+      .compare(1e-6, 1e-5);
+}
+
+BOOST_AUTO_TEST_CASE(masks_that_are_learned_are_those_of_a_loop_whose_autograd_learns_them) {
+  const auto learned = [](const std::string& technique, const std::string& modules) {
+    const std::string section = "compression_training." + technique + ".";
+    return settings{section + "shared_parameters.enabled=true", section + "shared_parameters.schedule_offset=0",
+                    section + "shared_parameters.method=topk", section + "different_groups.all.params.dense_ratio=0.5",
+                    section + "different_groups.all.modules=[\"" + modules + "\"]"};
+  };
+  const settings heads = learned("head_pruning", "attn.c_proj") +
+                         settings{"compression_training.head_pruning.shared_parameters.num_heads=4"};
+  for (const settings& set : {learned("sparse_pruning", "mlp"), learned("row_pruning", "mlp"), heads,
+                              learned("sparse_pruning", "c_proj") + learned("row_pruning", "mlp") + heads})
+    BOOST_TEST_CONTEXT(set.back()) { pair_of_runs(set, core::dtype::f32, 7, 0, 0, 1, 1, 0.5).compare(1e-5, 1e-4); }
 }
 
 // A single tensor of one bf16 run varies widely: the worst one differs by 2e-2 to 7e-2 from one seed to the next, for

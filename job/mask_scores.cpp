@@ -1,0 +1,81 @@
+#include "job/mask_scores.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace troupe::job {
+namespace {
+
+constexpr std::array<std::string_view, 4> suffixes{".sparse_mask_scores", ".row_mask_scores", ".head_pruning_scores",
+                                                   ".channel_mask_scores"};
+
+std::vector<int64_t> shape_of(const pruned_module& m, const core::parameter_info& weight) {
+  const auto rows = static_cast<int64_t>(m.matrix.rows);
+  switch (m.part) {
+    case pruned_part::elements:
+      return m.matrix.transposed ? std::vector<int64_t>{rows, static_cast<int64_t>(m.matrix.columns)} : weight.shape;
+    case pruned_part::heads:
+      return {1, static_cast<int64_t>(m.heads)};
+    case pruned_part::channels:
+      return {rows, 1, 1, 1};
+    case pruned_part::rows:
+      break;
+  }
+  return {rows, 1};
+}
+
+/// Behind the last of the layer's parameters, so that a segment's stay in the order of its layers.
+void add_behind(std::vector<uint32_t>& all, const std::vector<uint32_t>& of_layer, uint32_t scores) {
+  auto at = all.end();
+  while (at != all.begin() && std::ranges::find(of_layer, *(at - 1)) == of_layer.end()) --at;
+  all.insert(at, scores);
+}
+
+}  // namespace
+
+std::string score_name(std::string_view module, pruned_part part) {
+  return std::string(module).append(suffixes[static_cast<size_t>(part)]);
+}
+
+bool is_score_name(std::string_view name) {
+  return std::ranges::any_of(suffixes, [&](std::string_view s) { return name.ends_with(s); });
+}
+
+float first_scores_within(const core::parameter_info& scores) {
+  const auto fan_in = static_cast<double>(scores.numel()) / static_cast<double>(scores.shape[0]);
+  return static_cast<float>(1 / std::sqrt(fan_in));
+}
+
+core::result<void> add_scores(const config::job_config& config, core::model_table& table) {
+  const auto& c = config.compression;
+  const bool learns = std::ranges::any_of(std::array{&c.sparse, &c.rows, &c.heads, &c.channels}, [](const auto* s) {
+    return s->enabled && s->method == config::pruning_method::topk;
+  });
+  if (!learns) return {};
+  const auto chosen = choose_pruning(config, table);
+  if (!chosen) return core::fail(chosen.error());
+  for (const auto& m : *chosen) {
+    if (m.method != config::pruning_method::topk) continue;
+    const auto scores = static_cast<uint32_t>(table.parameters.size());
+    core::parameter_info info;
+    info.name = score_name(m.module, m.part);
+    info.shape = shape_of(m, table.parameters[m.weight]);
+    info.init_std = 0;
+    table.parameters.push_back(std::move(info));
+    auto& layer = *std::ranges::find(table.layers, m.module, &core::layer_info::name);
+    add_behind(table.units[m.unit].parameters, layer.parameters, scores);
+    add_behind(table.units[m.unit].segments[layer.segment].parameters, layer.parameters, scores);
+    layer.parameters.push_back(scores);
+  }
+  return {};
+}
+
+core::model_table without_scores(core::model_table table) {
+  const auto is_score = [](const core::parameter_info& p) { return is_score_name(p.name); };
+  const auto first = std::ranges::find_if(table.parameters, is_score);
+  if (first != table.parameters.end()) table.parameters.erase(first, table.parameters.end());  // and copies, behind
+  return table;
+}
+
+}  // namespace troupe::job

@@ -1,0 +1,34 @@
+#include "job/module_choice.hpp"
+
+#include "config/name_pattern.hpp"
+
+namespace troupe::job {
+
+tl::unexpected<core::error> refused(const std::string& where, const std::string& key, const std::string& text) {
+  return core::fail(core::error_kind::bad_input, (where.empty() ? "" : where + ": ") + key + ": " + text);
+}
+
+core::result<std::vector<size_t>> layers_found(const std::string& pattern, const core::model_table& table) {
+  std::vector<std::string> names;
+  for (const auto& l : table.layers) names.push_back(l.name);
+  const auto in = config::searched_in(pattern == "*" ? "" : pattern, names);
+  if (!in) return core::fail(in.error());
+  std::vector<size_t> out;
+  for (size_t i = 0; i < table.layers.size(); ++i)
+    if ((*in)[i]) out.push_back(i);
+  return out;
+}
+
+core::result<void> goes_together(const config::job_config& c, const technique& t) {
+  if (c.parallel.tensor > 1)
+    return refused(t.where, t.key + ".shared_parameters.enabled",
+                   "wanted false beside parallel.tensor, with which it does not go together yet, got true and " +
+                       std::to_string(c.parallel.tensor) + " tensor ranks");
+  if (c.compile.enabled && t.schedule_offset > 0)
+    return refused(
+        t.where, t.key + ".shared_parameters.schedule_offset",
+        "wanted 0 beside compile, whose passes change the same steps, got " + std::to_string(t.schedule_offset));
+  return {};
+}
+
+}  // namespace troupe::job

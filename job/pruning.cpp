@@ -1,0 +1,118 @@
+#include "job/pruning.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "job/mask_scores.hpp"
+#include "job/module_choice.hpp"
+#include "job/snip_rule.hpp"
+#include "kernels/pruning.hpp"
+
+namespace troupe::job {
+namespace {
+
+using core::error_kind;
+using core::layer_kind;
+
+bool fits(pruned_part part, const core::layer_info& l) {
+  const bool is_linear = l.kind == layer_kind::linear && l.layout.has_value();
+  const bool is_filter = l.kind == layer_kind::convolution;
+  if (!l.weight) return false;
+  switch (part) {
+    case pruned_part::elements:
+      return is_linear || is_filter;
+    case pruned_part::channels:
+      return is_filter;
+    case pruned_part::rows:
+    case pruned_part::heads:
+      return is_linear;
+  }
+  return false;
+}
+
+kernels::masked_matrix matrix_of(const core::layer_info& l, const core::parameter_info& weight) {
+  const auto first = static_cast<uint64_t>(weight.shape[0]), others = weight.numel() / first;
+  if (l.layout == core::weight_layout::in_out) return {others, first, true};
+  return {first, others, false};
+}
+
+core::result<pruned_module> pruned(const config::pruning_section& p, pruned_part part, const config::pruned_group& g,
+                                   const core::layer_info& l, const core::model_table& table) {
+  pruned_module out{l.name, g.name, part, p.method, l.unit, *l.weight, {}, {}, 0, 0, p.schedule_offset};
+  out.matrix = matrix_of(l, table.parameters[*l.weight]);
+  if (part == pruned_part::rows || part == pruned_part::channels) out.bias = l.bias;
+  if (part == pruned_part::heads) {
+    out.heads = p.num_heads.value_or(0);
+    if (out.heads == 0 || out.matrix.columns % out.heads != 0 || (l.heads != 0 && l.heads != out.heads))
+      return core::fail(error_kind::bad_input, "wanted num_heads as its " +
+                                                   std::to_string(l.heads != 0 ? l.heads : out.matrix.columns) +
+                                                   (l.heads != 0 ? " heads" : " inputs can be divided into") +
+                                                   ", got " + std::to_string(out.heads));
+  }
+  const auto kept = kernels::kept_of(g.dense_ratio, out.scores());
+  if (!kept) return core::fail(kept.error());
+  out.kept = *kept;
+  if (p.method == config::pruning_method::snip_momentum) {
+    const auto rule = snip_rule_of(p, g.dense_ratio, out.matrix);
+    if (!rule) return core::fail(rule.error());
+  }
+  const auto& all = table.parameters;
+  if (p.method != config::pruning_method::l1 && !all[out.weight].trainable)
+    return core::fail(error_kind::bad_input,
+                      "wanted a weight that is trained, as its scores are learned, got a frozen one");
+  if (p.method != config::pruning_method::topk) return out;
+  const auto at = std::ranges::find(all, score_name(l.name, part), &core::parameter_info::name);
+  if (at != all.end()) out.score_parameter = static_cast<uint32_t>(at - all.begin());
+  return out;
+}
+
+/// Names of the modules that one of the patterns finds.
+core::result<std::vector<std::string>> layers_named(const std::vector<std::string>& patterns,
+                                                    const core::model_table& table) {
+  std::vector<std::string> out;
+  for (const std::string& pattern : patterns) {
+    const auto found = layers_found(pattern, table);
+    if (!found) return core::fail(found.error());
+    for (const size_t i : *found) out.push_back(table.layers[i].name);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string_view name_of(pruned_part part) {
+  constexpr std::string_view names[] = {"sparse_pruning", "row_pruning", "head_pruning", "channel_pruning"};
+  return names[static_cast<size_t>(part)];
+}
+
+core::result<std::vector<pruned_module>> choose_pruning(const config::job_config& config,
+                                                        const core::model_table& table) {
+  const auto& c = config.compression;
+  std::vector<pruned_module> out;
+  const std::pair<pruned_part, const config::pruning_section*> all[] = {{pruned_part::elements, &c.sparse},
+                                                                        {pruned_part::rows, &c.rows},
+                                                                        {pruned_part::heads, &c.heads},
+                                                                        {pruned_part::channels, &c.channels}};
+  for (const auto& [part, section] : all) {
+    if (!section->enabled) continue;
+    const technique t{"compression_training." + std::string(name_of(part)), section->where, section->schedule_offset};
+    if (auto ok = goes_together(config, t); !ok) return core::fail(ok.error());
+    const auto take = [&, part = part, section = section](const config::pruned_group& g,
+                                                          uint32_t layer) -> core::result<void> {
+      auto made = pruned(*section, part, g, table.layers[layer], table);
+      if (!made) return core::fail(made.error());
+      out.push_back(std::move(*made));
+      return {};
+    };
+    const auto excluded = layers_named(section->excluded, table);
+    if (!excluded) return refused(t.where, t.key + ".shared_parameters.excluded_modules", excluded.error().text);
+    const auto is_fit = [&, part = part](const core::layer_info& l) {
+      return fits(part, l) && std::ranges::find(*excluded, l.name) == excluded->end();
+    };
+    if (auto ok = choose(t, section->groups, table, is_fit, take); !ok) return core::fail(ok.error());
+  }
+  std::ranges::stable_sort(out, {}, [](const pruned_module& m) { return std::tuple(m.unit, m.weight, m.part); });
+  return out;
+}
+
+}  // namespace troupe::job

@@ -1,0 +1,22 @@
+// How snip_momentum prunes one weight: its blocks and its schedule, out of a configuration. Owns the choice; the rule
+// is kernels/snip_momentum.hpp's.
+#pragma once
+
+#include "config/job_config.hpp"
+#include "core/error.hpp"
+#include "kernels/snip_momentum.hpp"
+#include "kernels/weight_mask.hpp"
+
+namespace troupe::job {
+
+struct snip_rule {  ///< steps are updates that have been applied
+  kernels::pruned_matrix matrix;
+  kernels::prune_schedule schedule;
+};
+
+/// `ratio`: the share that stays in the end. Refused: a block that is none or does not divide the weight, an end before
+/// the begin.
+core::result<snip_rule> snip_rule_of(const config::pruning_section& section, double ratio,
+                                     const kernels::masked_matrix& weight);
+
+}  // namespace troupe::job

@@ -10,11 +10,13 @@
 #include <optional>
 
 #include "apps/checkpoint_arguments.hpp"
+#include "apps/cleaned_checkpoint.hpp"
 #include "apps/common_options.hpp"
 #include "apps/conversion.hpp"
 #include "apps/model_description.hpp"
 #include "apps/stop_request.hpp"
 #include "checkpoint/convert/compress.hpp"
+#include "checkpoint/convert/native_export.hpp"
 #include "checkpoint/convert/weights_export.hpp"
 #include "checkpoint/files/atomic_file.hpp"
 #include "checkpoint/files/file_system.hpp"
@@ -28,7 +30,7 @@ struct compress_arguments {
   output_arguments output;
   std::string to, method = "rtn", dtype = "bf16", max_shard_size = "5GB", model_config;
   std::optional<uint64_t> group;
-  bool asymmetric = false;
+  bool asymmetric = false, clean = false;
 };
 
 namespace {
@@ -51,7 +53,8 @@ constexpr uint64_t max_companion_bytes = uint64_t{256} << 20;
 
 core::result<checkpoint::weight_scheme> scheme_of(const compress_arguments& a, core::dtype type) {
   if (!a.to.starts_with(format_prefix))
-    return fail(error_kind::bad_input, fmt::format("--to: wanted {}FORMAT, got '{}'", format_prefix, a.to));
+    return fail(error_kind::bad_input, fmt::format("--to: wanted {}FORMAT, got {}", format_prefix,
+                                                   a.to.empty() ? "nothing" : "'" + a.to + "'"));
   if (a.method != "rtn") return fail(error_kind::bad_input, fmt::format("--method: wanted rtn, got '{}'", a.method));
   auto scheme = checkpoint::scheme_of(
       {.format = a.to.substr(format_prefix.size()), .group_size = a.group, .asymmetric = a.asymmetric, .type = type});
@@ -101,14 +104,62 @@ void print_layers(const checkpoint::compress_report& report) {
                             .c_str());
 }
 
+/// The cleaned checkpoint as one of ours, which a run resumes, and its model's config.json.
+core::result<void> write_clean(const compress_arguments& a) {
+  auto opened = open_described(a.source, a.model_config);
+  if (!opened) return fail(opened.error());
+  const fs::path from = opened->source.folder;
+  const auto cleaned = clean(std::move(*opened));
+  if (!cleaned) return fail(cleaned.error());
+  const auto& source = cleaned->now.source;
+  conversion writing(a.source, a.output);
+  const uint64_t needed = checkpoint::native_bytes(source) + header_reserve_bytes;
+  if (auto ok = writing.prepare(source, output_kind::folder, needed); !ok) return ok;
+  const auto progress = writing.progress();
+  const auto written = checkpoint::export_native(source, writing.place().working(), progress);
+  if (!written) return fail(written.error());
+  if (auto ok = write_description(cleaned->now.model, writing.place().working()); !ok) return ok;
+  if (auto ok = copy_companions(from, writing.place().working()); !ok) return ok;
+  if (auto ok = writing.commit(); !ok) return ok;
+  if (a.source.verbosity == verbosity::quiet) return {};
+  print_cleaning(*cleaned);
+  std::printf("troupe train CONFIG --resume %s goes on from it, with model: {path: %s} in place of its sizes\n",
+              a.output.out.c_str(), a.output.out.c_str());
+  return {};
+}
+
+core::result<described_checkpoint> open_to_compress(const compress_arguments& a, trained_scales& scales) {
+  auto opened = open_described(a.source, a.model_config);
+  if (!opened || !a.clean) return opened;
+  auto cleaned = clean(std::move(*opened));
+  if (!cleaned) return fail(cleaned.error());
+  auto trained = trained_scales::of(*cleaned);
+  if (!trained) return fail(trained.error());
+  scales = std::move(*trained);
+  if (a.source.verbosity != verbosity::quiet) print_cleaning(*cleaned);
+  return std::move(cleaned->now);
+}
+
+void print_trained(const checkpoint::compress_report& report, const trained_scales& scales) {
+  if (scales.empty()) return;
+  double largest = 0;
+  for (const auto& l : report.layers) largest = std::max(largest, l.largest_error);
+  if (largest == 0)
+    std::printf("stored values are the trained ones bit for bit\n");
+  else
+    std::printf("stored values differ from the trained ones by at most %.3g\n", largest);
+}
+
 core::result<void> write(const compress_arguments& a) {
+  if (a.clean && a.to.empty()) return write_clean(a);
   const auto type = dtype_from("--dtype", a.dtype);
   if (!type) return fail(type.error());
   const auto scheme = scheme_of(a, *type);
   if (!scheme) return fail(scheme.error());
   const auto shard_bytes = checkpoint::shard_bytes_from(a.max_shard_size);
   if (!shard_bytes) return fail(shard_bytes.error().in("--max-shard-size"));
-  const auto opened = open_described(a.source, a.model_config);
+  trained_scales scales;
+  const auto opened = open_to_compress(a, scales);
   if (!opened) return fail(opened.error());
   if (auto ok = check_family(*opened); !ok) return ok;
   const auto& [source, model] = *opened;
@@ -123,6 +174,10 @@ core::result<void> write(const compress_arguments& a) {
     return checkpoint::hugging_face_name(model.model_type, name);
   };
   options.progress = writing.progress();
+  if (!scales.empty())
+    options.trained_scale = [&](const std::string& module, uint64_t first, uint64_t count) {
+      return scales.find(module, first, count, options.scheme.bits);
+    };
   const auto needed = checkpoint::compressed_bytes(source, options);
   if (!needed) return fail(needed.error());
   if (auto ok = writing.prepare(source, output_kind::folder, *needed + header_reserve_bytes); !ok) return ok;
@@ -136,6 +191,7 @@ core::result<void> write(const compress_arguments& a) {
   if (auto ok = writing.commit(); !ok) return ok;
   if (a.source.verbosity == verbosity::quiet) return {};
   print_layers(*report);
+  print_trained(*report, scales);
   std::printf("%s\n", fmt::format("transformers.AutoModelForCausalLM.from_pretrained({}) opens it",
                                   core::json_string(a.output.out))
                           .c_str());
@@ -155,11 +211,14 @@ compress_command::compress_command(CLI::App& parent)
   command_->footer("Exit codes: 0 well; 1 failed; 2 arguments or SOURCE refused; 130 interrupted.");
   command_->add_option("source", a.source.path, "a checkpoint or weights, as troupe checkpoint takes them")->required();
   command_->add_option("out", a.output.out, "a folder")->required();
-  command_
-      ->add_option("--to", a.to,
-                   "compressed-tensors:FORMAT, of int4, int8 (or int2 to int7), w8a8, fp8, mxfp4, nvfp4: int8 codes of "
-                   "activations, too, are w8a8's")
-      ->required();
+  command_->add_option(
+      "--to", a.to,
+      "compressed-tensors:FORMAT, of int4, int8 (or int2 to int7), w8a8, fp8, mxfp4, nvfp4: int8 codes of "
+      "activations, too, are w8a8's");
+  command_->add_flag(
+      "--clean", a.clean,
+      "what the run was compressed with becomes permanent first: grids and masks in the weights, related "
+      "modules cut; without --to a checkpoint that a run resumes");
   command_->add_option("--method", a.method, "rtn: rounded to nearest")->capture_default_str();
   command_->add_option("--group", a.group,
                        "columns that share a scale, 0: a row; by default 128 of int2 to int7, else a row");

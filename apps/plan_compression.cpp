@@ -27,6 +27,15 @@ std::string text_of(const kernels::quantiser& grid) {
   return "?";
 }
 
+/// "l1, keeps 128 of 256 rows".
+std::string text_of(const job::pruned_module& m) {
+  using enum config::pruning_method;
+  constexpr std::string_view parts[] = {"elements", "rows", "heads", "channels"};
+  const char* const method = m.method == l1 ? "l1" : m.method == topk ? "topk" : "snip_momentum";
+  return std::string(method) + ", keeps " + std::to_string(m.kept) + " of " + std::to_string(m.scores()) + " " +
+         std::string(parts[static_cast<size_t>(m.part)]);
+}
+
 /// Rows whose modules are compressed alike become one, which counts them; blocks are named where it is not all of them.
 class summary_rows {
  public:
@@ -65,11 +74,12 @@ class summary_rows {
 
 std::string compression_summary(const job::blueprint& b) {
   const auto& all = *b.compression;
-  if (all.modules.empty() && all.layers.empty()) return {};
+  if (all.modules.empty() && all.layers.empty() && all.pruned.empty()) return {};
   summary_rows out(*b.table);
   for (const auto& m : all.modules)
     out.add(m.module, "weight: " + text_of(m.recipe.grid), std::to_string(m.recipe.groups), m.group, m.from_update);
   for (const auto& l : all.layers) out.add(l.module, "input: " + text_of(l.grid), "each token", l.group, l.from_update);
+  for (const auto& m : all.pruned) out.add(m.module, "pruned: " + text_of(m), "-", m.group, m.from_update);
   uint64_t most = 0;
   for (const auto& pools : b.pools) most = std::max(most, pools.of(plan::pool::compressed));
   return plan::aligned(out.cells(), {false, true, false, true, false, true}) + "copies of weights take at most " +

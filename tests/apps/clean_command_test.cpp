@@ -1,0 +1,138 @@
+// `troupe compress --clean`: a run that pruned and quantised, made smaller for good, with the losses that it had.
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/files/atomic_file.hpp"
+#include "checkpoint/files/file_system.hpp"
+#include "tests/apps/topology.hpp"
+#include "tests/checkpoint/tensors.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+namespace fs = std::filesystem;
+using json = nlohmann::json;
+
+namespace {
+
+const std::string gpt2 =
+    "model: {model_type: gpt2, n_layer: 2, n_embd: 32, n_head: 4, n_positions: 32, vocab_size: 256, embd_pdrop: 0, "
+    "attn_pdrop: 0, resid_pdrop: 0}\n";
+const std::string llama =
+    "model: {model_type: llama, num_hidden_layers: 2, hidden_size: 32, intermediate_size: 48, num_attention_heads: 4, "
+    "num_key_value_heads: 4, vocab_size: 256, max_position_embeddings: 32}\n";
+const std::string training =
+    "data: {text: corpus.txt, validation_fraction: 0.1}\n"
+    "parallel: {data: 2}\n"
+    "steps: 4\n"
+    "train_micro_batch_size_per_gpu: 2\n"
+    "optimizer: {type: AdamW, params: {lr: 1.0e-2}}\n"
+    "zero_optimization: {stage: 2}\n"
+    "evaluation: {every_steps: 1}\n";
+
+std::string technique(const std::string& name, const std::string& shared, const std::string& group) {
+  return "  " + name + ": {shared_parameters: {enabled: true, " + shared + "}, different_groups: {all: {" + group +
+         "}}}\n";
+}
+
+struct run_folder {
+  command_folder f;
+  std::string model;
+
+  run_folder(std::string m, const std::string& techniques)
+      : f(m + training +
+          "checkpoint: {every_steps: 4}\noutput: run\n"
+          "compression_training:\n" +
+          techniques),
+        model(std::move(m)) {}
+
+  /// The last validation loss that a run tells.
+  [[nodiscard]] double loss(const std::vector<std::string>& command) const {
+    const auto r = f.troupe(command);
+    BOOST_TEST_REQUIRE(r.code == 0, r.err);
+    double out = NAN;
+    size_t begin = 0;
+    for (size_t end; (end = r.out.find('\n', begin)) != std::string::npos; begin = end + 1) {
+      const auto line = json::parse(r.out.substr(begin, end - begin), nullptr, false);
+      if (line.is_object() && line.contains("validation_loss") && line["validation_loss"].is_number())
+        out = line["validation_loss"];
+    }
+    return out;
+  }
+  /// Of the cleaned weights as they are: a step that changes nothing.
+  [[nodiscard]] double loss_of_cleaned() const {
+    f.folder.write("plain.yaml", "model: {path: cleaned}\n" + training + "output: plain\n");
+    return loss({"train", "plain.yaml", "--json", "--resume", "cleaned", "--load-module-only", "--steps", "1", "--set",
+                 "optimizer.params.lr=0"});
+  }
+  void check(const std::string& key, uint64_t width) const {
+    const double trained = loss({"train", "job.yaml", "--json"});
+    const auto r = f.troupe({"compress", "run/checkpoints", "cleaned", "--clean"});
+    BOOST_TEST_REQUIRE(r.code == 0, r.err);
+    BOOST_TEST(std::abs(loss_of_cleaned() / trained - 1) <= 1e-6);
+    const auto text = checkpoint::read_small_file(checkpoint::real_files(), f.folder / "cleaned/config.json", 1 << 20);
+    BOOST_TEST_REQUIRE(text.has_value());
+    if (!key.empty()) BOOST_TEST(json::parse(*text)[key] == width);
+    // With its states, from the step that it was at.
+    const auto more = f.troupe({"train", "plain.yaml", "--json", "--fresh", "--resume", "cleaned", "--steps", "6"});
+    BOOST_TEST(more.code == 0, more.err);
+    BOOST_TEST(has(more.out, "\"step\":6"), more.out);
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(clean_command)
+
+BOOST_AUTO_TEST_CASE(masks_and_cut_rows_leave_the_losses_of_a_gpt2_and_training_goes_on) {
+  const run_folder run(
+      gpt2, technique("sparse_pruning", "schedule_offset: 1",
+                      "params: {dense_ratio: 0.6}, modules: ['attn\\.c_attn', 'mlp\\.c_fc']") +
+                technique("row_pruning", "schedule_offset: 2",
+                          "params: {dense_ratio: 0.5}, modules: ['mlp\\.c_fc'], related_modules: [['mlp\\.c_proj']]") +
+                technique("weight_quantization", "quantize_weight_in_forward: true, quantize_groups: 4",
+                          "params: {start_bits: 8, target_bits: 6}, modules: ['mlp', 'attn']"));
+  run.check("n_inner", 64);
+}
+
+BOOST_AUTO_TEST_CASE(learned_rows_and_heads_are_cut_out_of_a_llama) {
+  const run_folder run(
+      llama,
+      technique("row_pruning", "schedule_offset: 0, method: topk",
+                "params: {dense_ratio: 0.5}, modules: [gate_proj], related_modules: [[up_proj, down_proj]]") +
+          technique("head_pruning", "schedule_offset: 0, method: topk, num_heads: 4",
+                    "params: {dense_ratio: 0.5}, modules: [o_proj], related_modules: [[q_proj, k_proj, v_proj]]"));
+  run.check("intermediate_size", 24);
+}
+
+BOOST_AUTO_TEST_CASE(what_was_trained_on_a_grid_is_stored_bit_for_bit) {
+  const run_folder run(llama, technique("weight_quantization", "quantize_weight_in_forward: true, quantize_groups: 32",
+                                        "params: {start_bits: 8, target_bits: 4}, modules: ['proj']"));
+  BOOST_TEST_REQUIRE(run.f.troupe({"train", "job.yaml", "--quiet"}).code == 0);
+  const auto exact = run.f.troupe({"compress", "run/checkpoints", "small", "--clean", "--to", "compressed-tensors:int4",
+                                   "--group", "16", "--dtype", "fp32"});
+  BOOST_TEST_REQUIRE(exact.code == 0, exact.err);
+  BOOST_TEST(has(exact.out, "stored values are the trained ones bit for bit\n"), exact.out);
+  const auto rounded = run.f.troupe({"compress", "run/checkpoints", "smaller", "--clean", "--to",
+                                     "compressed-tensors:int3", "--group", "16", "--dtype", "fp32"});
+  BOOST_TEST_REQUIRE(rounded.code == 0, rounded.err);
+  BOOST_TEST(has(rounded.out, "stored values differ from the trained ones by at most "), rounded.out);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_family_cannot_say_and_what_was_not_compressed_is_refused) {
+  const run_folder heads(
+      gpt2, technique("head_pruning", "schedule_offset: 0, method: topk, num_heads: 4",
+                      "params: {dense_ratio: 0.5}, modules: ['attn\\.c_proj'], related_modules: [['attn\\.c_attn']]"));
+  BOOST_TEST_REQUIRE(heads.f.troupe({"train", "job.yaml", "--quiet"}).code == 0);
+  const auto r = heads.f.troupe({"compress", "run/checkpoints", "cleaned", "--clean"});
+  BOOST_TEST(r.code == 2);
+  BOOST_TEST(has(r.err, "config.json of model_type 'gpt2' cannot say that heads are fewer"), r.err);
+  BOOST_TEST(!fs::exists(heads.f.folder / "cleaned"));
+  const run_folder late(
+      gpt2, technique("sparse_pruning", "schedule_offset: 9", "params: {dense_ratio: 0.6}, modules: [attn]"));
+  BOOST_TEST_REQUIRE(late.f.troupe({"train", "job.yaml", "--quiet"}).code == 0);
+  const auto nothing = late.f.troupe({"compress", "run/checkpoints", "cleaned", "--clean"});
+  BOOST_TEST(nothing.code == 2);
+  BOOST_TEST(has(nothing.err, "nothing was compressed by its step 4"), nothing.err);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

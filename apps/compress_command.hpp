@@ -1,17 +1,16 @@
-// `troupe compress SOURCE OUT`: a trained model's linear layers in fewer bits, as a folder that transformers and vLLM
-// load. Owns options, config.json and tokenizer files beside the weights, and what is printed; the work is
-// checkpoint/convert/compress.hpp's.
+// `troupe compress SOURCE OUT`: a trained model in fewer bits, for others to run. Owns options, the order of the work
+// and what is printed; formats are compress_target.hpp's, what computes with the model is compress_calibration.hpp's.
 #pragma once
 
 #include <memory>
+
+#include "apps/compress_calibration.hpp"
 
 namespace CLI {
 class App;
 }
 
 namespace troupe::apps {
-
-struct compress_arguments;
 
 class compress_command {
  public:
@@ -23,7 +22,9 @@ class compress_command {
 
   /// After parsing: does what was asked for and gives the exit code; nothing where another command was.
   [[nodiscard]] bool chosen() const;
-  int run();
+  /// Whether `run` wants an opener: a method or a loss computes with the model.
+  [[nodiscard]] bool computes() const;
+  int run(const calibration_opener& open);
 
  private:
   CLI::App* command_;

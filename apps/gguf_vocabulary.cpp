@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <vector>
 
+#include "apps/compress_validation.hpp"
 #include "checkpoint/gguf/source.hpp"
-#include "config/load.hpp"
 #include "data/vocabulary.hpp"
 
 namespace troupe::apps {
@@ -84,14 +84,9 @@ gguf_metadata keys_of(const data::vocabulary& v, uint64_t tokens) {
 
 /// What the run that wrote it trained on; nothing where its configuration does not say.
 std::optional<std::string> trained_on(const checkpoint::tensor_source& s) {
-  if (s.run.config.empty()) return std::nullopt;
-  config::load_options options;
-  options.read_as = config::reading::either;
-  const std::string name = s.run.config.starts_with('{') ? "config.json" : "config.yaml";
-  const auto c = config::load_text(s.run.config, name, s.folder, options);
-  if (!c || std::none_of(c->given.begin(), c->given.end(), [](const std::string& k) { return k.starts_with("data"); }))
-    return std::nullopt;
-  const auto& path = c->config.data.tokenizer_path;
+  const auto job = own_configuration(s);
+  if (!job) return std::nullopt;
+  const auto& path = job->data.tokenizer_path;
   return path.empty() ? std::string(bytes_name) : path.string();
 }
 

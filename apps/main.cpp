@@ -70,7 +70,7 @@ int run(int argc, char** argv) {
   if (plan.chosen()) return plan.measures() ? execute_beside(argv) : plan.run({});
   if (schedule.chosen()) return schedule.run();
   if (checkpoint.chosen()) return checkpoint.run();
-  if (compress.chosen()) return compress.run();
+  if (compress.chosen()) return compress.computes() ? execute_beside(argv) : compress.run({});
   if (io.chosen()) return io.run();
   if (data.chosen()) return data.run();
   return *doctor ? apps::doctor(folder, form) : configuration.run();

@@ -3,6 +3,8 @@
 
 #include "actors/calibrate.hpp"
 #include "apps/common_options.hpp"
+#include "apps/compress_calibrated.hpp"
+#include "apps/compress_command.hpp"
 #include "apps/descriptors.hpp"
 #include "apps/integer_options.hpp"
 #include "apps/last_catch.hpp"
@@ -47,12 +49,14 @@ int run(int argc, char** argv) {
   train_command->add_flag("--changed-seed", t.changed_seed, "continue at the sample where a run of another seed was");
 
   plan_command plan(app);
+  compress_command compress(app);
   refuse_wrong_integers(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;  // as the other program's
   }
+  if (compress.chosen()) return compress.run(open_calibration);
   return plan.chosen() ? plan.run(troupe::actors::measured_matmul_flops) : train(t);
 }
 

@@ -73,6 +73,11 @@ class word_cache {
 core::result<std::unique_ptr<tokenizer>> open_byte_pair(const std::filesystem::path& vocab,
                                                         const std::filesystem::path& merges);
 
+/// The same from lists, as files of models carry them: words by token in the byte alphabet, merges `left right` by rank.
+/// Text of a byte that no word stands for becomes token 0. Refused: merges of or into words that are not there.
+core::result<std::unique_ptr<tokenizer>> byte_pair_of(const std::vector<std::string>& words,
+                                                      const std::vector<std::string>& merges);
+
 /// A tokenizer of that vocabulary, for words cut by GPT-2's pattern. Bytes that are no sound UTF-8 form words of their
 /// own, so that every text comes back as it was.
 core::result<std::unique_ptr<tokenizer>> make_byte_pair(byte_pair_vocabulary vocabulary,

@@ -38,7 +38,7 @@ struct weight_job {  ///< one weight to compress
   exported_weight weight;
   std::string module;
   compressed_matrix matrix;
-  double error_squares = 0, squares = 0, largest_error = 0;
+  rounding_error error{};
 };
 
 bool is_integer(compressed_layout layout) {
@@ -110,6 +110,12 @@ class compressor {
   [[nodiscard]] std::span<const tensor_to_write> tensors() const { return tensors_; }
   [[nodiscard]] uint64_t tensor_bytes() const { return tensor_bytes_; }
 
+  [[nodiscard]] std::map<std::string, std::shared_ptr<const stored_form>, std::less<>> forms() const {
+    std::map<std::string, std::shared_ptr<const stored_form>, std::less<>> out;
+    for (const auto& job : jobs_) out.emplace(job.weight.from->name, form_of(job.matrix));
+    return out;
+  }
+
   [[nodiscard]] compress_report report() const {
     compress_report out;
     out.weights = weights_;
@@ -120,7 +126,7 @@ class compressor {
       for (const auto& part : parts_of(job.matrix)) stored += bytes_of(part.type, part.shape).value_or(0);
       const auto elements = static_cast<double>(job.matrix.rows * job.matrix.columns);
       out.layers.push_back({job.module, job.matrix.rows, job.matrix.columns, 8 * static_cast<double>(stored) / elements,
-                            job.squares > 0 ? std::sqrt(job.error_squares / job.squares) : 0, job.largest_error});
+                            job.error.relative(), job.error.largest});
     }
     std::ranges::stable_sort(out.layers, {}, [](const compressed_layer& l) { return layer_of(l.name); });
     return out;
@@ -157,6 +163,11 @@ class compressor {
   }
 
   core::result<void> fill(weight_job& job, weight_part part, uint64_t offset, bytes out) {
+    const auto* made = options_.prepared != nullptr ? options_.prepared->find(job.weight.from->name) : nullptr;
+    if (made != nullptr && part != weight_part::shape) {
+      job.error = made->lost;
+      return options_.prepared->read(*made, part, offset, out);
+    }
     switch (part) {
       case weight_part::codes:
         return fill_codes(job, offset, out);
@@ -224,21 +235,11 @@ class compressor {
                        decode_rows(m, stored, in->scales, global, back);
                        // A row that two requests share counts with the one that it begins in.
                        for (uint64_t r = 0; r < rows; ++r)
-                         if ((row + r) * row_bytes >= offset) add_error(job, in->values, back, r);
+                         if ((row + r) * row_bytes >= offset)
+                           job.error.add(std::span(in->values).subspan(r * m.columns, m.columns),
+                                         std::span(back).subspan(r * m.columns, m.columns));
                        return {};
                      });
-  }
-
-  static void add_error(weight_job& job, std::span<const float> values, std::span<const float> back, uint64_t row) {
-    double error = 0, squares = 0;
-    for (uint64_t i = row * job.matrix.columns; i < (row + 1) * job.matrix.columns; ++i) {
-      const double value = values[i], difference = value - static_cast<double>(back[i]);
-      error += difference * difference;
-      job.largest_error = std::max(job.largest_error, std::fabs(difference));
-      squares += value * value;
-    }
-    job.error_squares += error;
-    job.squares += squares;
   }
 
   core::result<void> fill_scales(const weight_job& job, uint64_t offset, bytes out) {
@@ -312,6 +313,13 @@ std::string families_with_linear_layers() { return fmt::format("{}", fmt::join(f
 
 bool is_linear_weight(std::string_view name, const std::vector<int64_t>& shape) {
   return shape.size() == 2 && name.starts_with(layer_prefix) && name.ends_with("_proj.weight");
+}
+
+core::result<std::map<std::string, std::shared_ptr<const stored_form>, std::less<>>> stored_forms(
+    const tensor_source& from, const compress_options& options) {
+  compressor plan(from, options);
+  if (auto ok = plan.plan(); !ok) return fail(ok.error());
+  return plan.forms();
 }
 
 core::result<uint64_t> compressed_bytes(const tensor_source& from, const compress_options& options) {

@@ -6,12 +6,17 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "checkpoint/compressed/scheme.hpp"
+#include "checkpoint/convert/compressed_layer.hpp"
+#include "checkpoint/convert/prepared_weights.hpp"
+#include "checkpoint/convert/stored_form.hpp"
 #include "checkpoint/files/progress.hpp"
 #include "checkpoint/safetensors/weights_folder.hpp"
 #include "checkpoint/source/tensor_source.hpp"
@@ -41,15 +46,7 @@ struct compress_options {
   /// from `first` on, row by row. Of symmetric integers.
   std::function<std::optional<float>(const std::string& module, uint64_t first, uint64_t count)> trained_scale = {};
   progress_function progress = {};
-};
-
-/// One compressed layer, as it is told of.
-struct compressed_layer {
-  std::string name;  ///< the module's
-  uint64_t rows = 0, columns = 0;
-  double bits = 0;           ///< of all that is stored of its weight, by element
-  double error = 0;          ///< |weight - stored value| / |weight|, by the sums of squares
-  double largest_error = 0;  ///< of |weight - stored value|
+  const prepared_weights* prepared = nullptr;  ///< weights whose codes and scales are made already; or null
 };
 
 struct compress_report {
@@ -57,6 +54,10 @@ struct compress_report {
   uint64_t weights = 0;                  ///< elements, compressed or not
   uint64_t source_bytes = 0, tensor_bytes = 0;
 };
+
+/// How its weights are stored, by the tensor's name in the source; refuses as compress_weights().
+core::result<std::map<std::string, std::shared_ptr<const stored_form>, std::less<>>> stored_forms(
+    const tensor_source& from, const compress_options& options);
 
 /// Bytes of tensors that it writes, before it does.
 core::result<uint64_t> compressed_bytes(const tensor_source& from, const compress_options& options);

@@ -236,9 +236,10 @@ class row_reader {
 
 /// Blocks of fp32 values go to the file as they come.
 core::result<void> write_tensor(const tensor_source& from, const planned_tensor& t, gguf_writer& out,
-                                const std::function<core::result<void>(uint64_t)>& done) {
+                                const std::function<core::result<void>(uint64_t)>& done, rounding_error* lost) {
   const auto format = blocks_of(t.tensor.type);
   std::vector<std::byte> stored;
+  std::vector<float> back;
   uint64_t elements_done = 0;
   return row_reader(from, t, dtype_of(t.tensor.type)).each([&](std::span<const std::byte> rows) -> core::result<void> {
     if (!format) {
@@ -257,12 +258,49 @@ core::result<void> write_tensor(const tensor_source& from, const planned_tensor&
                       from.folder.string(), shown(t.from->name), elements_done + bad * per_block,
                       elements_done + (bad + 1) * per_block - 1, name_of(t.tensor.type)));
     elements_done += blocks * per_block;
+    if (lost != nullptr) {
+      back.resize(blocks * per_block);
+      kernels::dequantise_blocks(*format, stored.data(), blocks, back.data());
+      lost->add({reinterpret_cast<const float*>(rows.data()), back.size()}, back);
+    }
     if (auto ok = out.write(stored); !ok) return ok;
     return done(stored.size());
   });
 }
 
+/// Blocks that are made already: rows of ours, in the file's order.
+core::result<void> copy_prepared(const prepared_weights& all, const prepared_weight& w, const planned_tensor& t,
+                                 gguf_writer& out, const std::function<core::result<void>(uint64_t)>& done) {
+  const uint64_t rows = t.tensor.elements() / t.tensor.extents[0], row_bytes = t.tensor.bytes() / rows;
+  const uint64_t step = t.head_rows != 0 ? t.head_rows : std::max<uint64_t>(gguf_chunk_bytes / row_bytes, 1);
+  std::vector<std::byte> block, ordered;
+  for (uint64_t first = 0; first < rows; first += step) {
+    const uint64_t n = std::min(step, rows - first);
+    block.resize(n * row_bytes);
+    if (auto ok = all.read(w, weight_part::codes, first * row_bytes, block); !ok) return ok;
+    if (t.head_rows != 0) {
+      ordered.resize(block.size());
+      for (uint64_t r = 0; r < n; ++r)
+        std::memcpy(&ordered[r * row_bytes], &block[rotary_row(r, t.head_rows) * row_bytes], row_bytes);
+    }
+    if (auto ok = out.write(t.head_rows != 0 ? ordered : block); !ok) return ok;
+    if (auto ok = done(block.size()); !ok) return ok;
+  }
+  return {};
+}
+
 }  // namespace
+
+core::result<std::map<std::string, std::shared_ptr<const stored_form>, std::less<>>> stored_forms(
+    const tensor_source& from, const gguf_export_options& options) {
+  const auto planned = plan_of(from, options);
+  if (!planned) return fail(planned.error());
+  std::map<std::string, std::shared_ptr<const stored_form>, std::less<>> out;
+  for (const auto& t : planned->tensors)
+    if (auto form = form_of(t.tensor.type, t.tensor.elements() / t.tensor.extents[0], t.tensor.extents[0]))
+      out.emplace(t.from->name, std::move(form));
+  return out;
+}
 
 core::result<uint64_t> gguf_bytes(const tensor_source& from, const gguf_export_options& options) {
   const auto planned = plan_of(from, options);
@@ -277,12 +315,15 @@ core::result<uint64_t> gguf_bytes(const tensor_source& from, const gguf_export_o
 core::result<gguf_export_report> export_gguf(const tensor_source& from, const gguf_export_options& options) {
   const auto planned = plan_of(from, options);
   if (!planned) return fail(planned.error());
-  gguf_export_report report{.other_types = planned->other_types};
+  gguf_export_report report;
+  report.other_types = planned->other_types;
   std::vector<gguf_tensor> tensors;
   uint64_t total = 0;
   for (const auto& t : planned->tensors) {
     tensors.push_back(t.tensor);
     total += t.tensor.bytes();
+    report.elements += t.tensor.elements();
+    report.source_bytes += core::numel_of(t.from->shape) * core::size_of(t.from->type);
     if (!blocks_of(t.tensor.type)) continue;
     report.quantised_elements += t.tensor.elements();
     report.quantised_bytes += t.tensor.bytes();
@@ -296,8 +337,19 @@ core::result<gguf_export_report> export_gguf(const tensor_source& from, const gg
       return fail(error_kind::stopped, "the export was stopped");
     return {};
   };
-  for (const auto& t : planned->tensors)
-    if (auto ok = write_tensor(from, t, *out, done); !ok) return fail(ok.error());
+  for (const auto& t : planned->tensors) {
+    rounding_error lost;
+    const auto* made = options.prepared != nullptr ? options.prepared->find(t.from->name) : nullptr;
+    if (made != nullptr) lost = made->lost;
+    const auto ok = made != nullptr ? copy_prepared(*options.prepared, *made, t, *out, done)
+                                    : write_tensor(from, t, *out, done, options.measures_error ? &lost : nullptr);
+    if (!ok) return fail(ok.error());
+    if (blocks_of(t.tensor.type))
+      report.layers.push_back({t.tensor.name, t.tensor.elements() / t.tensor.extents[0], t.tensor.extents[0],
+                               8 * static_cast<double>(t.tensor.bytes()) / static_cast<double>(t.tensor.elements()),
+                               lost.relative()});
+  }
+  report.tensor_bytes = total;
   if (auto ok = out->commit(); !ok) return fail(ok.error());
   report.bytes = out->bytes();
   report.tensors = planned->tensors.size();

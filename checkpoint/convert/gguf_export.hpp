@@ -6,8 +6,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
+#include "checkpoint/convert/compressed_layer.hpp"
+#include "checkpoint/convert/prepared_weights.hpp"
+#include "checkpoint/convert/stored_form.hpp"
 #include "checkpoint/files/progress.hpp"
 #include "checkpoint/gguf/metadata.hpp"
 #include "checkpoint/gguf/mixture.hpp"
@@ -29,6 +34,8 @@ struct gguf_export_options {
   gguf_model model;
   gguf_metadata more;  ///< behind the model's own keys: vocabulary, name, licence, marks
   progress_function progress{};
+  const prepared_weights* prepared = nullptr;  ///< tensors whose blocks are made already, row by row as ours; or null
+  bool measures_error = false;  ///< gguf_export_report::layers have their errors: blocks are worked back as they come
 };
 
 /// What was written.
@@ -36,9 +43,16 @@ struct gguf_export_report {
   uint64_t bytes = 0;  ///< of the file
   uint64_t tensors = 0;
   uint64_t quantised_elements = 0, quantised_bytes = 0;  ///< in tensors of blocks
+  uint64_t elements = 0, tensor_bytes = 0, source_bytes = 0;
+  std::vector<compressed_layer> layers;  ///< tensors of blocks, in the file's order
   /// Tensors whose rows are no whole blocks of the wanted type, by the type that they got.
   std::map<std::string, uint64_t, std::less<>> other_types;
 };
+
+/// How matrices are stored, (out x in) whatever the source's order, by the tensor's name in the source; refuses as
+/// export_gguf().
+core::result<std::map<std::string, std::shared_ptr<const stored_form>, std::less<>>> stored_forms(
+    const tensor_source& from, const gguf_export_options& options);
 
 /// Bytes of the file, for a look at what is free before it is written; refuses as export_gguf().
 core::result<uint64_t> gguf_bytes(const tensor_source& from, const gguf_export_options& options);

@@ -40,6 +40,7 @@ bool counts_most(uint32_t block, uint32_t blocks) {
 }
 
 gguf_type wanted_type(const gguf_mixture& m, const gguf_place& place, uint32_t blocks, bool tied) {
+  if (m.embeddings && (place.name == gguf_head_name || place.name == gguf_embedding_name)) return *m.embeddings;
   if (!m.medium) return m.type;
   if (place.name == gguf_head_name || (tied && place.name == gguf_embedding_name)) return gguf_type::q6_k;
   if (place.name.ends_with(".attn_qkv.weight")) return m.type == gguf_type::q4_k ? gguf_type::q5_k : gguf_type::q6_k;

@@ -15,6 +15,8 @@ namespace troupe::checkpoint {
 struct gguf_mixture {
   gguf_type type = gguf_type::f32;  ///< of most matrices
   bool medium = false;              ///< `_m`: what counts most is stored in more bits
+  /// Of the embedding and the head, where that is said apart.
+  std::optional<gguf_type> embeddings = std::nullopt;
 };
 
 /// `f32`, `q4_0`, `q4_k_m` ...; nothing for any other text.

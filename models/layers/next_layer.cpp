@@ -24,7 +24,8 @@ projection next_linear(segment_scope& scope) {
   return {.w = weight_of(scope, layer),
           .bias = bias_of(scope, layer),
           .layout = *layer.layout,
-          .input = scope.input_grid(layer)};
+          .input = scope.input_grid(layer),
+          .watch = scope.batch().watch};
 }
 
 projection next_output(segment_scope& scope) {

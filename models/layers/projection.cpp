@@ -6,6 +6,7 @@
 
 #include "kernels/fake_quantise.hpp"
 #include "models/layers/bytes.hpp"
+#include "models/layers/input_watch.hpp"
 #include "models/layers/kept_tensor.hpp"
 #include "models/layers/operations.hpp"
 #include "models/layers/products.hpp"
@@ -69,7 +70,9 @@ at::Tensor projection::taken(const at::Tensor& rows) const {
 
 void projection::forward_out(at::Tensor& out, const at::Tensor& rows) const {
   const at::Tensor& matrix = w.bound();
-  (in_panels ? panel_product_out : product_out)(out, taken(rows), layout == weight_layout::in_out ? matrix : matrix.t(),
+  const at::Tensor factor = taken(rows);
+  if (watch != nullptr) watch->takes(w.id, factor);
+  (in_panels ? panel_product_out : product_out)(out, factor, layout == weight_layout::in_out ? matrix : matrix.t(),
                                                 bias && adds_bias ? bias->bound() : at::Tensor());
 }
 

@@ -32,6 +32,7 @@ struct projection {
   /// What it multiplies with instead of a row, and forms the weight's gradient with; the row's own goes straight
   /// through.
   std::optional<kernels::quantiser> input = std::nullopt;
+  input_watch* watch = nullptr;  ///< is told of the rows of forward
 
   /// Rows as it multiplies with them.
   [[nodiscard]] at::Tensor taken(const at::Tensor& rows) const;

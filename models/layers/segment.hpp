@@ -38,6 +38,7 @@ class gradient_sink {
 };
 
 struct host_batch;
+class input_watch;
 
 /// One micro-batch as tensors and keys. Tokens are (B, T + 1): inputs are the first T, targets the last T.
 struct micro_batch {
@@ -56,6 +57,8 @@ struct micro_batch {
   const core::token_order* by_column = nullptr;
   /// [layer of the table]: what the layer makes of its input, row by row, before it multiplies; null: nothing of any.
   const std::vector<std::optional<kernels::quantiser>>* input_grids = nullptr;
+  /// Is told what linear layers multiply with (input_watch.hpp); null: nobody is.
+  input_watch* watch = nullptr;
   /// For a host's own model, which has no tokens: its tensors, and the numbers that identify the micro-batch.
   const host_batch* host = nullptr;
   uint32_t micro = 0, rank = 0;

@@ -1,0 +1,54 @@
+// Weights whose bytes were made before the export, in a file beside the output: where each is. Writing that file is
+// weight_store.hpp's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/compressed/stored_weight.hpp"
+#include "checkpoint/convert/compressed_layer.hpp"
+#include "core/error.hpp"
+#include "core/source_file.hpp"
+
+namespace troupe::checkpoint {
+
+/// One part of a weight in the file.
+struct prepared_part {
+  weight_part part = weight_part::codes;
+  uint64_t offset_bytes = 0, bytes = 0;
+};
+
+struct prepared_weight {
+  std::vector<prepared_part> parts;
+  rounding_error lost;
+};
+
+/// By the tensor's name in the source. Beside them, what a format that searches weighs columns with.
+struct prepared_weights {
+  std::map<std::string, prepared_weight, std::less<>> weights;
+  std::map<std::string, std::vector<float>, std::less<>> importance;
+  std::shared_ptr<const core::source_file> file;
+
+  [[nodiscard]] const prepared_weight* find(std::string_view tensor) const {
+    const auto at = weights.find(tensor);
+    return at == weights.end() ? nullptr : &at->second;
+  }
+  [[nodiscard]] std::span<const float> importance_of(std::string_view tensor) const {
+    const auto at = importance.find(tensor);
+    return at == importance.end() ? std::span<const float>() : std::span<const float>(at->second);
+  }
+  /// Bytes [offset, offset + out.size()) of a part; error_kind::bug where it has not so many.
+  core::result<void> read(const prepared_weight& w, weight_part part, uint64_t offset, std::span<std::byte> out) const {
+    for (const auto& p : w.parts)
+      if (p.part == part && offset + out.size() <= p.bytes) return file->read(p.offset_bytes + offset, out);
+    return core::fail(core::error_kind::bug, "a part of a prepared weight that is not there");
+  }
+};
+
+}  // namespace troupe::checkpoint

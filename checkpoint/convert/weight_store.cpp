@@ -1,0 +1,183 @@
+#include "checkpoint/convert/weight_store.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "checkpoint/files/atomic_file.hpp"
+#include "checkpoint/files/file_system.hpp"
+#include "core/json_text.hpp"
+#include "core/system_error.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using core::error_kind;
+using core::fail;
+using json = nlohmann::json;
+
+constexpr const char* weights_name = "weights.bin";
+constexpr const char* journal_name = "journal.json";
+constexpr uint64_t max_journal_bytes = uint64_t{1} << 30;
+constexpr int journal_version = 1;
+
+tl::unexpected<core::error> cannot(const char* what, const fs::path& path) {
+  return fail(error_kind::io, fmt::format("cannot {} '{}': {}", what, path.string(), core::system_message(errno)));
+}
+
+}  // namespace
+
+weight_store::weight_store(fs::path folder, std::string purpose, int fd)
+    : folder_(std::move(folder)), purpose_(std::move(purpose)), fd_(fd) {}
+
+weight_store::weight_store(weight_store&& other) noexcept
+    : folder_(std::move(other.folder_)),
+      purpose_(std::move(other.purpose_)),
+      fd_(std::exchange(other.fd_, -1)),
+      steps_(other.steps_),
+      bytes_(other.bytes_),
+      made_(std::move(other.made_)),
+      values_(std::move(other.values_)) {}
+
+weight_store::~weight_store() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+core::result<weight_store> weight_store::open(const fs::path& folder, const std::string& purpose) {
+  std::error_code e;
+  fs::create_directories(folder, e);
+  if (e) return fail(error_kind::io, fmt::format("cannot make '{}': {}", folder.string(), e.message()));
+  const auto path = folder / weights_name;
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) return cannot("write", path);
+  weight_store out(folder, purpose, fd);
+  if (!out.read_journal()) {  // another purpose, or none
+    out.steps_ = out.bytes_ = 0;
+    out.made_ = {};
+    out.values_.clear();
+    fs::remove(folder / journal_name, e);
+  }
+  // What was put behind the last commit is not in the journal.
+  if (::ftruncate(fd, static_cast<off_t>(out.bytes_)) != 0) return cannot("shorten", path);
+  return out;
+}
+
+core::result<void> weight_store::read_journal() {
+  const auto text = read_small_file(real_files(), folder_ / journal_name, max_journal_bytes);
+  if (!text) return fail(text.error());
+  const auto all = core::parse_json<json>(*text);
+  const auto broken = [] { return fail(error_kind::bad_input, "no such journal"); };
+  if (!all || !all->is_object() || all->value("version", 0) != journal_version || all->value("purpose", "") != purpose_)
+    return broken();
+  try {
+    steps_ = all->at("steps").get<uint64_t>();
+    bytes_ = all->at("bytes").get<uint64_t>();
+    for (const auto& [name, w] : all->at("weights").items()) {
+      auto& to = made_.weights[name];
+      to.lost = {w.at("error").get<double>(), w.at("squares").get<double>()};
+      for (const auto& p : w.at("parts"))
+        to.parts.push_back(
+            {static_cast<weight_part>(p.at(0).get<int>()), p.at(1).get<uint64_t>(), p.at(2).get<uint64_t>()});
+    }
+    for (const auto& [name, v] : all->at("values").items())
+      values_[name] = {weight_part::codes, v.at(0).get<uint64_t>(), v.at(1).get<uint64_t>()};
+    for (const auto& [name, v] : all->at("importance").items()) made_.importance[name] = v.get<std::vector<float>>();
+  } catch (const json::exception&) {
+    return broken();
+  }
+  std::error_code e;
+  return fs::file_size(folder_ / weights_name, e) >= bytes_ && !e ? core::result<void>() : broken();
+}
+
+core::result<uint64_t> weight_store::append(std::span<const std::byte> bytes) {
+  const uint64_t at = bytes_;
+  while (!bytes.empty()) {
+    const ssize_t n = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(bytes_));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return cannot("write", folder_ / weights_name);
+    bytes = bytes.subspan(static_cast<size_t>(n));
+    bytes_ += static_cast<uint64_t>(n);
+  }
+  return at;
+}
+
+core::result<void> weight_store::put(const std::string& tensor, const std::vector<stored_bytes>& parts,
+                                     const rounding_error& lost) {
+  prepared_weight w{.parts = {}, .lost = lost};
+  for (const auto& p : parts) {
+    const auto at = append(p.bytes);
+    if (!at) return fail(at.error());
+    w.parts.push_back({p.part, *at, p.bytes.size()});
+  }
+  made_.weights[tensor] = std::move(w);
+  return {};
+}
+
+core::result<void> weight_store::put_values(const std::string& tensor, std::span<const float> values) {
+  // Pieces of sources begin at whole elements.
+  const std::vector<std::byte> padding((alignof(double) - bytes_ % alignof(double)) % alignof(double));
+  if (auto ok = append(padding); !ok) return fail(ok.error());
+  const auto at = append(std::as_bytes(values));
+  if (!at) return fail(at.error());
+  values_[tensor] = {weight_part::codes, *at, values.size_bytes()};
+  return {};
+}
+
+void weight_store::put_importance(const std::string& tensor, std::vector<float> importance) {
+  made_.importance[tensor] = std::move(importance);
+}
+
+core::result<void> weight_store::commit(uint64_t steps) {
+  if (::fdatasync(fd_) != 0) return cannot("write", folder_ / weights_name);
+  json all{{"version", journal_version}, {"purpose", purpose_}, {"steps", steps}, {"bytes", bytes_}};
+  auto& weights = all["weights"] = json::object();
+  for (const auto& [name, w] : made_.weights) {
+    auto& to = weights[name] = {{"error", w.lost.error_squares}, {"squares", w.lost.squares}};
+    auto& parts = to["parts"] = json::array();
+    for (const auto& p : w.parts) parts.push_back({static_cast<int>(p.part), p.offset_bytes, p.bytes});
+  }
+  auto& values = all["values"] = json::object();
+  for (const auto& [name, v] : values_) values[name] = {v.offset_bytes, v.bytes};
+  auto& importance = all["importance"] = json::object();
+  for (const auto& [name, v] : made_.importance) importance[name] = v;
+  if (auto ok = write_file_atomically(folder_ / journal_name, all.dump()); !ok) return ok;
+  steps_ = steps;
+  return {};
+}
+
+core::result<prepared_weights> weight_store::prepared() const {
+  auto file = core::source_file::open(folder_ / weights_name);
+  if (!file) return fail(file.error());
+  auto out = made_;
+  out.file = std::make_shared<const core::source_file>(std::move(*file));
+  return out;
+}
+
+tensor_source weight_store::overlaid(const tensor_source& source) const {
+  tensor_source out = source;
+  if (values_.empty()) return out;
+  const auto file = static_cast<uint32_t>(out.files.size());
+  out.files.push_back({.path = folder_ / weights_name, .bytes = bytes_});
+  for (auto& t : out.tensors) {
+    const auto at = values_.find(t.name);
+    if (at == values_.end() || t.kind == tensor_kind::moment) continue;
+    t.type = core::dtype::f32;
+    t.cut = {};
+    t.pieces = {{.file = file,
+                 .first = 0,
+                 .count = at->second.bytes / sizeof(float),
+                 .offset_bytes = at->second.offset_bytes,
+                 .digest = {}}};
+  }
+  out.has_digests = false;
+  out.save_id.reset();
+  return out;
+}
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,55 @@
+#include "models/compress/unit_weights.hpp"
+
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+
+#include "checkpoint/convert/weights_export.hpp"
+#include "checkpoint/source/element_cast.hpp"
+#include "checkpoint/source/name_map.hpp"
+#include "core/text.hpp"
+
+namespace troupe::models {
+
+using core::error_kind;
+using core::fail;
+
+core::result<unit_weights> unit_weights::open(const core::model_table& table, const checkpoint::tensor_source& source,
+                                              parameter_binding& binding) {
+  unit_weights out(table, source, binding);
+  const auto all = checkpoint::weights_of(source, {});
+  if (!all) return fail(all.error());
+  const checkpoint::name_map names(source);
+  for (const auto& p : table.parameters) {
+    const auto name = names.find(p.name);
+    const checkpoint::tensor_entry* entry = nullptr;
+    for (const auto& w : *all)
+      if (name && w.name == *name) entry = w.from;
+    const auto refused = [&](const std::string& why) {
+      return fail(error_kind::mismatch, fmt::format("'{}': {} '{}'", source.folder.string(), why, core::shown(p.name)));
+    };
+    if (entry == nullptr) return refused("it lacks the parameter");
+    if (entry->shape != p.shape) return refused("another shape than the model's has the parameter");
+    if (!checkpoint::is_floating(entry->type)) return refused("no floating-point numbers has the parameter");
+    out.entries_.push_back(entry);
+  }
+  return out;
+}
+
+core::result<void> unit_weights::load(uint32_t unit) {
+  for (const auto& [q, memory] : memory_) binding_.release(q);
+  memory_.clear();
+  unit_.reset();
+  for (const uint32_t q : table_.units[unit].parameters) {
+    const auto& p = table_.parameters[q];
+    at::Tensor memory = at::empty(p.shape, at::kFloat);
+    const std::span<float> to(memory.mutable_data_ptr<float>(), p.numel());
+    if (auto ok = reader_.read_as(core::dtype::f32, *entries_[q], 0, to.size(), std::as_writable_bytes(to)); !ok)
+      return ok;
+    binding_.bind(q, to.data());
+    memory_.emplace(q, std::move(memory));
+  }
+  unit_ = unit;
+  return {};
+}
+
+}  // namespace troupe::models

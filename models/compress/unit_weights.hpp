@@ -1,0 +1,49 @@
+// The parameters of one unit of a model, read from any source when they are wanted and bound for a forward: a model
+// beyond memory passes through unit by unit. Owns the memory; computing is the families'.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/source/source_reader.hpp"
+#include "checkpoint/source/tensor_source.hpp"
+#include "core/error.hpp"
+#include "core/model_table.hpp"
+#include "models/layers/parameter_binding.hpp"
+
+namespace troupe::models {
+
+/// fp32. `table`, `source` and `binding` outlive it.
+class unit_weights {
+ public:
+  /// Refused (mismatch): a parameter that the source lacks, or has in another shape or type.
+  static core::result<unit_weights> open(const core::model_table& table, const checkpoint::tensor_source& source,
+                                         parameter_binding& binding);
+
+  /// Reads and binds all parameters of `unit`, and lets go of the unit's before.
+  core::result<void> load(uint32_t unit);
+  [[nodiscard]] std::optional<uint32_t> loaded() const { return unit_; }
+
+  /// A parameter of the loaded unit, in its shape: what is written there is computed with.
+  [[nodiscard]] at::Tensor tensor(uint32_t parameter) const { return memory_.at(parameter); }
+  /// What the source calls it.
+  [[nodiscard]] const std::string& name_in_source(uint32_t parameter) const { return entries_[parameter]->name; }
+
+ private:
+  unit_weights(const core::model_table& table, const checkpoint::tensor_source& source, parameter_binding& binding)
+      : table_(table), binding_(binding), reader_(source) {}
+
+  const core::model_table& table_;
+  parameter_binding& binding_;
+  checkpoint::source_reader reader_;
+  std::vector<const checkpoint::tensor_entry*> entries_;  ///< [parameter]
+  std::map<uint32_t, at::Tensor> memory_;
+  std::optional<uint32_t> unit_;
+};
+
+}  // namespace troupe::models

@@ -5,6 +5,7 @@
 #include "core/math.hpp"
 #include "core/processor.hpp"
 #include "core/tied_copies.hpp"
+#include "job/clean.hpp"
 #include "job/configured_model.hpp"
 #include "job/degrees.hpp"
 #include "job/mask_scores.hpp"
@@ -384,6 +385,8 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   }
   if (auto ok = freeze(c, table); !ok) return core::fail(ok.error());
   if (auto ok = add_scores(c, table); !ok) return core::fail(ok.error());
+  if (own.whole == nullptr)
+    if (auto ok = check_related(c, table); !ok) return core::fail(ok.error());
   if (!b.tensor.origins.empty()) b.tensor.origins.resize(table.parameters.size(), b.tensor.origins.back());
   auto trains = options_from(c, plan::mode::train);
   cut_table(b, own, std::move(table), trains.gradients.tied == plan::tied_gradients::per_use);

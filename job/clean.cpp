@@ -1,10 +1,12 @@
 #include "job/clean.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
 #include "job/module_choice.hpp"
+#include "kernels/pruning.hpp"
 
 namespace troupe::job {
 namespace {
@@ -36,8 +38,10 @@ std::vector<uint64_t> places_in(const kernels::mask_bits& bits, uint64_t count) 
 
 class cleaner {
  public:
-  cleaner(const config::job_config& c, const core::model_table& table, uint64_t updates, const mask_lookup& mask)
-      : config_(c), table_(table), updates_(updates), mask_(mask) {}
+  /// `changes`: weights are, so that it matters who reads them.
+  cleaner(const config::job_config& c, const core::model_table& table, uint64_t updates, const mask_lookup& mask,
+          bool changes = true)
+      : config_(c), table_(table), updates_(updates), mask_(mask), changes_(changes) {}
 
   core::result<std::shared_ptr<const cleaning>> all() {
     auto chosen = choose_compression(config_, table_, 1);
@@ -75,7 +79,7 @@ class cleaner {
   core::result<void> not_shared(const std::string& module, uint32_t weight, const std::string& where,
                                 const std::string& key) const {
     for (const auto& l : table_.layers)
-      if (l.weight == weight && l.name != module)
+      if (changes_ && l.weight == weight && l.name != module)
         return refused(where, key,
                        "wanted weights that no other module reads, as they are changed for good, got that of " +
                            module + ", which " + l.name + " reads as well");
@@ -246,6 +250,7 @@ class cleaner {
   const core::model_table& table_;
   uint64_t updates_;
   const mask_lookup& mask_;
+  bool changes_;
   std::shared_ptr<cleaning> out_ = std::make_shared<cleaning>();
   std::map<uint32_t, cleaned_parameter> parameters_;
   std::map<uint32_t, std::set<uint64_t>> widths_, heads_;  // [unit]: that stay
@@ -274,6 +279,22 @@ core::result<std::shared_ptr<const cleaning>> plan_cleaning(const config::job_co
                                                             const core::model_table& table, uint64_t updates,
                                                             const mask_lookup& mask) {
   return cleaner(config, table, updates, mask).all();
+}
+
+core::result<void> check_related(const config::job_config& config, const core::model_table& table) {
+  const auto& c = config.compression;
+  const auto relates = [](const config::pruning_section* s) {
+    return s->enabled && std::ranges::any_of(s->groups, [](const auto& g) { return !g.related.empty(); });
+  };
+  if (std::ranges::none_of(std::array{&c.sparse, &c.rows, &c.heads, &c.channels}, relates)) return {};
+  const mask_lookup first_kept = [](const pruned_module& m) -> std::optional<kernels::mask_bits> {
+    std::vector<uint8_t> keep(m.scores());
+    std::ranges::fill_n(keep.begin(), static_cast<ptrdiff_t>(m.kept), uint8_t{1});
+    return kernels::packed_mask(keep);
+  };
+  const auto done = cleaner(config, table, UINT64_MAX, first_kept, false).all();
+  if (!done) return core::fail(done.error());
+  return {};
 }
 
 }  // namespace troupe::job

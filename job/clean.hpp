@@ -56,4 +56,8 @@ core::result<std::shared_ptr<const cleaning>> plan_cleaning(const config::job_co
                                                             const core::model_table& table, uint64_t updates,
                                                             const mask_lookup& mask);
 
+/// Refuses, before a run, related modules that plan_cleaning would refuse behind it: that are not found, of another
+/// width, and blocks that would differ. A host's own table has no config.json: not to be asked of one.
+core::result<void> check_related(const config::job_config& config, const core::model_table& table);
+
 }  // namespace troupe::job

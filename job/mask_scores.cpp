@@ -57,13 +57,16 @@ core::result<void> add_scores(const config::job_config& config, core::model_tabl
   if (!chosen) return core::fail(chosen.error());
   for (const auto& m : *chosen) {
     if (m.method != config::pruning_method::topk) continue;
-    const auto scores = static_cast<uint32_t>(table.parameters.size());
+    const auto is_here = [&](const core::layer_info& l) { return l.unit == m.unit && l.name == m.module; };
+    auto& layer = *std::ranges::find_if(table.layers, is_here);
     core::parameter_info info;
     info.name = score_name(m.module, m.part);
     info.shape = shape_of(m, table.parameters[m.weight]);
     info.init_std = 0;
-    table.parameters.push_back(std::move(info));
-    auto& layer = *std::ranges::find(table.layers, m.module, &core::layer_info::name);
+    // Units that share the module share its scores.
+    const auto known = std::ranges::find(table.parameters, info.name, &core::parameter_info::name);
+    const auto scores = static_cast<uint32_t>(known - table.parameters.begin());
+    if (known == table.parameters.end()) table.parameters.push_back(std::move(info));
     add_behind(table.units[m.unit].parameters, layer.parameters, scores);
     add_behind(table.units[m.unit].segments[layer.segment].parameters, layer.parameters, scores);
     layer.parameters.push_back(scores);

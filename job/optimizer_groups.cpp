@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "config/parameter_groups.hpp"
+#include "job/mask_scores.hpp"
 
 namespace troupe::job {
 namespace {
@@ -94,9 +95,9 @@ plan::update_need planned_need(const kernels::optimizer_options& options) {
 
 bool is_muon_matrix(const core::parameter_info& p) {
   static constexpr std::string_view others[] = {"embed", "lm_head", "wte", "wpe"};
-  return p.shape.size() >= 2 && std::none_of(std::begin(others), std::end(others), [&](std::string_view word) {
-           return p.name.find(word) != std::string::npos;
-         });
+  return p.shape.size() >= 2 && !is_score_name(p.name) &&
+         std::none_of(std::begin(others), std::end(others),
+                      [&](std::string_view word) { return p.name.find(word) != std::string::npos; });
 }
 
 core::result<void> freeze(const config::job_config& c, core::model_table& table) {

@@ -16,7 +16,8 @@ using core::layer_kind;
 
 bool fits(pruned_part part, const core::layer_info& l) {
   const bool is_linear = l.kind == layer_kind::linear && l.layout.has_value();
-  const bool is_filter = l.kind == layer_kind::convolution;
+  // Transposed ones have their filters along the second dimension.
+  const bool is_filter = l.kind == layer_kind::convolution && l.layout == core::weight_layout::out_in;
   if (!l.weight) return false;
   switch (part) {
     case pruned_part::elements:
@@ -61,8 +62,11 @@ core::result<pruned_module> pruned(const config::pruning_section& p, pruned_part
     return core::fail(error_kind::bad_input,
                       "wanted a weight that is trained, as its scores are learned, got a frozen one");
   if (p.method != config::pruning_method::topk) return out;
-  const auto at = std::ranges::find(all, score_name(l.name, part), &core::parameter_info::name);
-  if (at != all.end()) out.score_parameter = static_cast<uint32_t>(at - all.begin());
+  const auto is_score = [&, name = score_name(l.name, part)](uint32_t q) {
+    return all[table.original(q)].name == name;
+  };
+  const auto at = std::ranges::find_if(l.parameters, is_score);  // maybe a copy, where units share the module
+  if (at != l.parameters.end()) out.score_parameter = *at;
   return out;
 }
 

@@ -15,7 +15,6 @@
 #include "actors/hands/tensor_batch.hpp"
 #include "actors/hands/transferred.hpp"
 #include "actors/memory/ledger.hpp"
-#include "core/tied_copies.hpp"
 #include "kernels/compressed_weight.hpp"
 #include "models/families/language_model.hpp"
 #include "models/layers/bytes.hpp"
@@ -54,6 +53,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     losses_written_.clear();
     losses_seen_ = 0;
     parameters_->begin(*context_);
+    learned_.begin(context_->order.applied);
     if (std::exchange(program_, context_->program) != context_->program) look_up_inputs();
     while (flights_.size() < p().options().accumulation) flights_.emplace_back(p().table());
     if (training() && !std::exchange(bad_step_, false)) bad_steps_ = 0;
@@ -132,7 +132,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   // From the parameters as they are bound now; what follows in this use is bound to the result.
   void compress(const plan::instruction& x) {
     const auto type = p().options().types.parameter;
-    if (learned_.learns(x.subject)) learned_.make(x.subject, context_->order.applied, type);
+    if (learned_.learns(x.subject)) learned_.make(x.subject, type);
     const auto to = slot(x.compressed);
     const auto room = to.subspan(p().layout->compressed[x.subject].elements * core::size_of(type));
     for (const auto& place : p().layout->compressed[x.subject].parameters) {
@@ -437,11 +437,13 @@ core::result<std::vector<std::unique_ptr<executor>>> make_compute_executors(
                         {setup.split, p.layout->tensor_at(p.rank), setup.sequence, p.layout->sequence_at(p.rank)});
   if (!made) return core::fail(made.error());
   const std::shared_ptr<models::language_model> model = std::move(*made);
-  if (core::has_copies(p.table())) model->read_copies();
   auto own = model->own_parameters();
   if (!own.empty())  // scores of masks are no host's
     own.resize(
         static_cast<size_t>(std::ranges::count_if(p.table().parameters, [](const auto& q) { return !q.is_copy(); })));
+  const auto copy = std::ranges::find_if(p.table().parameters, &core::parameter_info::is_copy);
+  if (copy != p.table().parameters.end())
+    model->read_copies(static_cast<uint32_t>(copy - p.table().parameters.begin()));
   const auto parameters = std::make_shared<bound_parameters>(memory, std::move(own));
   std::vector<std::unique_ptr<executor>> out;
   for (uint32_t seat = plan::num_lanes - 1; seat < num_seats(p); ++seat)

@@ -41,8 +41,11 @@ const kernels::mask_bits& learned_masks::bits_of(size_t module) const {
   return is_learned(modules()[module]) ? bits_.at(module) : others_->of(module);
 }
 
-void learned_masks::make(uint32_t unit, uint64_t updates, core::dtype type) {
-  updates_ = updates;
+void learned_masks::begin(uint64_t updates) {
+  if (std::exchange(updates_, updates) != updates) together_.clear();
+}
+
+void learned_masks::make(uint32_t unit, core::dtype type) {
   for (const size_t i : learning_.at(unit)) {
     const auto& m = modules()[i];
     together_.erase({unit, m.weight});
@@ -50,7 +53,7 @@ void learned_masks::make(uint32_t unit, uint64_t updates, core::dtype type) {
   }
   for (const size_t i : learning_.at(unit)) {
     const auto& m = modules()[i];
-    if (m.from_update > updates) continue;
+    if (m.from_update > updates_) continue;
     if (is_learned(m)) {
       const auto scores = widened(parameters_->bytes(*m.score_parameter), type, m.scores());
       std::vector<uint8_t> keep(scores.size());

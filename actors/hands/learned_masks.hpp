@@ -27,8 +27,10 @@ class learned_masks {
 
   /// Whether some mask of the unit is learned.
   [[nodiscard]] bool learns(uint32_t unit) const { return learning_.contains(unit); }
-  /// A unit is bound: its masks from now on, of those that have begun after `updates`.
-  void make(uint32_t unit, uint64_t updates, core::dtype type);
+  /// A run begins, with what has begun after `updates`.
+  void begin(uint64_t updates);
+  /// A unit is bound: its masks from now on.
+  void make(uint32_t unit, core::dtype type);
   /// As pruning_masks::kept(), of such a unit.
   [[nodiscard]] const kernels::mask_bits* kept(uint32_t unit, uint32_t parameter) const;
 

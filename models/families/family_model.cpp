@@ -31,7 +31,10 @@ attention_shape family_model::own_heads(uint32_t unit) const {
   return out;
 }
 
-void family_model::read_copies() { table_ = core::with_copies(std::move(table_)); }
+void family_model::read_copies(uint32_t first) {
+  if (first > table_.parameters.size()) table_.parameters.resize(first);
+  table_ = core::with_copies(std::move(table_));
+}
 
 std::unique_ptr<segment_run> family_model::forward(uint32_t unit, uint32_t segment, const micro_batch& batch,
                                                    const values& input, const parameter_binding& parameters) {

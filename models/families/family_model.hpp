@@ -19,7 +19,7 @@ class family_model : public language_model {
   family_model(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns, const model_place& place);
 
   [[nodiscard]] const core::model_table& table() const override { return table_; }
-  void read_copies() override;
+  void read_copies(uint32_t first) override;
   std::unique_ptr<segment_run> forward(uint32_t unit, uint32_t segment, const micro_batch& batch, const values& input,
                                        const parameter_binding& parameters) override;
   [[nodiscard]] bool copies_last_input(uint32_t unit, uint32_t segment) const override;

@@ -21,8 +21,8 @@ class language_model {
   virtual ~language_model() = default;
   [[nodiscard]] virtual const core::model_table& table() const = 0;
   /// From now on later uses of tied parameters read parameters of their own, numbered as core::with_copies numbers
-  /// them.
-  virtual void read_copies() = 0;
+  /// them, but from `first` on where others that are not the model's stand before them.
+  virtual void read_copies(uint32_t first = 0) = 0;
   /// The tensors that are its parameters, to be bound; empty if the binding can make them itself. None of
   /// copies; undefined for those that are not computed with here.
   [[nodiscard]] virtual std::vector<at::Tensor> own_parameters() const { return {}; }

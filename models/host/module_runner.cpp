@@ -58,7 +58,10 @@ class module_runner final : public language_model {
   }
 
   [[nodiscard]] const core::model_table& table() const override { return table_; }
-  void read_copies() override { table_ = core::with_copies(std::move(table_)); }
+  void read_copies(uint32_t first) override {
+    if (first > table_.parameters.size()) table_.parameters.resize(first);
+    table_ = core::with_copies(std::move(table_));
+  }
   [[nodiscard]] std::vector<at::Tensor> own_parameters() const override { return parameters_of(model_, table_); }
 
   std::unique_ptr<segment_run> forward(uint32_t unit, uint32_t segment, const micro_batch& batch, const values& input,

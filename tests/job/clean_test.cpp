@@ -136,6 +136,14 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_with_the_module) {
                          "different_groups: {all: {params: {dense_ratio: 0.5}, modules: [lm_head]}}}"),
                  "wanted weights that no other module reads, as they are changed for good, got that of lm_head, which "
                  "transformer.wte reads as well"));
+  // The same before a run, where it does not matter who else reads a weight.
+  const auto at_start = [](const std::string& compression) {
+    const auto ok = job::check_related(config_of(gpt2, compression), table_of(gpt2));
+    return ok ? std::string("taken") : ok.error().text;
+  };
+  BOOST_TEST(
+      has(at_start(rows_pruned("'mlp\\.c_fc'", "'attn\\.c_proj'")), "job.yaml:5: compression_training.row_pruning"));
+  BOOST_TEST(at_start(rows_pruned("'mlp\\.c_fc'", "'mlp\\.c_proj'")) == "taken");
   const auto no_mask = [](const job::pruned_module&) { return std::optional<kernels::mask_bits>(); };
   const auto none =
       job::plan_cleaning(config_of(gpt2, rows_pruned("'mlp\\.c_fc'", "'mlp\\.c_proj'")), table_of(gpt2), 1, no_mask);

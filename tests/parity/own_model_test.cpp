@@ -119,6 +119,24 @@ BOOST_AUTO_TEST_CASE(weights_of_fewer_bits_change_no_bit_over_stages) {
   BOOST_TEST(fewer.losses[1] != plain.losses[1]);
 }
 
+BOOST_AUTO_TEST_CASE(pruned_filters_and_learned_masks_change_no_bit_over_stages) {
+  const auto pruned = [](const std::string& technique, const std::string& method, const std::string& module) {
+    const std::string section = "compression_training." + technique + ".";
+    return settings{section + "shared_parameters.enabled=true", section + "shared_parameters.method=" + method,
+                    section + "shared_parameters.schedule_offset=1",
+                    section + "different_groups.all.params.dense_ratio=0.5",
+                    section + "different_groups.all.modules=[\"" + module + "\"]"};
+  };
+  const settings common = degrees(2, 2, "per_step");
+  for (const settings& set : {pruned("channel_pruning", "l1", "mix") + pruned("sparse_pruning", "topk", "shared"),
+                              pruned("channel_pruning", "topk", "mix") + pruned("row_pruning", "topk", "shared")}) {
+    check_stages(common + set, 0.1);
+    const auto plain = train_own(common, 0.1, 3), less = train_own(common + set, 0.1, 3);
+    BOOST_TEST(less.losses[0] == plain.losses[0]);
+    BOOST_TEST(less.losses[1] != plain.losses[1]);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(every_stage_leaves_the_bits_in_bf16_with_dropout_summing_ranks_first) {
   check_stages(settings{"bf16.enabled=true"} + degrees(3, 2, "per_micro_batch"), 0.2);
 }

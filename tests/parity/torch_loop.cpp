@@ -33,8 +33,8 @@ struct torch_loop::parts {
   at::Tensor linear(const at::Tensor& x, const std::string& name) const {
     const at::Tensor weight = w(name + ".weight"), groups = weight.detach().t().reshape({o.weight_groups, -1});
     const at::Tensor of_weight = on_grid(groups, o.weight_bits).reshape({weight.size(1), weight.size(0)}).t();
-    at::Tensor used = straight_through(weight, of_weight).mul(kept.at("transformer." + name));
-    at::Tensor bias = w(name + ".bias").mul(kept_rows.at("transformer." + name));
+    at::Tensor used = straight_through(weight, of_weight).mul(kept.at("transformer." + name).to(weight.scalar_type()));
+    at::Tensor bias = w(name + ".bias").mul(kept_rows.at("transformer." + name).to(weight.scalar_type()));
     if (const auto mask = learned(name + ".sparse_mask_scores")) used = used.mul(mask->t());
     if (const auto mask = learned(name + ".row_mask_scores")) {
       used = used.mul(mask->t());

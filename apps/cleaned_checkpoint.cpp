@@ -106,6 +106,23 @@ core::result<void> change_model(const job::cleaning& done, model_description& m)
   return {};
 }
 
+/// A weight that lies as (in, out), `rows` x `columns`, as (out, in).
+std::vector<float> as_outputs(const std::vector<float>& values, uint64_t rows, uint64_t columns) {
+  std::vector<float> out(values.size());
+  for (uint64_t r = 0; r < rows; ++r)
+    for (uint64_t c = 0; c < columns; ++c) out[c * rows + r] = values[r * columns + c];
+  return out;
+}
+
+/// Of the outputs that stay, each of which has so many scales.
+std::vector<float> scales_of(const std::vector<uint64_t>& outputs, const std::vector<float>& scales, uint64_t each) {
+  std::vector<float> out;
+  for (const uint64_t o : outputs)
+    out.insert(out.end(), scales.begin() + static_cast<std::ptrdiff_t>(o * each),
+               scales.begin() + static_cast<std::ptrdiff_t>((o + 1) * each));
+  return out;
+}
+
 uint64_t weights_in(const checkpoint::tensor_source& s) {
   uint64_t out = 0;
   for (const auto& t : s.tensors)
@@ -150,15 +167,23 @@ core::result<cleaned_checkpoint> clean(described_checkpoint from) {
   return out;
 }
 
-core::result<trained_scales> trained_scales::of(const cleaned_checkpoint& c) {
-  trained_scales out;
+core::result<std::map<std::string, checkpoint::trained_grid>> trained_grids(const cleaned_checkpoint& c) {
+  std::map<std::string, checkpoint::trained_grid> out;
   for (const auto& p : c.done->parameters) {
-    if (p.recipe == nullptr || p.recipe->transposed || !p.kept_rows.empty() || !p.kept_columns.empty()) continue;
+    if (p.recipe == nullptr) continue;
+    const auto& kept_outputs = p.recipe->transposed ? p.kept_columns : p.kept_rows;
+    const auto& kept_inputs = p.recipe->transposed ? p.kept_rows : p.kept_columns;
+    const uint64_t inputs = p.recipe->transposed ? p.rows : p.columns;
+    // Outputs go with whole runs of their own, or with parts of others'.
+    if (!kept_inputs.empty() || (!kept_outputs.empty() && inputs % (p.recipe->elements() / p.recipe->groups) != 0))
+      continue;
     if (p.recipe->grid.kind == kernels::quantiser_kind::asymmetric) continue;
     auto values = whole_weight(*c.before, p.name);
     if (!values) return fail(values.error());
-    const auto& r = *p.recipe;
-    grids g{r.grid.bits, r.elements() / r.groups, {}};
+    if (p.recipe->transposed) *values = as_outputs(*values, p.rows, p.columns);
+    kernels::weight_recipe r = *p.recipe;
+    r.transposed = false;
+    checkpoint::trained_grid grid{r.elements() / r.groups, {}, p.recipe->transposed};
     const auto* bytes = reinterpret_cast<const std::byte*>(values->data());
     std::vector<kernels::value_range<double>> ranges(r.groups);
     std::vector<float> signs(values->size());
@@ -166,26 +191,17 @@ core::result<trained_scales> trained_scales::of(const cleaned_checkpoint& c) {
       kernels::compress_weight(r, core::dtype::f32, bytes, reinterpret_cast<std::byte*>(signs.data()), {});
       bytes = reinterpret_cast<const std::byte*>(signs.data());
     }
-    kernels::group_ranges({bytes, core::dtype::f32, r.groups, g.group_size}, ranges);
+    kernels::group_ranges({bytes, core::dtype::f32, r.groups, grid.group_size}, ranges);
     for (const auto& range : ranges) {
       const kernels::value_range<float> narrow{static_cast<float>(range.least), static_cast<float>(range.largest)};
-      const auto grid = kernels::grid_of<float>({kernels::quantiser_kind::symmetric, r.grid.bits}, narrow);
+      const auto of = kernels::grid_of<float>({kernels::quantiser_kind::symmetric, r.grid.bits}, narrow);
       const float size = std::max(-narrow.least, narrow.largest);
-      g.scales.push_back(!r.grid.has_grid() ? size : grid.quantises ? grid.scale : 0);
+      grid.scales.push_back(!r.grid.has_grid() ? size : of.quantises ? of.scale : 0);
     }
-    out.by_module_.emplace(p.name.substr(0, p.name.rfind('.')), std::move(g));
+    if (!kept_outputs.empty()) grid.scales = scales_of(kept_outputs, grid.scales, inputs / grid.group_size);
+    out.emplace(p.name, std::move(grid));
   }
   return out;
-}
-
-std::optional<float> trained_scales::find(const std::string& module, uint64_t first, uint64_t count,
-                                          uint32_t bits) const {
-  const auto at = by_module_.find(module);
-  if (at == by_module_.end() || count == 0 || bits < at->second.bits) return std::nullopt;
-  const auto& g = at->second;
-  const uint64_t group = first / g.group_size;
-  if ((first + count - 1) / g.group_size != group || !(g.scales[group] > 0)) return std::nullopt;
-  return g.scales[group];
 }
 
 void print_cleaning(const cleaned_checkpoint& c) {

@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/model_description.hpp"
+#include "checkpoint/convert/trained_grid.hpp"
 #include "job/clean.hpp"
 
 namespace troupe::apps {
@@ -26,25 +26,10 @@ struct cleaned_checkpoint {
 /// compresses nothing, and what plan_cleaning refuses.
 core::result<cleaned_checkpoint> clean(described_checkpoint from);
 
-/// The scales of grids that weights were trained on, which their values lie on now, by the module's name.
-class trained_scales {
- public:
-  /// Reads the weights as they were before. Those whose rows or columns were cut have none.
-  static core::result<trained_scales> of(const cleaned_checkpoint& c);
-  /// Of a group of a module's elements as (out, in), for codes of so many bits; nothing where it lies on no grid, on
-  /// several, or on one of more bits.
-  [[nodiscard]] std::optional<float> find(const std::string& module, uint64_t first, uint64_t count,
-                                          uint32_t bits) const;
-  [[nodiscard]] bool empty() const { return by_module_.empty(); }
-
- private:
-  struct grids {
-    uint32_t bits = 0;
-    uint64_t group_size = 0;
-    std::vector<float> scales;
-  };
-  std::map<std::string, grids, std::less<>> by_module_;
-};
+/// The grids that weights were trained on and their values lie on now, by the tensor's name. Reads the weights as they
+/// were before. Of grids around zero; weights that lost inputs have
+/// none, as their runs have lost other elements each.
+core::result<std::map<std::string, checkpoint::trained_grid>> trained_grids(const cleaned_checkpoint& c);
 
 /// A row for each module that was changed, and the widths that config.json has now, on the standard output.
 void print_cleaning(const cleaned_checkpoint& c);

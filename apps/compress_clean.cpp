@@ -42,24 +42,54 @@ core::result<void> write_clean(const compress_arguments& a) {
   return {};
 }
 
-core::result<described_checkpoint> open_to_compress(const compress_arguments& a, trained_scales& scales) {
+core::result<described_checkpoint> open_to_compress(const compress_arguments& a, tensor_grids& grids) {
   auto opened = open_described(a.source, a.model_config);
   if (!opened || !a.clean) return opened;
   auto cleaned = clean(std::move(*opened));
   if (!cleaned) return fail(cleaned.error());
-  auto trained = trained_scales::of(*cleaned);
+  auto trained = trained_grids(*cleaned);
   if (!trained) return fail(trained.error());
-  scales = std::move(*trained);
+  grids = std::move(*trained);
   if (a.source.verbosity != verbosity::quiet) print_cleaning(*cleaned);
   return std::move(cleaned->now);
 }
 
-std::string as_trained(const compress_summary& written, const trained_scales& scales) {
-  if (scales.empty()) return {};
+core::result<void> store_trained(const tensor_grids& grids, const compress_target& target,
+                                 const std::filesystem::path& folder, compress_work& with) {
+  auto store = checkpoint::weight_store::open(folder / "trained", "weights on the grids that they were trained on");
+  if (!store) return fail(store.error());
+  for (const auto& [tensor, grid] : grids) {
+    const auto form = target.form_of(tensor);
+    if (form == nullptr) continue;
+    if (const auto put = checkpoint::put_trained(*store, with.source, tensor, grid, *form); !put)
+      return fail(put.error());
+  }
+  if (auto ok = store->commit(1); !ok) return ok;
+  auto prepared = store->prepared();
+  if (!prepared) return fail(prepared.error());
+  prepared->importance = std::move(with.prepared.importance);
+  with.prepared = std::move(*prepared);
+  return {};
+}
+
+std::string as_trained(const checkpoint::prepared_weights& stored, const tensor_grids& grids) {
   double largest = 0;
-  for (const auto& l : written.layers) largest = std::max(largest, l.largest_error);
-  return largest == 0 ? std::string("stored values are the trained ones bit for bit")
-                      : fmt::format("stored values differ from the trained ones by at most {:.3g}", largest);
+  size_t others = 0;
+  for (const auto& [tensor, grid] : grids) {
+    const auto* weight = stored.find(tensor);
+    if (weight == nullptr)
+      ++others;
+    else
+      largest = std::max(largest, weight->lost.largest);
+  }
+  std::string out;
+  if (others < grids.size())
+    out = largest == 0 ? std::string("stored values are the trained ones bit for bit")
+                       : fmt::format("stored values differ from the trained ones by at most {:.3g}", largest);
+  if (others > 0)
+    out += fmt::format("{}{} of {} trained weights have no such grid in this format and are rounded anew",
+                       out.empty() ? "" : "; ", others, grids.size());
+  return out;
 }
 
 }  // namespace troupe::apps

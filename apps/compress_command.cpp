@@ -69,15 +69,10 @@ fs::path without_slash(const fs::path& p) { return p.has_filename() ? p : p.pare
 core::result<void> write(const compress_arguments& a, const calibration_opener& open) {
   if (auto ok = check_method(a); !ok) return ok;
   if (a.clean && a.to.empty()) return write_clean(a);
-  trained_scales scales;
-  const auto opened = open_to_compress(a, scales);
+  tensor_grids grids;
+  const auto opened = open_to_compress(a, grids);
   if (!opened) return fail(opened.error());
-  trained_scale trained;
-  if (!scales.empty())
-    trained = [&](const std::string& module, uint64_t first, uint64_t count, uint32_t bits) {
-      return scales.find(module, first, count, bits);
-    };
-  const auto target = make_target(a, *opened, trained);
+  const auto target = make_target(a, *opened);
   if (!target) return fail(target.error());
   std::unique_ptr<compress_calibration> with;
   if (open) {
@@ -108,6 +103,8 @@ core::result<void> write(const compress_arguments& a, const calibration_opener& 
     }
     work = std::move(*prepared);
   }
+  if (!grids.empty() && a.method == "rtn")
+    if (auto ok = store_trained(grids, **target, beside.path(), work); !ok) return ok;
   const fs::path out = writing.place().working();
   const auto summary = (*target)->write(work.source, work.prepared, out, writing.progress());
   if (!summary) return fail(summary.error());
@@ -121,7 +118,7 @@ core::result<void> write(const compress_arguments& a, const calibration_opener& 
   if (auto ok = writing.commit(); !ok) return ok;
   if (a.source.verbosity == verbosity::quiet) return {};
   print_layers(*summary);
-  if (const auto line = as_trained(*summary, scales); !line.empty()) std::printf("%s\n", line.c_str());
+  if (!grids.empty() && a.method == "rtn") std::printf("%s\n", as_trained(work.prepared, grids).c_str());
   if (!summary->remark.empty()) std::printf("%s\n", summary->remark.c_str());
   std::printf("%s\n", (*target)->opened_by(a.output.out).c_str());
   if (tells_loss) std::printf("validation: %s\n", with->held_out().c_str());

@@ -109,8 +109,7 @@ class folder_target final : public compress_target {
 }  // namespace
 
 core::result<std::unique_ptr<compress_target>> make_folder_target(const compress_arguments& a,
-                                                                  const described_checkpoint& from,
-                                                                  const trained_scale& trained) {
+                                                                  const described_checkpoint& from) {
   if (!a.embeddings.empty())
     return fail(error_kind::bad_input,
                 fmt::format("--embeddings is for {}TYPE: here embeddings stay as they are", gguf_prefix));
@@ -121,12 +120,8 @@ core::result<std::unique_ptr<compress_target>> make_folder_target(const compress
   const auto shard_bytes = checkpoint::shard_bytes_from(a.max_shard_size);
   if (!shard_bytes) return fail(shard_bytes.error().in("--max-shard-size"));
   if (auto ok = check_family(from); !ok) return fail(ok.error());
-  checkpoint::compress_options options{.out = {}, .scheme = *scheme, .type = *type, .max_shard_bytes = *shard_bytes};
-  if (trained)
-    options.trained_scale = [trained, bits = scheme->bits](const std::string& module, uint64_t first, uint64_t count) {
-      return trained(module, first, count, bits);
-    };
-  auto out = std::make_unique<folder_target>(from, std::move(options));
+  auto out = std::make_unique<folder_target>(
+      from, checkpoint::compress_options{.out = {}, .scheme = *scheme, .type = *type, .max_shard_bytes = *shard_bytes});
   if (auto ok = out->plan(); !ok) return fail(ok.error());
   return out;
 }

@@ -4,9 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,21 +50,13 @@ class compress_target {
   [[nodiscard]] virtual std::string opened_by(const std::string& out) const = 0;
 };
 
-/// The scale of the grid that elements [first, first + count) of a module's (out, in) lie on since they were trained
-/// so, for codes of so many bits; or nothing.
-using trained_scale =
-    std::function<std::optional<float>(const std::string& module, uint64_t first, uint64_t count, uint32_t bits)>;
-
 /// The format that `--to` names; `from` outlives it. Refused: one that is not known, or cannot say the model.
-/// `trained`: empty, or asked for the scales of symmetric integers.
 core::result<std::unique_ptr<compress_target>> make_target(const compress_arguments& a,
-                                                           const described_checkpoint& from,
-                                                           const trained_scale& trained = {});
+                                                           const described_checkpoint& from);
 
 inline constexpr std::string_view folder_prefix = "compressed-tensors:", gguf_prefix = "gguf:";
 core::result<std::unique_ptr<compress_target>> make_folder_target(const compress_arguments& a,
-                                                                  const described_checkpoint& from,
-                                                                  const trained_scale& trained);
+                                                                  const described_checkpoint& from);
 core::result<std::unique_ptr<compress_target>> make_gguf_target(const compress_arguments& a,
                                                                 const described_checkpoint& from);
 

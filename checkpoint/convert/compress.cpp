@@ -41,10 +41,6 @@ struct weight_job {  ///< one weight to compress
   rounding_error error{};
 };
 
-bool is_integer(compressed_layout layout) {
-  return layout == compressed_layout::pack_quantized || layout == compressed_layout::int_quantized;
-}
-
 /// 12 of "model.layers.12.mlp.up_proj".
 uint64_t layer_of(std::string_view module) {
   uint64_t out = 0;
@@ -212,11 +208,6 @@ class compressor {
     if (!values) return fail(values.error());
     auto scales = scales_of(job.matrix, *values, first, *global);
     if (!scales) return fail(scales.error());
-    if (options_.trained_scale && job.matrix.scheme.symmetric && is_integer(job.matrix.scheme.layout))
-      for (size_t g = 0; g < scales->size(); ++g) {
-        const uint64_t count = job.matrix.group(), at = first * job.matrix.columns + g * count;
-        if (const auto trained = options_.trained_scale(job.module, at, count)) (*scales)[g].scale = *trained;
-      }
     return scaled_rows{std::move(*values), std::move(*scales)};
   }
 

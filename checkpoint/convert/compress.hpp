@@ -42,9 +42,6 @@ struct compress_options {
   uint64_t max_shard_bytes = default_shard_bytes;
   /// As weights_export_options::rename; names come out as Hugging Face's.
   std::function<std::optional<std::string>(const std::string&)> rename = {};
-  /// The scale of the grid that a group's values lie on since they were trained so, or nothing: of the layer's elements
-  /// from `first` on, row by row. Of symmetric integers.
-  std::function<std::optional<float>(const std::string& module, uint64_t first, uint64_t count)> trained_scale = {};
   progress_function progress = {};
   const prepared_weights* prepared = nullptr;  ///< weights whose codes and scales are made already; or null
 };

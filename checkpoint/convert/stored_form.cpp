@@ -8,6 +8,8 @@
 
 #include "checkpoint/safetensors/header.hpp"
 #include "kernels/block_codes.hpp"
+#include "kernels/cast.hpp"
+#include "kernels/half.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -53,6 +55,16 @@ class compressed_form final : public stored_form {
     if (!s) return fail(s.error());
     const int32_t half = int32_t{1} << (m_.scheme.bits - 1);
     return affine_grid{s->scale, -s->scale * static_cast<float>(s->zero), -half, half - 1};
+  }
+
+  [[nodiscard]] std::optional<affine_grid> grid_with(float scale) const override {
+    if (group() == 0 || !m_.scheme.symmetric) return std::nullopt;
+    std::array<std::byte, sizeof(float)> held{};
+    auto* const value = reinterpret_cast<std::byte*>(&scale);
+    kernels::cast(value, core::dtype::f32, held.data(), m_.scale_type(), 1);
+    kernels::cast(held.data(), m_.scale_type(), value, core::dtype::f32, 1);
+    const int32_t half = int32_t{1} << (m_.scheme.bits - 1);
+    return affine_grid{scale, 0, -half, half - 1};
   }
 
   [[nodiscard]] core::result<std::vector<stored_bytes>> pack(std::span<const affine_grid> grids,
@@ -106,6 +118,14 @@ class block_form final : public stored_form {
     if (kernels::quantise_blocks(format_, group.data(), 1, block.data()) != kernels::no_block) return beyond();
     const auto g = kernels::grid_of(format_, block.data());
     return affine_grid{g.scale, g.offset, g.low, g.high};
+  }
+
+  [[nodiscard]] std::optional<affine_grid> grid_with(float scale) const override {
+    if (group() == 0) return std::nullopt;
+    const std::array<std::byte, 64> nothing{};
+    const auto g = kernels::grid_of(format_, nothing.data());
+    if (g.low >= 0) return std::nullopt;  // from the least value up
+    return affine_grid{kernels::widen(kernels::narrow<kernels::f16>(scale)), 0, g.low, g.high};
   }
 
   [[nodiscard]] core::result<std::vector<stored_bytes>> pack(std::span<const affine_grid> grids,

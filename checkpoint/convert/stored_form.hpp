@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -48,6 +49,8 @@ class stored_form {
   [[nodiscard]] virtual uint64_t group() const { return 0; }
   /// The grid for the values of one group, as rounding to nearest would have it.
   [[nodiscard]] virtual core::result<affine_grid> fit(std::span<const float> group) const;
+  /// The grid around zero of this scale, as the format holds it; nothing where it has none.
+  [[nodiscard]] virtual std::optional<affine_grid> grid_with(float /*scale*/) const { return std::nullopt; }
   /// The bytes of the matrix: grids of each row's groups, and q of each element.
   [[nodiscard]] virtual core::result<std::vector<stored_bytes>> pack(std::span<const affine_grid> grids,
                                                                      std::span<const int16_t> q) const;

@@ -1,0 +1,64 @@
+#include "checkpoint/convert/trained_grid.hpp"
+
+#include <cmath>
+#include <optional>
+
+#include "checkpoint/source/source_reader.hpp"
+#include "core/tensor_view.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+/// As (out, in).
+core::result<std::vector<float>> values_of(const tensor_source& source, const std::string& tensor,
+                                           const trained_grid& grid, const stored_form& form) {
+  const auto* entry = find_tensor(source, tensor, tensor_kind::master);
+  if (entry == nullptr) entry = find_tensor(source, tensor, tensor_kind::frozen);
+  const uint64_t rows = form.rows(), columns = form.columns();
+  if (entry == nullptr || core::numel_of(entry->shape) != rows * columns)
+    return core::fail(core::error_kind::bug,
+                      "a trained grid of '" + tensor + "', which is not there or of another size");
+  std::vector<float> read(rows * columns);
+  const std::span bytes(reinterpret_cast<std::byte*>(read.data()), read.size() * sizeof(float));
+  if (auto ok = source_reader(source).read_as(core::dtype::f32, *entry, 0, read.size(), bytes); !ok)
+    return core::fail(ok.error());
+  if (!grid.transposed) return read;
+  std::vector<float> out(read.size());
+  for (uint64_t r = 0; r < rows; ++r)
+    for (uint64_t c = 0; c < columns; ++c) out[r * columns + c] = read[c * rows + r];
+  return out;
+}
+
+}  // namespace
+
+core::result<bool> put_trained(weight_store& store, const tensor_source& source, const std::string& tensor,
+                               const trained_grid& grid, const stored_form& form) {
+  const uint64_t group = form.group(), elements = form.rows() * form.columns();
+  if (group == 0 || grid.group_size % group != 0 || grid.scales.size() * grid.group_size != elements) return false;
+  std::vector<affine_grid> grids;
+  for (uint64_t first = 0; first < elements; first += group) {
+    const float scale = grid.scales[first / grid.group_size];
+    const auto held = scale > 0 ? form.grid_with(scale) : std::nullopt;
+    if (!held) return false;
+    grids.push_back(*held);
+  }
+  const auto values = values_of(source, tensor, grid, form);
+  if (!values) return core::fail(values.error());
+  std::vector<int16_t> q(elements);
+  std::vector<float> back(elements);
+  for (uint64_t i = 0; i < elements; ++i) {
+    const affine_grid& g = grids[i / group];
+    const float code = std::nearbyint((*values)[i] / grid.scales[i / grid.group_size]);
+    if (!(code >= static_cast<float>(g.low) && code <= static_cast<float>(g.high))) return false;
+    q[i] = static_cast<int16_t>(code);
+    back[i] = g.scale * code;
+  }
+  rounding_error lost;
+  lost.add(*values, back);
+  const auto parts = form.pack(grids, q);
+  if (!parts) return core::fail(parts.error());
+  if (auto ok = store.put(tensor, *parts, lost); !ok) return core::fail(ok.error());
+  return true;
+}
+
+}  // namespace troupe::checkpoint

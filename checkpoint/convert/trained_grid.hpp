@@ -1,0 +1,29 @@
+// Weights that lie on a grid because they were trained so, stored as the integers that they are: codes and scales of a
+// format that has such a grid, instead of others that come near.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "checkpoint/convert/stored_form.hpp"
+#include "checkpoint/convert/weight_store.hpp"
+#include "checkpoint/source/tensor_source.hpp"
+#include "core/error.hpp"
+
+namespace troupe::checkpoint {
+
+/// The values of a matrix (out, in): in runs of `group_size` neighbours, each a whole number times the run's scale.
+struct trained_grid {
+  uint64_t group_size = 0;
+  std::vector<float> scales;  ///< of each run; 0: its values lie on no grid
+  bool transposed = false;    ///< the source has it as (in, out)
+};
+
+/// Puts the tensor as `form` stores it into `store`, what is lost by scales that the format rounds counted. False, and
+/// nothing is put, where the format has no grid around zero, its groups do not divide the runs, or a run has no grid or
+/// wider codes.
+core::result<bool> put_trained(weight_store& store, const tensor_source& source, const std::string& tensor,
+                               const trained_grid& grid, const stored_form& form);
+
+}  // namespace troupe::checkpoint

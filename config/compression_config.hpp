@@ -41,7 +41,17 @@ struct activation_quantization_section {  ///< `compression_training.activation_
   std::string where;
 };
 
+struct layer_reduction_section {  ///< `compression_training.layer_reduction`
+  bool enabled = false;
+  uint64_t keep_number_layer = 0;
+  std::string module_name_prefix;               ///< layer i of a model is the module `module_name_prefix.i`
+  std::vector<uint64_t> teacher_layer;          ///< [layer]: the teacher's whose weights it begins with
+  std::vector<std::string> other_module_names;  ///< key: other_module_name
+  std::string where, layers_where, prefix_where, others_where;  ///< file and line of the keys above
+};
+
 struct compression_section {  ///< `compression_training`
+  layer_reduction_section layers;
   weight_quantization_section weights;
   activation_quantization_section activations;
   pruning_section sparse, rows, heads{.method = pruning_method::topk}, channels;

@@ -12,12 +12,13 @@ constexpr std::string_view root = "compression_training.";
 
 class compression_checks {
  public:
-  compression_checks(const settings& given, compression_section& out, reporter& report, purpose why)
-      : given_(given), out_(out), report_(report), why_(why) {}
+  compression_checks(const settings& given, job_config& config, reporter& report, purpose why)
+      : given_(given), config_(config), out_(config.compression), report_(report), why_(why) {}
 
   void all() {
     weights();
     activations();
+    layers();
   }
 
  private:
@@ -45,6 +46,26 @@ class compression_checks {
     into.modules.clear();
     if (s->value->is_scalar()) into.modules.push_back(s->value->text);
     for (const node_ptr& item : s->value->items) into.modules.push_back(item->text);
+  }
+
+  void layers() {
+    auto& r = out_.layers;
+    if (!r.enabled) return;
+    const std::string key = std::string(root) + "layer_reduction.";
+    r.where = where(key + "enabled");
+    r.layers_where = where(key + "teacher_layer");
+    r.prefix_where = where(key + "module_name_prefix");
+    r.others_where = where(key + "other_module_name");
+    const auto needed = [&](const char* name, bool given) {
+      if (!given) error(key + name, "wanted a value: layer_reduction needs it");
+    };
+    needed("module_name_prefix", !r.module_name_prefix.empty());
+    needed("teacher_layer", !r.teacher_layer.empty());
+    if (!r.teacher_layer.empty() && r.keep_number_layer > 0 && r.teacher_layer.size() != r.keep_number_layer)
+      error(key + "teacher_layer", fmt::format("wanted one for each of the {} layers of keep_number_layer, got {}",
+                                               r.keep_number_layer, r.teacher_layer.size()));
+    if (why_ != purpose::deepspeed && config_.model.teacher.empty())
+      error("model.teacher", "wanted the model that layer_reduction takes layers from, got nothing");
   }
 
   void activations() {
@@ -88,15 +109,35 @@ class compression_checks {
   }
 
   const settings& given_;
+  job_config& config_;
   compression_section& out_;
   reporter& report_;
   purpose why_;
 };
 
+// A loss of nothing teaches nothing.
+void distillation_rules(const settings& given, job_config& config, reporter& report) {
+  auto& d = config.distillation;
+  if (!d.enabled) return;
+  const place at = given.where("distillation.enabled");
+  if (at.source < report.sources.size()) d.where = fmt::format("{}:{}", report.sources[at.source].name, at.line);
+  if (d.cross_entropy == 0 && d.logits == 0 && d.hidden_states == 0 && d.attention == 0)
+    report.error(given.where("distillation.terms.logits.weight"), "distillation.terms.logits.weight",
+                 "wanted a term with a weight above 0, got none");
+  const auto& layers = config.compression.layers;
+  if (d.hidden_states > 0 && layers.enabled && !layers.teacher_layer.empty() && layers.teacher_layer.front() == 0)
+    report.error(given.where("distillation.terms.hidden_states"), "distillation.terms.hidden_states",
+                 "wanted 0 with a teacher_layer that begins with 0, in front of which the teacher has no layer whose "
+                 "hidden state the embedding's could be compared with");
+  if (config.model.teacher.empty())
+    report.error(at, "model.teacher", "wanted the model that distillation learns from, got nothing");
+}
+
 }  // namespace
 
 void compression_rules(const settings& given, job_config& config, reporter& report, purpose why) {
-  compression_checks(given, config.compression, report, why).all();
+  compression_checks(given, config, report, why).all();
+  distillation_rules(given, config, report);
 }
 
 }  // namespace troupe::config

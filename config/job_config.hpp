@@ -13,6 +13,7 @@
 
 #include "config/compile_config.hpp"
 #include "config/compression_config.hpp"
+#include "config/distillation_config.hpp"
 #include "config/offload_config.hpp"
 #include "config/partition_config.hpp"
 #include "config/pipeline_config.hpp"
@@ -26,6 +27,7 @@ namespace troupe::config {
 struct model_section {            ///< `model`
   std::string hugging_face_json;  ///< the keys as given inline, as one JSON object; empty when `path` is set
   std::filesystem::path path;     ///< a Hugging Face folder (config.json, optional weights); absolute
+  std::filesystem::path teacher;  ///< a trained model: what layers are copied from and what is distilled; absolute
 };
 
 /// Degrees by the keys that DeepSpeed has for them; those of `parallel` follow them. 1 or less: not said.
@@ -125,6 +127,7 @@ struct job_config {            ///< a validated job, never changed once loaded
   tensor_parallel_section tensor_parallel;
   compile_section compile;
   compression_section compression;
+  distillation_section distillation;
   aio_section aio;
   fp16_section fp16;
   bf16_section bf16;

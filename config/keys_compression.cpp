@@ -1,6 +1,7 @@
 // `compression_training` and what belongs to it: every technique has shared parameters and groups of modules.
 #include "config/capabilities.hpp"
 #include "config/key_rows.hpp"
+#include "config/values.hpp"
 
 namespace troupe::config {
 namespace {
@@ -150,18 +151,114 @@ void add_pruning(key_rows& t) {
   add_pruning<&compression::channels>(t, "channel_pruning", "Whole channels removed.", "l1", {"l1", "topk"});
 }
 
+/// The list as YAML; nothing, where it is empty.
+template <class List, class Text>
+std::string listed(const List& all, Text text) {
+  std::string out;
+  for (const auto& x : all) out += (out.empty() ? "[" : ", ") + text(x);
+  return out.empty() ? "none" : out + "]";
+}
+
+void add_layer_reduction(key_rows& t) {
+  using job = job_config;
+  using compression = compression_section;
+  using layers = layer_reduction_section;
+  section_rows key(t, "compression_training.layer_reduction",
+                   "A model of fewer layers that begins with those of model.teacher.");
+  key("enabled", boolean, "false", "Make one.").into<&job::compression, &compression::layers, &layers::enabled>();
+  key("keep_number_layer", integer, "none", "Layers of the model.")
+      .at_least(1)
+      .by_hand({[](job& c, const node& v) -> std::optional<std::string> {
+                  c.compression.layers.keep_number_layer = integer_in(v)->magnitude;
+                  return std::nullopt;
+                },
+                [](const job& c) {
+                  const uint64_t n = c.compression.layers.keep_number_layer;
+                  return n == 0 ? std::string("none") : std::to_string(n);
+                }});
+  key("module_name_prefix", text, "none", "What stands in front of a layer's number: transformer.h, model.layers.")
+      .by_hand({[](job& c, const node& v) -> std::optional<std::string> {
+                  c.compression.layers.module_name_prefix = v.text;
+                  return std::nullopt;
+                },
+                [](const job& c) {
+                  const std::string& name = c.compression.layers.module_name_prefix;
+                  return name.empty() ? std::string("none") : quoted(name);
+                }});
+  key("teacher_layer", integers, "none", "For each layer the teacher's, counted from 0, that it begins with.")
+      .at_least(0)
+      .by_hand({[](job& c, const node& v) -> std::optional<std::string> {
+                  for (const node_ptr& item : v.items)
+                    c.compression.layers.teacher_layer.push_back(integer_in(*item)->magnitude);
+                  return std::nullopt;
+                },
+                [](const job& c) {
+                  return listed(c.compression.layers.teacher_layer, [](uint64_t n) { return std::to_string(n); });
+                }});
+  key("other_module_name", texts, "none", "Other modules that begin with the teacher's of the same name.")
+      .by_hand({[](job& c, const node& v) -> std::optional<std::string> {
+                  auto& names = c.compression.layers.other_module_names;
+                  if (v.is_scalar()) names.push_back(v.text);
+                  for (const node_ptr& item : v.items) names.push_back(item->text);
+                  return std::nullopt;
+                },
+                [](const job& c) {
+                  return listed(c.compression.layers.other_module_names, [](const auto& n) { return quoted(n); });
+                }});
+}
+
+void add_distillation(key_rows& t) {
+  using job = job_config;
+  using section = distillation_section;
+  section_rows key(t, "distillation", "What the model learns from model.teacher, beside its data.");
+  key("enabled", boolean, "false", "Do so.").into<&job::distillation, &section::enabled>();
+  key("temperature", number, "1", "Both models' logits are divided by it before they are compared.")
+      .above(0)
+      .into<&job::distillation, &section::temperature>();
+  section_rows terms(t, "distillation.terms", "What is added up to the loss that is trained.");
+  terms("cross_entropy", number, "1", "The weight of the loss of the data alone.")
+      .at_least(0)
+      .into<&job::distillation, &section::cross_entropy>();
+  terms(
+      "hidden_states", number, "0",
+      "The weight of each mean squared difference between hidden states: the embedding's, and each block's beside that "
+      "of its layer of layer_reduction.teacher_layer, or of every k-th block where there are k for each.")
+      .at_least(0)
+      .into<&job::distillation, &section::hidden_states>();
+  terms("attention", number, "0", "The same of attention maps, each block's beside that of its layer or of the k-th.")
+      .at_least(0)
+      .into<&job::distillation, &section::attention>();
+  section_rows logits(t, "distillation.terms.logits", "How far the next token's distribution is from the teacher's.");
+  logits("weight", number, "1", "Of the divergence times temperature squared.")
+      .at_least(0)
+      .into<&job::distillation, &section::logits>();
+  logits("divergence", text, "forward_kl", "KL(teacher, model), KL(model, teacher), or the generalised Jensen-Shannon.")
+      .one_of({"forward_kl", "reverse_kl", "jsd"})
+      .by_hand(
+          {[](job& c, const node& v) -> std::optional<std::string> {
+             c.distillation.divergence = v.text == "reverse_kl" ? divergence_type::reverse_kl
+                                         : v.text == "jsd"      ? divergence_type::jsd
+                                                                : divergence_type::forward_kl;
+             return std::nullopt;
+           },
+           [](const job& c) -> std::string {
+             const auto d = c.distillation.divergence;
+             return d == divergence_type::reverse_kl ? "reverse_kl" : d == divergence_type::jsd ? "jsd" : "forward_kl";
+           }});
+  logits("beta", number, "0.5", "jsd: the teacher's share of the mixture.")
+      .above(0)
+      .below(1)
+      .into<&job::distillation, &section::beta>();
+}
+
 }  // namespace
 
 void add_compression_keys(key_rows& t) {
   t.row("compression_training", section).means("Quantisation, pruning, layer reduction.");
   add_quantization(t);
   add_pruning(t);
-  section_rows layers(t, "compression_training.layer_reduction", "A student of fewer layers.", capability::compression);
-  layers.off("Make one.");
-  layers("keep_number_layer", integer, "none", "Layers of the student.").at_least(1);
-  layers("module_name_prefix", text, "none", "What the teacher's layers are called.");
-  layers("teacher_layer", integers, "none", "Layers that are copied.").at_least(0);
-  layers("other_module_name", texts, "none", "Other modules that are copied.");
+  add_layer_reduction(t);
+  add_distillation(t);
 
   section_rows eigenvalue(t, "eigenvalue", "Eigenvalues of layers, which slow the loss of bits.",
                           capability::compression);

@@ -95,6 +95,11 @@ void add_model_keys(key_rows& t) {
   t.row("model.path", path)
       .into<&job_config::model, &model_section::path>()
       .means("A Hugging Face folder: config.json and, where there are any, weights. Excludes all other model keys.");
+  t.row("model.teacher", path)
+      .into<&job_config::model, &model_section::teacher>()
+      .means(
+          "A trained model: layer_reduction begins with its layers (any checkpoint), and distillation, which wants a "
+          "Hugging Face folder, learns from it.");
   add_shared(t);
   add_gpt2(t);
   add_llama(t);

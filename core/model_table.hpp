@@ -72,6 +72,8 @@ struct parameter_info {
   /// The parameter whose weights, states and summed gradient it repeats (tied_copies.hpp).
   std::optional<uint32_t> copy_of = std::nullopt;
   tensor_share share = tensor_share::alike;
+  /// Of the model that this one learns from: frozen, read from that model's own folder and never saved.
+  bool of_teacher = false;
   [[nodiscard]] bool is_copy() const { return copy_of.has_value(); }
   [[nodiscard]] uint64_t numel() const { return numel_of(shape); }
 };
@@ -129,6 +131,9 @@ struct model_table {  ///< a model as units, segments and parameters
   /// In order of forward. Those of a segment hold its parameters, in its order; a shared parameter stands in each layer
   /// that reads it, every other in one.
   std::vector<layer_info> layers;
+  /// The first so many units are those of a teacher, without its head: steps that train run them forward, for what the
+  /// last one puts out; all other steps leave them out.
+  uint32_t teacher_units = 0;
 
   /// The layers of a segment, in order.
   [[nodiscard]] std::span<const layer_info> layers_of(uint32_t unit, uint32_t segment) const {
@@ -147,10 +152,10 @@ struct model_table {  ///< a model as units, segments and parameters
   [[nodiscard]] uint32_t original(uint32_t parameter) const {
     return parameters[parameter].copy_of.value_or(parameter);
   }
-  /// Of the model: copies repeat what is counted already.
+  /// Of the model: copies repeat what is counted already, a teacher is another.
   [[nodiscard]] uint64_t numel() const {
     uint64_t n = 0;
-    for (const auto& p : parameters) n += p.is_copy() ? 0 : p.numel();
+    for (const auto& p : parameters) n += p.is_copy() || p.of_teacher ? 0 : p.numel();
     return n;
   }
 };

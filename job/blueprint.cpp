@@ -8,6 +8,8 @@
 #include "job/clean.hpp"
 #include "job/configured_model.hpp"
 #include "job/degrees.hpp"
+#include "job/distillation.hpp"
+#include "job/layer_reduction.hpp"
 #include "job/mask_scores.hpp"
 #include "job/open_sizes.hpp"
 #include "models/table/row_tiles.hpp"
@@ -58,7 +60,19 @@ core::result<core::model_table> read_table(blueprint& b) {
   b.tensor.sequence = *sequence;
   b.spec.head_tile_rows = models::tile_rows_for(
       b.spec, c.train_micro_batch_size_per_gpu * sequence->most_columns(b.sequence), element_bytes, c.row_tile_bytes);
+  // What a teacher says of a row is wanted beside the model's own logits of it, panel by panel.
+  if (c.distillation.enabled && b.spec.head_tile_rows == 0) b.spec.head_tile_rows = models::panel_rows;
+  auto teaching = choose_teaching(c, b.spec, b.sequence);
+  if (!teaching) return core::fail(teaching.error());
+  b.teaching = std::move(*teaching);
   return models::make_model_table(b.spec, c.train_micro_batch_size_per_gpu, b.sequence, element_bytes);
+}
+
+core::model_table taught_table(const blueprint& b, core::model_table own) {
+  if (!b.teaching) return own;
+  const auto& c = *b.config;
+  return models::with_teacher(std::move(own), *b.teaching, c.train_micro_batch_size_per_gpu, b.sequence,
+                              core::size_of(c.parameter_dtype()));
 }
 
 core::model_table trained_as(const core::model_table& whole, core::model_table out) {
@@ -373,6 +387,10 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   const auto& c = *b.config;
   core::model_table table;
   if (own.whole != nullptr) {
+    if (c.distillation.enabled)
+      return core::fail(core::error_kind::bad_input,
+                        "distillation.enabled: wanted false beside a host's own modules, with which it does not go "
+                        "together yet, got true");
     b.sequence = 1;
     b.tensor.split.degree = c.parallel.tensor;
     table = *own.whole;
@@ -384,9 +402,11 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
     table = std::move(*read);
   }
   if (auto ok = freeze(c, table); !ok) return core::fail(ok.error());
+  if (auto ok = check_layer_reduction(c, table); !ok) return core::fail(ok.error());
   if (auto ok = add_scores(c, table); !ok) return core::fail(ok.error());
   if (own.whole == nullptr)
     if (auto ok = check_related(c, table); !ok) return core::fail(ok.error());
+  table = taught_table(b, std::move(table));
   if (!b.tensor.origins.empty()) b.tensor.origins.resize(table.parameters.size(), b.tensor.origins.back());
   auto trains = options_from(c, plan::mode::train);
   cut_table(b, own, std::move(table), trains.gradients.tied == plan::tied_gradients::per_use);

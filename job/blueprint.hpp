@@ -18,6 +18,7 @@
 #include "job/tensor.hpp"
 #include "kernels/loss_scaler.hpp"
 #include "models/table/model_spec.hpp"
+#include "models/table/teacher.hpp"
 #include "plan/choose/cost.hpp"
 #include "plan/plan_choice.hpp"
 
@@ -26,6 +27,7 @@ namespace troupe::job {
 struct blueprint {  ///< everything that is known before anything runs
   std::shared_ptr<const config::job_config> config;
   models::model_spec spec;
+  std::optional<models::teaching> teaching;               ///< by the model that `model.teacher` names
   std::shared_ptr<const core::model_table> table;         ///< what a rank computes with
   chosen_tensor tensor;                                   ///< how that is cut out of the whole model
   uint64_t sequence = 0;                                  ///< tokens of a sample

@@ -13,7 +13,7 @@ namespace {
 core::result<std::vector<size_t>> named_groups(const config::job_config& c, const core::model_table& table) {
   std::vector<std::string> names;
   for (const auto& p : table.parameters)
-    if (!p.is_copy()) names.push_back(p.name);
+    if (!p.is_copy() && !p.of_teacher) names.push_back(p.name);
   return config::groups_of(c.parameter_groups, names);
 }
 
@@ -132,8 +132,9 @@ core::result<optimizer_groups> make_optimizer_groups(const config::job_config& c
   add(c.parameter_groups.size(), splits ? part::matrices : part::rest);
   for (uint32_t q = 0; q < table.parameters.size(); ++q)
     out.group_of.push_back(
-        table.parameters[q].is_copy()
-            ? out.group_of[table.original(q)]
+        table.parameters[q].is_copy() ? out.group_of[table.original(q)]
+        : table.parameters[q].of_teacher  // never updated
+            ? 0
             : add((*named)[q], splits && is_muon_matrix(table.parameters[q]) ? part::matrices : part::rest));
   return out;
 }

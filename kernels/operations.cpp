@@ -120,6 +120,18 @@ void joined_mean_loss(const std::byte* statistics, core::dtype type, uint64_t ra
     join(as<float>(loss));
 }
 
+void distil_rows(std::byte* logits, const std::byte* teacher, core::dtype type, uint64_t rows, uint64_t width,
+                 const int64_t* targets, const distillation_terms& terms, const std::byte* gradient, uint64_t mean_rows,
+                 std::byte* losses) {
+  const auto count = static_cast<double>(mean_rows);
+  if (in_fp64(type))
+    distil<double>(logits, teacher, type, rows, width, targets, terms, *as<double>(gradient) / count,
+                   as<double>(losses));
+  else
+    distil<float>(logits, teacher, type, rows, width, targets, terms, static_cast<double>(*as<float>(gradient)) / count,
+                  as<double>(losses));
+}
+
 template <class State>
 constexpr optimizer_operations<State> updates_on_cpu{.update = update,
                                                      .update_keeping = update_keeping,
@@ -156,6 +168,7 @@ constexpr operations on_cpu{.cast = cast,
                             .cross_entropy_backward = mean_loss_backward,
                             .cross_entropy_part = part_of_loss,
                             .joined_cross_entropy = joined_mean_loss,
+                            .distil = distil_rows,
                             .in_fp32 = updates_on_cpu<float>,
                             .in_fp64 = updates_on_cpu<double>};
 

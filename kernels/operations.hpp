@@ -14,6 +14,7 @@
 #include "core/dtype.hpp"
 #include "device/device_id.hpp"
 #include "kernels/attention_call.hpp"
+#include "kernels/distillation.hpp"
 #include "kernels/dropout.hpp"
 #include "kernels/grouped_sums.hpp"
 #include "kernels/late_update.hpp"
@@ -102,6 +103,11 @@ struct operations {  ///< of one device
                              const int64_t* targets, std::byte* statistics);
   void (*joined_cross_entropy)(const std::byte* statistics, core::dtype type, uint64_t ranks, uint64_t rank_stride,
                                uint64_t rows, std::byte* log_sums, std::byte* loss);
+
+  /// distillation.hpp; `gradient`, one wide number, is that of the mean over `mean_rows`, `losses` are fp64.
+  void (*distil)(std::byte* logits, const std::byte* teacher, core::dtype type, uint64_t rows, uint64_t width,
+                 const int64_t* targets, const distillation_terms& terms, const std::byte* gradient, uint64_t mean_rows,
+                 std::byte* losses);
 
   optimizer_operations<float> in_fp32;
   optimizer_operations<double> in_fp64;

@@ -117,12 +117,16 @@ struct job_layout {  ///< of one kind of step
   }
   /// The same of a unit.
   [[nodiscard]] uint32_t pipeline_of_unit(uint32_t unit) const { return pipeline_of_stage(stage_of_unit[unit]); }
+  /// The first unit of the model itself: those before it are its teacher's, which have no backward.
+  [[nodiscard]] uint32_t first_of_model() const { return table->teacher_units; }
+  /// Whether a step of this mode runs the unit.
+  [[nodiscard]] bool runs(uint32_t unit) const { return options.mode == mode::train || unit >= first_of_model(); }
   [[nodiscard]] bool begins_stage(uint32_t unit) const {
-    return unit == 0 || stage_of_unit[unit - 1] != stage_of_unit[unit];
+    return unit == 0 || unit == first_of_model() || stage_of_unit[unit - 1] != stage_of_unit[unit];
   }
-  /// The first unit of a stage that has segments.
+  /// The first unit of a stage that has segments, of the model itself.
   [[nodiscard]] uint32_t first_computing(uint32_t stage) const {
-    uint32_t u = options.pipeline.first_unit.empty() ? 0 : options.pipeline.first_unit[stage];
+    uint32_t u = options.pipeline.first_unit.empty() ? first_of_model() : options.pipeline.first_unit[stage];
     while (u + 1 < table->units.size() && table->units[u].segments.empty()) ++u;
     return u;
   }
@@ -248,6 +252,7 @@ struct job_layout {  ///< of one kind of step
   [[nodiscard]] bool swaps_gradients() const { return options.tiers.swap_gradients && !options.buckets_stay(); }
   [[nodiscard]] bool trains(uint32_t parameter) const { return table->parameters[parameter].trainable; }
   [[nodiscard]] bool is_copy(uint32_t parameter) const { return table->parameters[parameter].is_copy(); }
+  [[nodiscard]] bool is_of_teacher(uint32_t parameter) const { return table->parameters[parameter].of_teacher; }
   /// The tie that a bucket's only parameter belongs to; none if it is not tied.
   [[nodiscard]] uint32_t tie_of_bucket(uint32_t bucket) const {
     return tie_of[buckets[bucket].parameters.front().parameter];

@@ -28,6 +28,7 @@ struct segment_keeping {
 inline segment_keeping keeping_of(const core::model_table& table, const plan_options& o, uint32_t unit,
                                   uint32_t segment) {
   const core::segment_info& s = table.units[unit].segments[segment];
+  if (unit < table.teacher_units) return {.beside = s.saved_bytes};  // while it computes; it has no backward
   if (!keeps_light(table, o, unit, segment))
     return {s.saved_bytes, s.tile_bytes, s.backward_flops(), s.training_flops()};
   return {s.light.bytes, s.light.beside, s.backward_flops() + s.light.flops, 0};

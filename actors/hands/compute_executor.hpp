@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "actors/executor.hpp"
@@ -11,6 +12,7 @@
 #include "actors/memory/rank_memory.hpp"
 #include "job/compression.hpp"
 #include "models/table/model_spec.hpp"
+#include "models/table/teacher.hpp"
 
 namespace troupe::models {
 class language_model;
@@ -20,6 +22,7 @@ namespace troupe::actors {
 
 struct compute_setup {
   models::model_spec spec;
+  std::optional<models::teaching> teaching{};
   models::tensor_split split{};  ///< of that model over the tensor axis
   models::sequence_split sequence{};
   uint64_t rows = 0, columns = 0;  ///< of a micro-batch: B, T

@@ -22,7 +22,9 @@ struct flight {
       : unit_inputs(table.units.size()),
         exchanged(table.units.size()),
         runs(table.units.size()),
-        windows(table.units.size()) {
+        windows(table.units.size()),
+        lessons(table.units.size()),
+        maps(table.units.size()) {
     for (size_t u = 0; u < runs.size(); ++u) {
       runs[u].resize(table.units[u].segments.size());
       exchanged[u].resize(table.units[u].segments.size());
@@ -32,6 +34,10 @@ struct flight {
   std::vector<std::vector<at::Tensor>> exchanged;                       // [unit][segment], likewise: what it took
   std::vector<std::vector<std::unique_ptr<models::segment_run>>> runs;  // [unit][segment]
   activation_windows windows;
+  std::vector<at::Tensor> lessons;  ///< [unit]: the teacher's hidden state to compare with, then the gradient of that
+  std::vector<at::Tensor> maps;     ///< [unit]: the teacher's attention map to compare with
+  double lost = 0;                  ///< to those, so far
+  at::Tensor taught;                ///< a teacher's last hidden state, until the model's head has gone back
 };
 
 /// Where a number that is not finite appeared first, among tensors still in memory. Reads tensors, which waits for the

@@ -37,6 +37,23 @@ filler drawn(const job::blueprint& b) {
   };
 }
 
+/// `model` with the parameters of a teacher from that one's own folder.
+core::result<filler> with_teacher(const job::blueprint& b, filler model,
+                                  std::unique_ptr<models::weights_source>& file) {
+  if (!b.teaching) return model;
+  const auto& all = b.tensor.whole->parameters;
+  core::model_table own = *b.tensor.whole;
+  std::erase_if(own.parameters, [](const core::parameter_info& p) { return !p.of_teacher; });
+  for (auto& p : own.parameters) p.name.erase(0, std::string_view(models::teacher_prefix).size());
+  auto opened = models::weights_source::open(b.config->model.teacher, b.teaching->teacher, own);
+  if (!opened) return core::fail(opened.error().in("model.teacher"));
+  file = std::move(*opened);
+  const auto first = static_cast<uint32_t>(all.size() - own.parameters.size());
+  return [first, &from = *file, model = std::move(model)](uint32_t q, uint64_t begin, std::span<float> out) {
+    return q < first ? model(q, begin, out) : from.read(q - first, begin, out);
+  };
+}
+
 /// Elements of a rank's share, of those that `whole` makes.
 filler share_of(const job::blueprint& b, uint32_t coordinate, const filler& whole) {
   return [&b, coordinate, &whole](uint32_t q, uint64_t first, std::span<float> out) -> core::result<void> {
@@ -89,7 +106,7 @@ core::result<void> fill_part(const filler& fill, const state_store& store, uint3
 }  // namespace
 
 core::result<void> fill_initial_weights(const job::blueprint& b, rank_memory& memory, models::prepared_modules* own,
-                                        const fill_watch& watch) {
+                                        const fill_watch& watch, filled_values of) {
   const auto& p = memory.plan();
   std::unique_ptr<models::weights_source> file;
   filler fill = drawn(b);
@@ -98,7 +115,8 @@ core::result<void> fill_initial_weights(const job::blueprint& b, rank_memory& me
       return own->read(q, first, out, rank);
     };
   } else if (!b.config->model.path.empty() && models::has_weights(b.config->model.path)) {
-    auto opened = models::weights_source::open(b.config->model.path, b.spec, job::without_scores(*b.tensor.whole));
+    auto opened = models::weights_source::open(b.config->model.path, b.spec,
+                                               models::without_teacher(job::without_scores(*b.tensor.whole)));
     if (!opened) return core::fail(opened.error());
     file = std::move(*opened);
     fill = [&](uint32_t q, uint64_t first, std::span<float> out) { return file->read(q, first, out); };
@@ -111,13 +129,17 @@ core::result<void> fill_initial_weights(const job::blueprint& b, rank_memory& me
     for (float& x : out) x *= 2 * widest;
     return {};
   };
-  const filler share = share_of(b, p.layout->tensor_at(p.rank), fill);
+  std::unique_ptr<models::weights_source> taught;
+  auto with_its_teacher = with_teacher(b, std::move(fill), taught);
+  if (!with_its_teacher) return core::fail(with_its_teacher.error());
+  const filler share = share_of(b, p.layout->tensor_at(p.rank), *with_its_teacher);
   const state_store store(memory);
   std::vector<float> scratch;
   std::vector<std::byte> stored;
   double filled = 0;
   const double all = elements_of(*b.table) * (p.options().master_is_parameter() ? 1 : 2);
   for (uint32_t q = 0; q < b.table->parameters.size(); ++q) {
+    if (of == filled_values::of_teacher && !b.table->parameters[q].of_teacher) continue;
     for (const auto part : {plan::state_part::copy, plan::state_part::master}) {
       if (part == plan::state_part::master && p.options().master_is_parameter()) break;
       if (auto ok = fill_part(share, store, q, part, scratch, stored, watch); !ok) return ok;

@@ -20,9 +20,13 @@ struct fill_watch {
   std::function<void(double share)> done{};  ///< of the elements, from 0 to 1
 };
 
+/// Of all parameters, or those that no checkpoint of the model has: its teacher's.
+enum class filled_values : uint8_t { all, of_teacher };
+
 /// `own`: the source of a host's own model's values; null: the configuration's model.
 core::result<void> fill_initial_weights(const job::blueprint& b, rank_memory& memory,
-                                        models::prepared_modules* own = nullptr, const fill_watch& watch = {});
+                                        models::prepared_modules* own = nullptr, const fill_watch& watch = {},
+                                        filled_values of = filled_values::all);
 
 /// Sets the moments of a parameter to their initial values, in memory that has been used.
 core::result<void> reset_moments(const job::optimizer_groups& groups, rank_memory& memory, uint32_t parameter);

@@ -27,8 +27,9 @@ core::result<std::shared_ptr<save_job>> session::parts::make_save(const save_req
   run.config = request.configuration;
   run.model = c.model.path.empty() ? c.model.hugging_face_json : c.model.path.string();
   run.client_state = request.client_state;
+  run.teacher = teacher;
   for (const auto& p : plan.table->parameters)
-    if (!p.is_copy()) run.parameter_order.push_back(p.name);
+    if (!p.is_copy() && !p.of_teacher) run.parameter_order.push_back(p.name);
   run.masks = saved_masks();
   for (const auto& m : memory.ranks)
     if (auto ok = m->take_staging(); !ok) return core::fail(ok.error());

@@ -65,6 +65,10 @@ class wishes {
         chosen_.push_back(chosen_[table.original(q)]);
         continue;
       }
+      if (p.of_teacher) {  // it comes from its own folder
+        chosen_.emplace_back();
+        continue;
+      }
       all.push_back(p.name);
       auto& c = chosen_.emplace_back();
       const auto name = options_.custom_load_fn ? options_.custom_load_fn(p) : names_.find(p.name);

@@ -38,7 +38,7 @@ core::result<bool> session::save_16bit_model(const std::filesystem::path& path, 
   const auto& table = *p.plan.tensor.whole;
   for (uint32_t q = 0; q < table.parameters.size(); ++q) {
     const auto& info = table.parameters[q];
-    if (info.is_copy() || (exclude_frozen_parameters && !info.trainable)) continue;
+    if (info.is_copy() || info.of_teacher || (exclude_frozen_parameters && !info.trainable)) continue;
     checkpoint::tensor_to_write t{info.name, plan.options().types.parameter, info.shape};
     if (plan.layout->gathers() || p.plan.tensor.cut.parameters[q].cuts())
       // Asked for in blocks of whole elements.

@@ -34,8 +34,11 @@ core::result<void> fill_memory(const job::blueprint& plan, rank_memories ranks, 
                                first_weights weights, opening_watch& watch) {
   const fill_watch told{[&] { return watch.wants_end(); }, [&](double share) { watch.share(share); }};
   const auto fill = [&](rank_memory* m) -> core::result<void> {
-    if (weights == first_weights::drawn)
-      if (auto ok = fill_initial_weights(plan, *m, own, told); !ok) return ok;
+    const bool drawn = weights == first_weights::drawn;
+    if (drawn || plan.teaching)
+      if (auto ok = fill_initial_weights(plan, *m, own, told, drawn ? filled_values::all : filled_values::of_teacher);
+          !ok)
+        return ok;
     return fill_initial_moments(*plan.optimizer, *m, told);
   };
   const auto where = own != nullptr ? std::launch::deferred : std::launch::async | std::launch::deferred;
@@ -118,6 +121,7 @@ core::result<void> session::parts::start_actors() {
     x.setup.votes = {memory.ranks[r]->votes(), memory.ranks[r]->norms(), memory.ranks[r]};
     x.setup.tell = [box = host.warnings](const std::string& line) { box->put(line); };
     compute_setup stage_setup{.spec = plan.spec,
+                              .teaching = plan.teaching,
                               .split = plan.tensor.split,
                               .sequence = plan.tensor.sequence,
                               .rows = c.train_micro_batch_size_per_gpu,
@@ -252,11 +256,13 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
   if (auto ok = p->take_memory(replaced ? first_weights::from_checkpoint : first_weights::drawn, watch); !ok)
     return core::fail(ok.error());
   p->recording.resumed_from = options.resume;
+  if (auto ok = p->look_at_teacher(); !ok) return core::fail(ok.error());
   if (resumes)
     if (auto ok = p->resume(options.resume, std::move(options.load), resume_time::while_opening, watch); !ok)
       return core::fail(ok.error());
   if (!resumes)
-    if (auto ok = p->make_masks({}); !ok) return core::fail(ok.error());
+    if (auto ok = p->take_layers(watch); !ok) return core::fail(ok.error());
+  if (auto ok = p->make_masks({}); !ok) return core::fail(ok.error());
   p->schedule_passes();
   if (auto ok = watch.begin("starting the ranks"); !ok) return core::fail(ok.error());
   if (auto ok = p->start_actors(); !ok) return core::fail(ok.error());

@@ -22,6 +22,7 @@
 #include "actors/session/own_system.hpp"
 #include "actors/session/recording.hpp"
 #include "actors/session/session.hpp"
+#include "checkpoint/native/manifest.hpp"
 #include "job/blueprint.hpp"
 #include "telemetry/instruction_times.hpp"
 
@@ -167,6 +168,7 @@ struct session::parts {
   session_memory memory;
   snip_scores snip;
   session_data data;
+  std::optional<checkpoint::teacher_record> teacher;  ///< what checkpoints record of it; none: there is none
   session_recording recording;
   session_company actors;  // behind what the actors point to: they end first
   training_progress progress;
@@ -224,6 +226,10 @@ struct session::parts {
   core::result<uint64_t> num_evaluations(uint64_t wanted) const;
 
   // resume.cpp
+  /// What checkpoints record of the teacher, if there is one; read when it is first asked for.
+  core::result<void> look_at_teacher();
+  /// The layers of `model.teacher` that the model begins with, where it begins with any.
+  core::result<void> take_layers(opening_watch& watch);
   /// Takes a checkpoint over and gives its folder. An error before anything changed leaves all as it was; after that
   /// the run is over.
   core::result<std::filesystem::path> resume(const std::filesystem::path& from, load_options options, resume_time when,

@@ -4,14 +4,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 
 #include "actors/host_thread.hpp"
 #include "actors/session/checkpoint_load.hpp"
 #include "actors/session/parts.hpp"
+#include "actors/session/teacher.hpp"
 #include "checkpoint/convert/open_source.hpp"
 #include "checkpoint/source/layer_names.hpp"
 #include "checkpoint/source/name_map.hpp"
 #include "config/name_map_file.hpp"
+#include "job/layer_reduction.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -69,7 +72,7 @@ core::result<checkpoint::tensor_source> named_for(const core::model_table& table
                                                   bool strict) {
   std::vector<checkpoint::wanted_tensor> wanted;
   for (const auto& p : table.parameters)
-    if (!p.is_copy()) wanted.push_back({p.name, p.shape});
+    if (!p.is_copy() && !p.of_teacher) wanted.push_back({p.name, p.shape});
   auto named = checkpoint::named_by_layers(std::move(from), wanted);
   if (!named || !named->has_layer_names || !strict) return named;
   const checkpoint::name_map names(*named);
@@ -126,6 +129,8 @@ core::result<std::filesystem::path> session::parts::resume(const std::filesystem
   const bool continues = !options.load_module_only && run.steps.has_value();
   remarks said;
   uint64_t first_sample = 0;
+  if (continues && run.teacher && teacher)
+    if (auto ok = check_teacher(from->folder, *run.teacher, *teacher); !ok) return fail(ok.error());
   if (continues) {
     const auto place = place_in_data(*from, options, plan.config->seed, data.loader.shape.global_rows(), said);
     if (!place) return fail(place.error());
@@ -169,6 +174,48 @@ core::result<std::filesystem::path> session::parts::resume(const std::filesystem
   if (!said.unknown.empty())
     say(fmt::format("'{}' ({}) does not say {}", folder, from->format, fmt::join(said.unknown, "; ")));
   return from->folder;
+}
+
+core::result<void> session::parts::look_at_teacher() {
+  if (!plan.teaching || teacher) return {};
+  auto record = teacher_record_of(plan.config->model.teacher);
+  if (!record) return fail(record.error().in("model.teacher"));
+  teacher = std::move(*record);
+  return {};
+}
+
+// Weights alone, of those tensors that its layers' numbers choose: nothing else of the source is read.
+core::result<void> session::parts::take_layers(opening_watch& watch) {
+  const auto& c = *plan.config;
+  if (!c.compression.layers.enabled) return {};
+  if (auto ok = watch.begin("taking the teacher's layers"); !ok) return fail(ok.error());
+  load_options options;
+  options.custom_load_fn = [](const core::parameter_info&) { return std::nullopt; };
+  const auto say = [this](const std::string& line) {
+    if (host.hooks.on_warning) host.hooks.on_warning(line);
+  };
+  const auto& table = *plan.tensor.whole;
+  auto from = open_for(table, c.model.teacher, options, say);
+  if (!from) return fail(from.error().in("model.teacher"));
+  std::erase_if(from->tensors, [](const auto& t) { return t.kind == checkpoint::tensor_kind::moment; });
+  std::vector<job::source_tensor> there;
+  for (const auto& t : from->tensors) there.push_back({t.name, t.shape});
+  auto names = job::reduced_layers(c, table, there);
+  if (!names) return fail(names.error());
+  std::map<std::string_view, std::string> of;
+  for (size_t q = 0; q < names->size(); ++q)
+    if ((*names)[q]) of.emplace(table.parameters[q].name, *(*names)[q]);
+  options.custom_load_fn = [&of](const core::parameter_info& p) -> std::optional<std::string> {
+    const auto found = of.find(p.name);
+    return found == of.end() ? std::nullopt : std::optional(found->second);
+  };
+  const auto loaded = load_tensors(*from, memory.ranks, *plan.optimizer, plan.tensor, options, nullptr,
+                                   [&] { return watch.wants_end(); });
+  if (!loaded) return fail(loaded.error().in("model.teacher"));
+  say(fmt::format("'{}': {} of {} parameters begin with those of layers {}, {} bytes read", from->folder.string(),
+                  of.size(), of.size() + loaded->missing, fmt::join(c.compression.layers.teacher_layer, ", "),
+                  loaded->read.bytes));
+  return {};
 }
 
 core::result<void> session::parts::tell_loader() {

@@ -86,8 +86,8 @@ core::result<void> session::export_hugging_face(const std::string& folder, uint6
   };
   if (parts_->modules.model != nullptr)
     return core::fail(core::error_kind::bad_input, "export: a host's own model has no form in Hugging Face's files");
-  return models::write_folder(folder, parts_->plan.spec, job::without_scores(table()), core::dtype::f32, read,
-                              max_shard_bytes);
+  return models::write_folder(folder, parts_->plan.spec, models::without_teacher(job::without_scores(table())),
+                              core::dtype::f32, read, max_shard_bytes);
 }
 
 }  // namespace troupe::actors

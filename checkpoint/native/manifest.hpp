@@ -34,6 +34,13 @@ struct loss_scale_record {
   bool operator==(const loss_scale_record&) const = default;
 };
 
+/// The model that a run learns from, which its checkpoints do not hold.
+struct teacher_record {
+  std::string folder;
+  digest128 digest;  ///< of its config.json and weights
+  bool operator==(const teacher_record&) const = default;
+};
+
 struct run_state {                            ///< what a run needs to resume, apart from tensors
   uint64_t step = 0;                          ///< optimizer steps done, skipped ones too
   uint64_t applied_updates = 0;               ///< of these, those that changed parameters
@@ -48,7 +55,8 @@ struct run_state {                            ///< what a run needs to resume, a
   /// Names of the parameters in the order in which the model registers them: formats that lay parameters end to end
   /// without names need it. Empty where unknown.
   std::vector<std::string> parameter_order;
-  std::vector<mask_record> masks;  ///< of a run that prunes
+  std::vector<mask_record> masks;         ///< of a run that prunes
+  std::optional<teacher_record> teacher;  ///< none: it learns from data alone
   bool operator==(const run_state&) const = default;
 };
 

@@ -174,6 +174,12 @@ class taker {
       for (const auto& x : *masks)
         if (!mask(x, out.masks.emplace_back())) return false;
     }
+    if (const auto teacher = v.find("teacher"); teacher != v.end() && !teacher->is_null()) {
+      const char* of = "its teacher";
+      auto& t = out.teacher.emplace();
+      if (!text(member(*teacher, "folder", of), t.folder, of) || !digest(member(*teacher, "digest", of), t.digest, of))
+        return false;
+    }
     const json* scale = get("loss_scale");
     if (scale == nullptr) return false;
     if (scale->is_null()) return true;
@@ -343,12 +349,16 @@ std::string body_of(const manifest& m) {
     scale = fmt::format(R"({{"cur_scale":{},"cur_iter":{},"last_overflow_iter":{},"cur_hysteresis":{}}})",
                         json(r.loss_scale->cur_scale).dump(), r.loss_scale->cur_iter, r.loss_scale->last_overflow_iter,
                         r.loss_scale->cur_hysteresis);
+  std::string teacher;
+  if (r.teacher)
+    teacher = fmt::format(R"(,"teacher":{{"folder":{},"digest":"{}"}})", quoted(r.teacher->folder),
+                          to_hex(r.teacher->digest));
   std::string out = fmt::format(
       "\"save_id\":\"{}\",\n\"run\":{{\"step\":{},\"applied_updates\":{},\"loss_scale\":{},"
       "\"data_position\":{},\"seed\":{},\n\"config\":{},\n\"model\":{},\n\"client_state\":{},\n"
       "\"schedule_position\":{},\"samples_per_step\":{},\"parameter_order\":[{}]{}}},\n\"committed_unix_ns\":{},\n",
       to_hex(m.save_id), r.step, r.applied_updates, scale, r.data_position, r.seed, quoted(r.config), quoted(r.model),
-      quoted(r.client_state), or_null(r.schedule_position), or_null(r.samples_per_step), order, masks_of(r),
+      quoted(r.client_state), or_null(r.schedule_position), or_null(r.samples_per_step), order, masks_of(r), teacher,
       m.committed_unix_ns);
   out += "\"files\":[";
   for (size_t i = 0; i < m.files.size(); ++i)

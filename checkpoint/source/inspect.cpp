@@ -89,6 +89,7 @@ json run_json(const source_run& r) {
            {"config", r.config},
            {"model", r.model},
            {"client_state", r.client_state}};
+  if (r.teacher) out["teacher"] = {{"folder", r.teacher->folder}, {"digest", to_hex(r.teacher->digest)}};
   if (r.loss_scale)
     out["loss_scale"] = {{"cur_scale", r.loss_scale->cur_scale},
                          {"cur_iter", r.loss_scale->cur_iter},

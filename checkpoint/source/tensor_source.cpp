@@ -78,7 +78,8 @@ tensor_source source_of(const checkpoint_folder& c) {
              .config = m.run.config,
              .model = m.run.model,
              .client_state = m.run.client_state,
-             .masks = m.run.masks};
+             .masks = m.run.masks,
+             .teacher = m.run.teacher};
   out.parameter_order = m.run.parameter_order;
   return out;
 }

@@ -43,6 +43,7 @@ struct source_run {
   std::string model;                         ///< as run_state::model; empty where unknown
   std::string client_state = "null";         ///< JSON
   std::vector<mask_record> masks{};          ///< of a run that prunes
+  std::optional<teacher_record> teacher;
 };
 
 /// One checkpoint of any format. Pieces cover every element once, ascending, as in a manifest; here they may begin at

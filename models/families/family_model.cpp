@@ -8,6 +8,7 @@
 
 #include "core/tied_copies.hpp"
 #include "kernels/cross_entropy.hpp"
+#include "models/layers/attention_lesson.hpp"
 #include "models/layers/documents.hpp"
 #include "models/layers/torch_dtype.hpp"
 
@@ -36,13 +37,23 @@ void family_model::read_copies(uint32_t first) {
   table_ = core::with_copies(std::move(table_));
 }
 
+void family_model::join(const core::model_table& whole, uint32_t first_unit) {
+  table_ = whole;
+  first_unit_ = first_unit;
+}
+
+void family_model::learn_from(std::shared_ptr<const family_model> teacher, const kernels::distillation_terms& terms) {
+  teacher_ = std::move(teacher);
+  terms_ = terms;
+}
+
 std::unique_ptr<segment_run> family_model::forward(uint32_t unit, uint32_t segment, const micro_batch& batch,
                                                    const values& input, const parameter_binding& parameters) {
   TORCH_CHECK(batch.columns >= 1 && batch.columns <= columns_, "the model was built for sequences of 1 to ", columns_,
               " tokens, got ", batch.columns);
   TORCH_CHECK(batch.tokens.size() == batch.rows * (batch.columns + 1), "a micro-batch of ", batch.rows, " x ",
               batch.columns, " wants ", batch.rows * (batch.columns + 1), " tokens, got ", batch.tokens.size());
-  segment_scope scope(table_, parameters, batch, unit, segment, place_);
+  segment_scope scope(table_, parameters, batch, unit, segment, place_, first_unit_);
   if (unit == 0 && segment == 0) {
     check_documents(batch);
     auto whole = embedding(scope);
@@ -59,7 +70,7 @@ std::unique_ptr<segment_run> family_model::forward(uint32_t unit, uint32_t segme
 // What came from a group in parts is put together in a tensor of its own, or added to another.
 bool family_model::copies_last_input(uint32_t unit, uint32_t segment) const {
   if (unit == 0 || unit > spec_.layers || segment == 0) return false;
-  const core::exchange_op op = table_.units[unit].segments[segment - 1].output.op;
+  const core::exchange_op op = table_.units[first_unit_ + unit].segments[segment - 1].output.op;
   return op == core::exchange_op::swap || op == core::exchange_op::collect || op == core::exchange_op::scatter;
 }
 
@@ -80,8 +91,11 @@ values family_model::block(segment_scope& scope, uint32_t segment, const values&
 
 at::Tensor family_model::attention(segment_scope& scope, const at::Tensor& x) const {
   const auto [inner, past] = normed(scope, x, attention_inputs());
-  const at::Tensor mixed =
-      causal_attention(scope, packed(scope, inner), own_heads(scope.unit()), spec_.attention_dropout);
+  const attention_shape heads = own_heads(scope.unit());
+  at::Tensor qkv = packed(scope, inner);
+  if (scope.batch().map != nullptr) *scope.batch().map = attention_map(qkv, heads);
+  if (scope.batch().learned_map != nullptr) qkv = learn_map(scope, qkv, heads, *scope.batch().learned_map);
+  const at::Tensor mixed = causal_attention(scope, qkv, heads, spec_.attention_dropout);
   return add(scope, past, attention_output(scope, mixed), dropout_site::attention_output);
 }
 
@@ -184,13 +198,23 @@ double family_model::share_of_mean(const segment_scope& scope) const {
   return static_cast<double>(given) / static_cast<double>(scope.batch().columns);
 }
 
+std::optional<taught_head> family_model::taught(segment_scope& scope) const {
+  const at::Tensor* hidden = scope.batch().taught;
+  if (teacher_ == nullptr || !scope.batch().training) return std::nullopt;
+  TORCH_CHECK(hidden != nullptr && hidden->defined(), "a model learns from a teacher that has computed nothing");
+  row_norm norm = next_norm(scope, teacher_->spec_.norm_epsilon);
+  projection layer = next_linear(scope);
+  return taught_head{*hidden, std::move(norm), std::move(layer), terms_};
+}
+
 values family_model::head(segment_scope& scope, uint32_t segment, const values& input) const {
   if (!norms_are_cut()) {
     if (segment == 1) return loss(scope, input[0], input);
     if (tiles_head(scope.batch())) {
       row_norm norm = next_norm(scope, spec_.norm_epsilon);
-      return tiled_cross_entropy(scope, input, std::move(norm), next_linear(scope), spec_.head_tile_rows,
-                                 share_of_mean(scope));
+      projection layer = next_linear(scope);
+      return tiled_cross_entropy(scope, input, std::move(norm), std::move(layer), spec_.head_tile_rows,
+                                 share_of_mean(scope), taught(scope));
     }
     return losses(scope, logits(scope, input), input.first());
   }
@@ -228,7 +252,7 @@ values family_model::loss(const segment_scope& scope, const at::Tensor& of_token
 std::vector<float> family_model::next_token_logits(const micro_batch& batch, const at::Tensor& hidden,
                                                    const parameter_binding& parameters) {
   const at::NoGradGuard no_grad;
-  segment_scope scope(table_, parameters, batch, spec_.layers + 1, table_.logits_segment(), place_);
+  segment_scope scope(table_, parameters, batch, spec_.layers + 1, table_.logits_segment(), place_, first_unit_);
   if (scope.columns().end() != static_cast<int64_t>(batch.columns) || scope.columns().runs.back().count == 0) return {};
   const at::Tensor all = norms_are_cut() ? take_columns(scope, hidden, norm_parts(scope)) : hidden;
   const at::Tensor last = all.select(0, 0).narrow(0, all.size(1) - 1, 1);

@@ -5,8 +5,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "kernels/distillation.hpp"
 #include "models/families/language_model.hpp"
 #include "models/layers/dropout.hpp"
 #include "models/layers/next_layer.hpp"
@@ -20,6 +22,10 @@ class family_model : public language_model {
 
   [[nodiscard]] const core::model_table& table() const override { return table_; }
   void read_copies(uint32_t first) override;
+  /// From now on it is a part of `whole`, from unit `first_unit` on.
+  void join(const core::model_table& whole, uint32_t first_unit);
+  /// It learns from `teacher`, a part of the same table, of which `terms` say what it loses.
+  void learn_from(std::shared_ptr<const family_model> teacher, const kernels::distillation_terms& terms);
   std::unique_ptr<segment_run> forward(uint32_t unit, uint32_t segment, const micro_batch& batch, const values& input,
                                        const parameter_binding& parameters) override;
   [[nodiscard]] bool copies_last_input(uint32_t unit, uint32_t segment) const override;
@@ -77,6 +83,8 @@ class family_model : public language_model {
   /// Own columns of the residual path, with the sum of what all ranks gave added.
   at::Tensor add_columns(segment_scope& scope, const values& input, dropout_site site) const;
 
+  /// What the teacher's head makes its logits of, where there is one: the scope's next layers.
+  [[nodiscard]] std::optional<taught_head> taught(segment_scope& scope) const;
   values head(segment_scope& scope, uint32_t segment, const values& input) const;
   [[nodiscard]] bool tiles_head(const micro_batch& batch) const;
   /// The factor of the mean over a rank's own columns in what it gives.
@@ -91,11 +99,14 @@ class family_model : public language_model {
   uint64_t columns_;
   model_place place_;
   core::model_table table_;
+  uint32_t first_unit_ = 0;                      // in it
+  std::shared_ptr<const family_model> teacher_;  // null: none
+  kernels::distillation_terms terms_;            // of what it teaches
 };
 
-std::unique_ptr<language_model> make_gpt2(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns,
-                                          const model_place& place);
-std::unique_ptr<language_model> make_llama(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns,
-                                           const model_place& place, device::device_id device);
+std::unique_ptr<family_model> make_gpt2(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns,
+                                        const model_place& place);
+std::unique_ptr<family_model> make_llama(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns,
+                                         const model_place& place, device::device_id device);
 
 }  // namespace troupe::models

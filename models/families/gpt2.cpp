@@ -35,8 +35,8 @@ class gpt2 final : public family_model {
 
 }  // namespace
 
-std::unique_ptr<language_model> make_gpt2(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns,
-                                          const model_place& place) {
+std::unique_ptr<family_model> make_gpt2(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns,
+                                        const model_place& place) {
   return std::make_unique<gpt2>(spec, type, rows, columns, place);
 }
 

@@ -12,6 +12,7 @@
 #include "models/layers/parameter_binding.hpp"
 #include "models/layers/segment.hpp"
 #include "models/table/model_spec.hpp"
+#include "models/table/teacher.hpp"
 
 namespace troupe::models {
 
@@ -52,5 +53,11 @@ core::result<std::unique_ptr<language_model>> make_language_model(const model_sp
                                                                   uint64_t rows, uint64_t columns,
                                                                   device::device_id device = {},
                                                                   const model_place& place = {});
+
+/// The same for a model with a teacher, as one of models/table/teacher.hpp's tables: a step that trains runs the
+/// teacher's units, too, without dropout and without keeping anything.
+core::result<std::unique_ptr<language_model>> make_taught_model(const model_spec& spec, const teaching& by,
+                                                                core::dtype type, uint64_t rows, uint64_t columns,
+                                                                device::device_id device = {});
 
 }  // namespace troupe::models

@@ -42,8 +42,8 @@ class llama final : public family_model {
 
 }  // namespace
 
-std::unique_ptr<language_model> make_llama(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns,
-                                           const model_place& place, device::device_id device) {
+std::unique_ptr<family_model> make_llama(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns,
+                                         const model_place& place, device::device_id device) {
   return std::make_unique<llama>(spec, type, rows, columns, place, device);
 }
 

@@ -5,8 +5,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "kernels/distillation.hpp"
 #include "models/layers/norm.hpp"
 #include "models/layers/projection.hpp"
 #include "models/layers/segment_scope.hpp"
@@ -63,11 +65,22 @@ at::Tensor cross_entropy(const segment_scope& scope, const at::Tensor& logits);
 /// below `vocabulary`.
 at::Tensor targets_of(const segment_scope& scope, int64_t vocabulary, const at::Tensor& of_rows);
 
+/// What a teacher's logits are of, and what a model loses to them.
+struct taught_head {
+  at::Tensor hidden;  ///< (.., C') of the teacher's last unit
+  row_norm norm;
+  projection layer;
+  kernels::distillation_terms terms;
+};
+
 /// The same loss times `factor`, of logits linear(norm(x)) of x (.., C), with the same bits, where only
 /// `tile_rows`, whole panels, of their rows are there at a time. With history nothing is computed until its backward,
 /// which takes each tile once, forward and back: what is returned is NaN until then.
+///
+/// With a teacher the loss of a row is `distil`'s, of logits and of the teacher's, which are made of its hidden state
+/// in the same tiles; nothing in it learns. Only with history.
 at::Tensor tiled_cross_entropy(const segment_scope& scope, const at::Tensor& x, row_norm norm, projection layer,
-                               uint64_t tile_rows, double factor);
+                               uint64_t tile_rows, double factor, std::optional<taught_head> teacher = {});
 
 /// Where ranks have columns of the vocabulary: what `joined_cross_entropy` wants of each for logits (N, V') that begin
 /// with the columns `own`. (N, kernels::row_statistics) in fp32 (fp64 for fp64), without history.

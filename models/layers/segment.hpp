@@ -40,6 +40,14 @@ class gradient_sink {
 struct host_batch;
 class input_watch;
 
+/// The attention map of a teacher that a block learns.
+struct map_lesson {
+  at::Tensor map;          ///< (B, heads, T, T) in the type that sums are formed in
+  double weight = 0;       ///< of the mean squared difference
+  double scale = 1;        ///< that the loss is multiplied with before it goes back
+  double* lost = nullptr;  ///< the loss is added here; null: a recompute, whose loss is counted already
+};
+
 /// One micro-batch as tensors and keys. Tokens are (B, T + 1): inputs are the first T, targets the last T.
 struct micro_batch {
   std::span<const int64_t>
@@ -70,6 +78,13 @@ struct micro_batch {
   bool wants_output = true;  ///< false, where light is kept alone: the output's shape and history are all that is read
   /// Where the segment's output comes in pieces of rows: rows (of B x T) that forward computes of it. 0: all.
   uint64_t first_rows = 0;
+  /// In training, of a model that has a teacher: what that made of the same tokens, its last hidden state (B, T, C').
+  /// Outlives forward and backward; null: nothing.
+  const at::Tensor* taught = nullptr;
+  /// Of attention alone, by rows and columns that are not cut: the map that it learns, and where it leaves its own;
+  /// null: none, nowhere.
+  const map_lesson* learned_map = nullptr;
+  at::Tensor* map = nullptr;
   bool computes_loss = true;  ///< false, in evaluation alone: the last segment gives 0 and reads no target
 };
 

@@ -117,14 +117,15 @@ core::column_set columns_of(const core::segment_info& s, const micro_batch& batc
 }  // namespace
 
 segment_scope::segment_scope(const core::model_table& table, const parameter_binding& parameters,
-                             const micro_batch& batch, uint32_t unit, uint32_t segment, const model_place& place)
+                             const micro_batch& batch, uint32_t unit, uint32_t segment, const model_place& place,
+                             uint32_t first_unit)
     : table_(table),
       parameters_(parameters),
       batch_(batch),
-      layers_(table.layers_of(unit, segment)),
+      layers_(table.layers_of(first_unit + unit, segment)),
       unit_(unit),
-      leads_(place.coordinate == 0 || !core::adds(table.units[unit].segments[segment].output.op)),
-      columns_(columns_of(table.units[unit].segments[segment], batch, place)) {
+      leads_(place.coordinate == 0 || !core::adds(table.units[first_unit + unit].segments[segment].output.op)),
+      columns_(columns_of(table.units[first_unit + unit].segments[segment], batch, place)) {
   if (gives_pieces()) later_rows_ = std::make_shared<row_work>();
 }
 

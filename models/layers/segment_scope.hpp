@@ -17,8 +17,9 @@ namespace troupe::models {
 /// Lives for one forward; the functions themselves keep what backward needs.
 class segment_scope {
  public:
+  /// `unit` is counted from the model's first, which is unit `first_unit` of the table.
   segment_scope(const core::model_table& table, const parameter_binding& parameters, const micro_batch& batch,
-                uint32_t unit, uint32_t segment, const model_place& place = {});
+                uint32_t unit, uint32_t segment, const model_place& place = {}, uint32_t first_unit = 0);
 
   /// The segment's next layer of `kind`, in the order of the table; those without parameters may be passed over.
   const core::layer_info& next(core::layer_kind kind);

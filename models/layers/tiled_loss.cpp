@@ -23,6 +23,41 @@
 namespace troupe::models {
 namespace {
 
+/// A teacher's logits of the same rows, tile by tile, and what rows lose to them.
+class tiled_teacher {
+ public:
+  tiled_teacher(const taught_head& head, int64_t tile_rows, int64_t vocabulary)
+      : layer_(head.layer), terms_(head.terms) {
+    const at::Tensor rows = as_rows(head.hidden);
+    y_ = head.norm.forward(rows).y;
+    layer_.in_panels = true;
+    room_ = at::empty({tile_rows, vocabulary}, y_.options().requires_grad(false));
+    losses_ = at::empty({rows.size(0)}, y_.options().dtype(at::kDouble).requires_grad(false));
+  }
+  /// In the place of a tile's logits their gradient, from that of the mean over all rows.
+  void go_back(int64_t first, const at::Tensor& logits, const int64_t* targets, const at::Tensor& gradient) {
+    const int64_t count = logits.size(0);
+    at::Tensor taught = room_.narrow(0, 0, count);
+    layer_.forward_out(taught, y_.narrow(0, first, count));
+    kernels_for(logits).distil(bytes_in(logits), bytes_of(taught), core_dtype(logits.scalar_type()),
+                               static_cast<uint64_t>(count), static_cast<uint64_t>(logits.size(1)), targets, terms_,
+                               bytes_of(gradient), static_cast<uint64_t>(losses_.size(0)),
+                               bytes_in(losses_.narrow(0, first, count)));
+  }
+  /// In row order.
+  [[nodiscard]] at::Tensor mean(const at::TensorOptions& as) const {
+    const auto* each = losses_.const_data_ptr<double>();
+    double sum = 0;
+    for (int64_t r = 0; r < losses_.size(0); ++r) sum += each[r];
+    return at::full({}, sum / static_cast<double>(losses_.size(0)), as);
+  }
+
+ private:
+  projection layer_;
+  kernels::distillation_terms terms_;
+  at::Tensor y_, room_, losses_;
+};
+
 /// The head of rows (N, C), and the numbers of each row that its loss is of.
 class tiled_head {
  public:
@@ -68,13 +103,15 @@ class tiled_head {
     return loss;
   }
   at::Tensor mean() { return mean_of(0, targets_.size(0)); }
+  [[nodiscard]] int64_t tile_rows() const { return tile_rows_; }
+  [[nodiscard]] int64_t vocabulary() const { return vocabulary_; }
+  [[nodiscard]] const int64_t* targets_at(int64_t first) const { return targets_.const_data_ptr<int64_t>() + first; }
 
  private:
   static at::TensorOptions wide(const at::Tensor& x) {
     return x.options().dtype(sum_dtype(x.scalar_type())).requires_grad(false);
   }
   [[nodiscard]] uint64_t width() const { return static_cast<uint64_t>(vocabulary_); }
-  [[nodiscard]] const int64_t* targets_at(int64_t first) const { return targets_.const_data_ptr<int64_t>() + first; }
 
   const projection& layer_;
   const at::Tensor& targets_;
@@ -87,6 +124,7 @@ struct tiled_loss_node final : function_node {
   at::Tensor x, targets, loss;  // (N, C), (N), what forward gave, which gets its value here
   row_norm norm;
   projection layer;
+  std::optional<taught_head> teacher;
   std::vector<int64_t> shape;  // of the input
   uint64_t tile_rows = 0;
   double factor = 1;
@@ -98,13 +136,18 @@ struct tiled_loss_node final : function_node {
     {
       weight_gradient dw(*slot, layer, x.size(0));
       tiled_head head(x, layer, targets, tile_rows);
+      std::optional<tiled_teacher> taught;
+      if (teacher) taught.emplace(*teacher, head.tile_rows(), head.vocabulary());
       head.for_each_tile(again.y, [&](int64_t first, int64_t count, const at::Tensor& logits) {
-        head.go_back(first, logits, of_mean);
+        if (taught)
+          taught->go_back(first, logits, head.targets_at(first), of_mean);
+        else
+          head.go_back(first, logits, of_mean);
         at::Tensor to = dy.narrow(0, first, count);
         layer.input_gradient_out(to, logits);
         dw.add(again.y.narrow(0, first, count), logits);
       });
-      loss.copy_(times_factor(head.mean()));
+      loss.copy_(times_factor(taught ? taught->mean(loss.options()) : head.mean()));
       dw.finish();
     }
     again.y.reset();
@@ -113,6 +156,7 @@ struct tiled_loss_node final : function_node {
   void release_variables() override {
     x.reset();
     targets.reset();
+    teacher.reset();
   }
   [[nodiscard]] std::string name() const override { return "tiled_cross_entropy"; }
 
@@ -155,7 +199,7 @@ struct tiled_loss_node final : function_node {
 }  // namespace
 
 at::Tensor tiled_cross_entropy(const segment_scope& scope, const at::Tensor& x, row_norm norm, projection layer,
-                               uint64_t tile_rows, double factor) {
+                               uint64_t tile_rows, double factor, std::optional<taught_head> teacher) {
   TORCH_CHECK(!layer.bias, "a head in row tiles has no bias, got ", layer.bias->name);
   layer.in_panels = true;
   const int64_t vocabulary = layer.w.tensor.size(layer.layout == weight_layout::in_out ? 1 : 0);
@@ -181,6 +225,7 @@ at::Tensor tiled_cross_entropy(const segment_scope& scope, const at::Tensor& x, 
   node->layer = std::move(layer);
   node->tile_rows = tile_rows;
   node->factor = factor;
+  node->teacher = std::move(teacher);
   attach({&loss}, std::move(node), scope, {x});
   return loss;
 }

@@ -100,7 +100,7 @@ class micro_batch_order {
     waiting_ = none;
     const uint32_t first = l_.first_computing(stage), last = l_.last_computing(stage);
     for (uint32_t u = 0; u < l_.stage_of_unit.size(); ++u)
-      for (uint32_t s = 0; l_.stage_of_unit[u] == stage && s < p_.table().units[u].segments.size(); ++s) {
+      for (uint32_t s = 0; l_.stage_of_unit[u] == stage && l_.runs(u) && s < p_.table().units[u].segments.size(); ++s) {
         const uint32_t id = segment(r_.forward, u, s);
         if (auto ok = next(id, "forward of ", u); !ok) return ok;
         const bool begins = u == first && s == 0;
@@ -120,8 +120,12 @@ class micro_batch_order {
     bool begins = true;
     for (auto u = static_cast<uint32_t>(l_.stage_of_unit.size()); u-- > 0;) {
       if (l_.stage_of_unit[u] != stage || p_.table().units[u].segments.empty()) continue;
+      if (u < l_.first_of_model()) {
+        if (auto ok = has_no_backward(u); !ok) return ok;
+        continue;
+      }
       // The model's first unit has the tokens as input: nothing in it is worth recomputing.
-      if (p_.options().recomputes(u) && u != 0) {
+      if (p_.options().recomputes(u) && u != l_.first_of_model()) {
         if (auto ok = recompute(u, u == first); !ok) return ok;
       }
       for (auto s = static_cast<uint32_t>(p_.table().units[u].segments.size()); s-- > 0;) {
@@ -139,6 +143,14 @@ class micro_batch_order {
     if (stage > 0)
       if (auto ok = is_kept(p_.instructions[segment(r_.forward, first, 0)].input); !ok) return ok;
     return goes(use::backward, stage, stage > 0);
+  }
+
+  // A teacher's unit keeps nothing that it could go back through, and nobody learns there.
+  [[nodiscard]] core::result<void> has_no_backward(uint32_t u) const {
+    for (uint32_t s = 0; s < p_.table().units[u].segments.size(); ++s)
+      for (const auto* of : {&r_.recompute, &r_.backward, &r_.weigh})
+        if (const uint32_t id = segment(*of, u, s); id != none) return broken(p_, id, "goes back through a teacher");
+    return {};
   }
 
   // It may run beside an exchange, which the unit's backward reads.

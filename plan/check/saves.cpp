@@ -72,7 +72,7 @@ core::result<void> saved_once::end(const job_layout& l) {
     for (uint32_t k = 0; l.trains(q) && k < l.options.update_of(q).moments; ++k) parts.push_back(saved_moment + k);
     const uint32_t shares = l.is_cut(q) ? l.tensor_ranks() : 1;
     for (uint32_t i = 0; i < parts.size() * shares; ++i) {
-      if (l.is_copy(q)) continue;  // piece_is_sound refuses to save any of it
+      if (l.is_copy(q) || l.is_of_teacher(q)) continue;  // piece_is_sound refuses to save any of it
       const uint32_t part = parts[i / shares];
       auto& pieces = saved_[{q, part, i % shares}];
       std::sort(pieces.begin(), pieces.end(), [](const slice& a, const slice& b) { return a.first < b.first; });

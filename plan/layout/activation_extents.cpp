@@ -7,11 +7,12 @@ namespace troupe::plan {
 uint64_t most_activation_window_bytes(const job_layout& l, uint32_t unit) {
   const auto& info = l.table->units[unit];
   if (l.options.tiers.activations == tier::device || info.segments.empty() || l.begins_stage(unit)) return 0;
+  if (unit < l.first_of_model()) return 0;
   return core::round_up(info.input_bytes, swap_page_bytes);
 }
 
 uint64_t activation_window_bytes(const job_layout& l, uint32_t unit) {
-  if (!l.options.recomputes(unit) || unit > l.options.tiers.activation_units) return 0;
+  if (!l.options.recomputes(unit) || unit > l.first_of_model() + l.options.tiers.activation_units) return 0;
   return most_activation_window_bytes(l, unit);
 }
 

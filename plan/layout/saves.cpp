@@ -52,7 +52,7 @@ core::dtype saved_type(const job_layout& l, uint32_t parameter) {
 // Whoever holds the same elements shares them out: replicas a slice, or all data ranks a whole parameter. Of a tensor
 // group that holds the same the first rank writes.
 slice saved_slice(const job_layout& l, uint32_t parameter, uint32_t rank) {
-  if (l.is_copy(parameter)) return {};
+  if (l.is_copy(parameter) || l.is_of_teacher(parameter)) return {};
   if (!l.holds(rank, parameter) || (l.tensor_at(rank) > 0 && !l.is_cut(parameter))) return {};
   const bool partitioned = l.trains(parameter) ? !l.options.updates_all() : l.gathers();
   const slice held = partitioned ? l.slice_of(parameter, rank) : slice{0, l.table->parameters[parameter].numel()};

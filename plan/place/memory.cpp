@@ -92,7 +92,7 @@ void count_activations(rank_plan& p, uint64_t kept) {
   uint64_t most = 0, inputs = 0;
   for (uint32_t u = 0; u < p.table().units.size(); ++u) {
     const uint64_t in_flight = p.micros_in_flight[l.stage_of_unit[u]];
-    if (in_flight == 0) continue;
+    if (in_flight == 0 || !l.runs(u)) continue;
     uint64_t unit = 0;
     const bool again = p.options().recomputes(u);
     if (trains && p.options().recompute && !again) continue;  // kept has it
@@ -105,7 +105,7 @@ void count_activations(rank_plan& p, uint64_t kept) {
       if (p.table().layers[x.layer].unit == u) input = std::max(input, x.room_bytes);
     unit += input;
     most = std::max(most, unit + inputs);
-    if (!trains || !again) continue;
+    if (!trains || !again || u < l.first_of_model()) continue;
     const core::unit_info& info = p.table().units[u];
     const uint64_t elsewhere = activation_window_bytes(l, u) > 0 ? info.input_bytes : 0;
     inputs += in_flight * (recomputed_from_bytes(info, p.options()) - elsewhere);

@@ -32,7 +32,8 @@ class use_list {
   [[nodiscard]] schedule whole(uint32_t stage, uint32_t micro, use kind) const {
     schedule out;
     for (uint32_t u = 0; u < l_.stage_of_unit.size(); ++u)
-      if (l_.stage_of_unit[u] == stage) out.push_back({u, micro, kind});
+      if (l_.stage_of_unit[u] == stage && l_.runs(u) && (kind == use::forward || u >= l_.first_of_model()))
+        out.push_back({u, micro, kind});
     if (kind != use::forward) std::ranges::reverse(out);
     return out;
   }

@@ -185,7 +185,8 @@ class step_writer {
   void backward(const unit_use& u) {
     const auto& unit = p_.table().units[u.unit];
     const bool begins = !unit.segments.empty() && u.has(static_cast<uint32_t>(unit.segments.size()) - 1);
-    if (p_.options().recomputes(u.unit) && reads_parameters(u.kind) && begins && u.unit != 0) recompute(u);
+    if (p_.options().recomputes(u.unit) && reads_parameters(u.kind) && begins && u.unit != p_.layout->first_of_model())
+      recompute(u);
     for (auto s = static_cast<uint32_t>(unit.segments.size()); s-- > 0;) {
       if (!u.has(s)) continue;
       const handle x = compute(u.kind == use::weights ? kind::weigh : kind::backward, u);

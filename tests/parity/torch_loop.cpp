@@ -19,6 +19,9 @@
 namespace troupe::tests {
 
 struct torch_loop::parts {
+  struct states {
+    std::vector<at::Tensor> hidden, maps;
+  };
   torch_loop_options o;
   std::map<std::string, at::Tensor> weights, first, second;
   std::map<std::string, at::Tensor> kept, kept_rows;  // of linear layers, (in, out) and (out)
@@ -76,7 +79,7 @@ struct torch_loop::parts {
   static at::Tensor straight_through(const at::Tensor& x, const at::Tensor& value) {
     return x.add(value.sub(x.detach()));
   }
-  at::Tensor attention(const at::Tensor& x, const std::string& name) const {
+  at::Tensor attention(const at::Tensor& x, const std::string& name, states* seen) const {
     const int64_t rows = x.size(0), columns = x.size(1), head = o.width / o.heads;
     const at::Tensor qkv = linear(x, name + ".c_attn");
     const auto part = [&](int64_t i) {
@@ -85,23 +88,58 @@ struct torch_loop::parts {
     at::Tensor scores = part(0).matmul(part(1).transpose(2, 3)).div(std::sqrt(double(head)));
     const at::Tensor hidden = at::ones({columns, columns}, at::kBool).triu(1);
     scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity());
-    const at::Tensor mixed = scores.softmax(-1).matmul(part(2));
+    const at::Tensor map = scores.softmax(-1);
+    if (seen != nullptr) seen->maps.push_back(map);
+    const at::Tensor mixed = map.matmul(part(2));
     return linear(mixed.transpose(1, 2).reshape({rows, columns, o.width}), name + ".c_proj");
   }
-  at::Tensor forward(const std::vector<int64_t>& tokens, int64_t rows) const {
-    const at::Tensor all =
-        at::from_blob(const_cast<int64_t*>(tokens.data()), {rows, int64_t(tokens.size()) / rows}, at::kLong);
-    const int64_t columns = all.size(1) - 1;
+  static at::Tensor as_tensor(const std::vector<int64_t>& tokens, int64_t rows) {
+    return at::from_blob(const_cast<int64_t*>(tokens.data()), {rows, int64_t(tokens.size()) / rows}, at::kLong);
+  }
+  /// (rows * columns, vocabulary) in fp32.
+  at::Tensor logits_of(const at::Tensor& all, states* seen = nullptr) const {
+    const int64_t rows = all.size(0), columns = all.size(1) - 1;
     const at::Tensor positions = at::arange(columns, at::kLong);
     at::Tensor x = at::embedding(w("wte.weight"), all.narrow(1, 0, columns))
                        .add(at::embedding(w("wpe.weight"), positions).unsqueeze(0));
+    if (seen != nullptr) seen->hidden.push_back(x);
     for (int64_t l = 0; l < o.layers; ++l) {
       const std::string h = "h." + std::to_string(l);
-      x = x.add(attention(norm(x, h + ".ln_1"), h + ".attn"));
+      x = x.add(attention(norm(x, h + ".ln_1"), h + ".attn", seen));
       x = x.add(linear(at::gelu(linear(norm(x, h + ".ln_2"), h + ".mlp.c_fc"), "tanh"), h + ".mlp.c_proj"));
+      if (seen != nullptr) seen->hidden.push_back(x);
     }
-    const at::Tensor logits = norm(x, "ln_f").matmul(w("wte.weight").t()).to(at::kFloat);
-    return at::cross_entropy_loss(logits.reshape({rows * columns, -1}), all.narrow(1, 1, columns).reshape({-1}));
+    return norm(x, "ln_f").matmul(w("wte.weight").t()).to(at::kFloat).reshape({rows * columns, -1});
+  }
+  /// Of the data alone.
+  at::Tensor own_loss(const at::Tensor& logits, const at::Tensor& all) const {
+    return at::cross_entropy_loss(logits, all.narrow(1, 1, all.size(1) - 1).reshape({-1}));
+  }
+  at::Tensor lesson(const at::Tensor& logits, const at::Tensor& all, const states& own) const {
+    const auto& by = o.lesson;
+    at::Tensor taught;
+    states of_teacher;
+    {
+      const at::NoGradGuard no_grad;
+      taught = by.teacher->parts_->logits_of(all, &of_teacher);
+    }
+    const at::Tensor log_p = taught.div(by.temperature).log_softmax(-1),
+                     log_q = logits.div(by.temperature).log_softmax(-1);
+    const at::Tensor p = log_p.exp(), q = log_q.exp(), m = p.mul(by.beta).add(q, 1 - by.beta).log();
+    const auto kl = [](const at::Tensor& of, const at::Tensor& log_of, const at::Tensor& log_from) {
+      return of.mul(log_of.sub(log_from)).sum(-1).mean();
+    };
+    using enum taught_by::divergence;
+    const at::Tensor apart = by.kind == forward_kl   ? kl(p, log_p, log_q)
+                             : by.kind == reverse_kl ? kl(q, log_q, log_p)
+                                                     : kl(p, log_p, m).mul(by.beta).add(kl(q, log_q, m), 1 - by.beta);
+    at::Tensor out = apart.mul(by.logits * by.temperature * by.temperature);
+    for (const auto& [mine, other] : by.hidden)
+      out = out.add(own.hidden.at(size_t(mine)).sub(of_teacher.hidden.at(size_t(other))).square().mean(),
+                    by.hidden_states);
+    for (const auto& [mine, other] : by.maps)
+      out = out.add(own.maps.at(size_t(mine)).sub(of_teacher.maps.at(size_t(other))).square().mean(), by.attention);
+    return out;
   }
 };
 
@@ -121,12 +159,16 @@ torch_loop::~torch_loop() = default;
 
 double torch_loop::loss(const std::vector<int64_t>& tokens, int64_t rows) const {
   const at::NoGradGuard no_grad;
-  return parts_->forward(tokens, rows).item<double>();
+  const at::Tensor all = parts::as_tensor(tokens, rows);
+  return parts_->own_loss(parts_->logits_of(all), all).item<double>();
 }
 
 double torch_loop::step(const std::vector<int64_t>& tokens, int64_t rows) {
   auto& p = *parts_;
-  const at::Tensor loss = p.forward(tokens, rows);
+  parts::states own;
+  const at::Tensor all = parts::as_tensor(tokens, rows), logits = p.logits_of(all, &own);
+  at::Tensor loss = p.own_loss(logits, all);
+  if (p.o.lesson.teacher != nullptr) loss = loss.mul(p.o.lesson.cross_entropy).add(p.lesson(logits, all, own));
   std::vector<at::Tensor> leaves;
   for (const auto& [name, t] : p.weights) leaves.push_back(t);
   const auto gradients = torch::autograd::grad({loss}, leaves);

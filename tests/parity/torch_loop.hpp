@@ -6,11 +6,24 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/dtype.hpp"
 
 namespace troupe::tests {
+
+class torch_loop;
+
+/// What is added to the loss of the data, which counts `cross_entropy` times.
+struct taught_by {
+  const torch_loop* teacher = nullptr;  ///< outlives the loop that learns; null: there is none
+  enum class divergence : uint8_t { forward_kl, reverse_kl, jsd } kind = divergence::forward_kl;
+  double cross_entropy = 1, logits = 0, temperature = 1, beta = 0.5;
+  double hidden_states = 0, attention = 0;  ///< of each mean squared difference
+  /// Of these, its own and the teacher's: hidden states, 0 the embedding's, and attention maps of blocks, from 0.
+  std::vector<std::pair<int64_t, int64_t>> hidden = {}, maps = {};
+};
 
 struct torch_loop_options {
   int64_t layers = 0, width = 0, heads = 0;
@@ -25,6 +38,7 @@ struct torch_loop_options {
   /// mask's gradient goes straight to them.
   double kept_scores = 1;
   double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 0, weight_decay = 0, clip = 1;
+  taught_by lesson = {};
 };
 
 class torch_loop {

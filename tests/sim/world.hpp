@@ -9,6 +9,7 @@
 #include "actors/sim/sim.hpp"
 #include "job/blueprint.hpp"
 #include "tests/plan/exchange_samples.hpp"
+#include "tests/plan/taught_samples.hpp"
 #include "tests/sim/replay.hpp"
 
 namespace troupe::actors {
@@ -19,16 +20,17 @@ struct scenario {
   sim_options options;
 };
 
-/// A random model whose training can be planned; of every fifth seed ranks of a tensor, sequence or context group share
-/// it, and of every third it is cut into the stages of a pipeline.
+/// A random model whose training can be planned, of some seeds with a teacher; of every fifth seed ranks of a tensor,
+/// sequence or context group share it, and of every third it is cut into the stages of a pipeline.
 inline std::pair<plan::shared_table, plan::plan_options> job_of(uint64_t seed, std::mt19937_64& random) {
   if (seed % 5 == 4) return plan::random_shared_cut(random, plan::mode::train);
   if (seed % 3 == 2) return plan::random_cut(random, plan::mode::train);
-  auto table = plan::random_table(random);
+  const auto any_table = [&] { return seed % 7 == 3 ? plan::random_taught_table(random) : plan::random_table(random); };
+  auto table = any_table();
   auto options = plan::random_options(*table, random);
   // Repeated until something in the model trains.
   for (options.mode = plan::mode::train; !plan::make_layout(table, options); options.mode = plan::mode::train) {
-    table = plan::random_table(random);
+    table = any_table();
     options = plan::random_options(*table, random);
   }
   if (seed % 3 == 1) plan::put_in_groups(options);

@@ -9,6 +9,7 @@
 #include "plan/check/check.hpp"
 #include "tests/plan/exchange_samples.hpp"
 #include "tests/plan/saboteur.hpp"
+#include "tests/plan/taught_samples.hpp"
 
 using namespace troupe::plan;
 
@@ -153,6 +154,28 @@ BOOST_AUTO_TEST_CASE(every_break_of_a_step_that_updates_before_its_vote_is_caugh
       }
   }
   for (const auto& [name, kind] : of_speculation) BOOST_TEST(caught[name] >= 50U, name << ": " << caught[name]);
+}
+
+BOOST_AUTO_TEST_CASE(every_break_of_a_step_that_asks_a_teacher_is_caught) {
+  std::map<std::string, uint32_t> caught;
+  for (uint64_t seed = 3000; seed < 3200; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto table = random_taught_table(random);
+    auto options = random_options(*table, random);
+    options.updates.speculate = options.updates.may_clip = seed % 3 == 0 && !options.tiers.swaps();
+    if (!make_layout(table, options)) continue;
+    const auto whole = plans_of(table, options);
+    BOOST_TEST_REQUIRE(troupe::plan::check(whole).has_value());
+    for (const auto& [name, kind] : all_breakages) BOOST_TEST_CONTEXT("seed " << seed << ", " << name) {
+        const trial t = attempt(whole, kind, random);
+        if (!t.changed) continue;
+        BOOST_TEST(t.passed == t.harmless, "stage " << options.stage << ", mode " << static_cast<int>(options.mode)
+                                                    << ", ranks " << options.ranks() << ": " << t.text);
+        if (!t.harmless) ++caught[name];
+      }
+  }
+  BOOST_TEST(caught["drop an instruction"] >= 50U);
+  BOOST_TEST(caught["change a subject"] >= 50U);
 }
 
 // What else can break between stages: cuts_test.cpp; between ranks of a group: shared_cuts_test.cpp.

@@ -1,0 +1,132 @@
+#include "job/layer_reduction.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+namespace troupe::job {
+namespace {
+
+constexpr std::string_view root = "compression_training.layer_reduction.";
+
+tl::unexpected<core::error> refused(const std::string& where, std::string_view key, const std::string& text) {
+  return core::fail(core::error_kind::bad_input,
+                    (where.empty() ? "" : where + ": ") + std::string(root) + std::string(key) + ": " + text);
+}
+
+/// The name without the part that some files leave out.
+std::string_view core_name(std::string_view name) {
+  for (const std::string_view prefix : {"transformer.", "model."})
+    if (name.starts_with(prefix)) return name.substr(prefix.size());
+  return name;
+}
+
+struct layer_name {
+  uint64_t layer = 0;
+  std::string_view rest;  ///< of the name behind the layer's number
+};
+
+/// `prefix.7.rest` as 7 and `rest`.
+std::optional<layer_name> in_layer(std::string_view name, std::string_view prefix) {
+  name = core_name(name);
+  prefix = core_name(prefix);
+  if (!name.starts_with(prefix) || name.size() <= prefix.size() || name[prefix.size()] != '.') return std::nullopt;
+  name.remove_prefix(prefix.size() + 1);
+  layer_name out;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), out.layer);
+  if (error != std::errc() || end == name.data() + name.size() || *end != '.') return std::nullopt;
+  out.rest = name.substr(static_cast<size_t>(end - name.data()) + 1);
+  return out;
+}
+
+bool is_in_module(std::string_view name, std::string_view module) {
+  name = core_name(name);
+  module = core_name(module);
+  return name.starts_with(module) && name.size() > module.size() && name[module.size()] == '.';
+}
+
+std::string text_of(const std::vector<int64_t>& shape) {
+  std::string out = "(";
+  for (size_t i = 0; i < shape.size(); ++i) out += (i > 0 ? ", " : "") + std::to_string(shape[i]);
+  return out + ")";
+}
+
+/// So many layers are called like that.
+uint64_t layers_in(const std::vector<std::string_view>& names, std::string_view prefix) {
+  uint64_t out = 0;
+  for (const std::string_view name : names)
+    if (const auto found = in_layer(name, prefix)) out = std::max(out, found->layer + 1);
+  return out;
+}
+
+}  // namespace
+
+core::result<void> check_layer_reduction(const config::job_config& config, const core::model_table& model) {
+  const auto& r = config.compression.layers;
+  if (!r.enabled) return {};
+  std::vector<std::string_view> names;
+  for (const auto& p : model.parameters) names.push_back(p.name);
+  const uint64_t layers = layers_in(names, r.module_name_prefix);
+  if (layers == 0)
+    return refused(r.prefix_where, "module_name_prefix",
+                   "wanted what the model's layers are called, got " + r.module_name_prefix +
+                       ", which is in front of no layer's number");
+  if (layers != r.keep_number_layer)
+    return refused(
+        r.where, "keep_number_layer",
+        "wanted the model's " + std::to_string(layers) + " layers, got " + std::to_string(r.keep_number_layer));
+  for (const std::string& module : r.other_module_names)
+    if (std::ranges::none_of(names, [&](std::string_view n) { return is_in_module(n, module); }))
+      return refused(r.others_where, "other_module_name", "wanted modules of the model, got " + module);
+  return {};
+}
+
+core::result<std::vector<std::optional<std::string>>> reduced_layers(const config::job_config& config,
+                                                                     const core::model_table& model,
+                                                                     const std::vector<source_tensor>& source) {
+  const auto& r = config.compression.layers;
+  std::map<std::string_view, const source_tensor*> by_name;
+  std::vector<std::string_view> names;
+  for (const auto& t : source) {
+    by_name.emplace(core_name(t.name), &t);
+    names.push_back(t.name);
+  }
+  const uint64_t there = layers_in(names, r.module_name_prefix);
+  if (there == 0)
+    return refused(r.prefix_where, "module_name_prefix",
+                   "wanted what the teacher's layers are called, got " + r.module_name_prefix +
+                       ", which is in front of no layer's number");
+  for (const uint64_t layer : r.teacher_layer)
+    if (layer >= there)
+      return refused(
+          r.layers_where, "teacher_layer",
+          "wanted layers of the teacher's " + std::to_string(there) + ", counted from 0, got " + std::to_string(layer));
+  std::vector<std::optional<std::string>> out;
+  for (const auto& p : model.parameters) {
+    out.emplace_back();
+    if (p.of_teacher) continue;
+    std::string wanted;
+    if (const auto own = in_layer(p.name, r.module_name_prefix)) {
+      wanted = std::string(core_name(r.module_name_prefix)) + "." + std::to_string(r.teacher_layer[own->layer]) + "." +
+               std::string(own->rest);
+    } else if (std::ranges::any_of(r.other_module_names, [&](const auto& m) { return is_in_module(p.name, m); })) {
+      wanted = core_name(p.name);
+    } else {
+      continue;
+    }
+    const auto found = by_name.find(wanted);
+    if (found == by_name.end())
+      return refused(r.where, "enabled", "the teacher has no " + wanted + ", which " + p.name + " begins with");
+    if (found->second->shape != p.shape)
+      return refused(r.where, "enabled",
+                     p.name + ": wanted a teacher as wide as the model, " + text_of(p.shape) + ", got " +
+                         text_of(found->second->shape));
+    out.back() = found->second->name;
+  }
+  return out;
+}
+
+}  // namespace troupe::job

@@ -1,0 +1,114 @@
+#include "models/layers/attention_lesson.hpp"
+
+#include <ATen/ops/_softmax.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "core/math.hpp"
+#include "models/layers/bytes.hpp"
+#include "models/layers/function_node.hpp"
+#include "models/layers/operations.hpp"
+#include "models/layers/torch_dtype.hpp"
+
+namespace troupe::models {
+namespace {
+
+/// Of one row, in the type of sums.
+struct row_heads {
+  at::Tensor q, k;  ///< (heads, T, D), queries times the scale of scores; a key head stands once for each of its group
+
+  row_heads(const at::Tensor& row, const attention_shape& s)
+      : q(heads_of(row, 0, s.heads, s).mul(scale(s))),
+        k(heads_of(row, s.heads, s.kv_heads, s).repeat_interleave(s.heads / s.kv_heads, 0)) {}
+
+  static double scale(const attention_shape& s) { return 1 / std::sqrt(static_cast<double>(s.head_width)); }
+  [[nodiscard]] at::Tensor map() const {
+    const int64_t columns = q.size(1);
+    const at::Tensor ahead =
+        at::full({columns, columns}, -std::numeric_limits<double>::infinity(), q.options()).triu_(1);
+    return at::_softmax(at::bmm(q, k.transpose(1, 2)).add_(ahead), -1, /*half_to_float=*/false);
+  }
+
+ private:
+  static at::Tensor heads_of(const at::Tensor& row, int64_t first, int64_t count, const attention_shape& s) {
+    return row.narrow(1, first * s.head_width, count * s.head_width)
+        .reshape({row.size(0), count, s.head_width})
+        .transpose(0, 1)
+        .to(sum_dtype(row.scalar_type()))
+        .contiguous();
+  }
+};
+
+/// (heads, T, D) into columns of (T, ..) from head `first` on.
+void put_heads(const at::Tensor& heads, int64_t first, const at::Tensor& row) {
+  const int64_t count = heads.size(0), width = heads.size(2);
+  row.narrow(1, first * width, count * width).copy_(heads.transpose(0, 1).reshape({row.size(0), count * width}));
+}
+
+double square_sum(const at::Tensor& x) {
+  std::vector<double> sums(core::div_up(count_of(x), core::partition_grain));
+  kernels_for(x).block_square_sums(bytes_of(x), core_dtype(x.scalar_type()), count_of(x), sums);
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
+struct map_node final : function_node {
+  at::Tensor of_lesson;  // like queries, keys and values
+
+  gradient_list apply(gradient_list&& gradients) override { return {std::exchange(of_lesson, {}).add_(gradients[0])}; }
+  void release_variables() override { of_lesson.reset(); }
+  [[nodiscard]] std::string name() const override { return "attention_lesson"; }
+};
+
+}  // namespace
+
+at::Tensor attention_map(const at::Tensor& qkv, const attention_shape& shape) {
+  const below_autograd plain;
+  const int64_t columns = qkv.size(1);
+  at::Tensor out = at::empty({qkv.size(0), shape.heads, columns, columns},
+                             qkv.options().dtype(sum_dtype(qkv.scalar_type())).requires_grad(false));
+  for (int64_t r = 0; r < qkv.size(0); ++r) out.select(0, r).copy_(row_heads(qkv.detach().select(0, r), shape).map());
+  return out;
+}
+
+at::Tensor learn_map(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
+                     const map_lesson& lesson) {
+  const int64_t group = shape.heads / shape.kv_heads, columns = qkv.size(1);
+  auto node = std::make_shared<map_node>();
+  at::Tensor out;
+  {
+    const below_autograd plain;
+    out = qkv.detach();
+    node->of_lesson = at::empty_like(out, at::MemoryFormat::Contiguous).zero_();
+    TORCH_CHECK(lesson.map.dim() == 4 && lesson.map.size(1) == shape.heads && lesson.map.size(3) == columns, "maps of ",
+                lesson.map.sizes(), " for ", shape.heads, " heads of ", columns, " columns");
+    const auto count = static_cast<double>(lesson.map.numel());
+    double squares = 0;
+    for (int64_t r = 0; r < out.size(0); ++r) {
+      const row_heads heads(out.select(0, r), shape);
+      const at::Tensor map = heads.map();
+      at::Tensor apart = map.sub(lesson.map.select(0, r));
+      squares += square_sum(apart);
+      // Through the square, then through softmax and scores.
+      apart.mul_(2 * lesson.weight * lesson.scale / count);
+      const at::Tensor scores = map.mul(apart.sub(apart.mul(map).sum(-1, /*keepdim=*/true)));
+      const at::Tensor row = node->of_lesson.select(0, r);
+      put_heads(at::bmm(scores, heads.k).mul_(row_heads::scale(shape)), 0, row);
+      const at::Tensor of_keys = at::bmm(scores.transpose(1, 2), heads.q);
+      put_heads(of_keys.view({shape.kv_heads, group, columns, shape.head_width}).sum(1), shape.heads, row);
+    }
+    if (lesson.lost != nullptr) *lesson.lost += lesson.weight * squares / count;
+  }
+  if (!wants_node(qkv)) return qkv;
+  attach({&out}, std::move(node), scope, {qkv});
+  return out;
+}
+
+}  // namespace troupe::models

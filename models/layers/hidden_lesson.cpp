@@ -1,0 +1,26 @@
+#include "models/layers/hidden_lesson.hpp"
+
+#include <ATen/core/grad_mode.h>
+
+#include <numeric>
+#include <vector>
+
+#include "core/math.hpp"
+#include "models/layers/bytes.hpp"
+#include "models/layers/operations.hpp"
+#include "models/layers/torch_dtype.hpp"
+
+namespace troupe::models {
+
+hidden_lesson learn_hidden(const at::Tensor& model, const at::Tensor& teacher, double weight, double scale) {
+  const at::NoGradGuard no_grad;
+  TORCH_CHECK(model.sizes() == teacher.sizes(), "hidden states of ", model.sizes(), " and of ", teacher.sizes());
+  at::Tensor apart = model.sub(teacher).contiguous();
+  const uint64_t count = count_of(apart);
+  std::vector<double> sums(core::div_up(count, core::partition_grain));
+  kernels_for(apart).block_square_sums(bytes_of(apart), core_dtype(apart.scalar_type()), count, sums);
+  const double mean = std::accumulate(sums.begin(), sums.end(), 0.0) / static_cast<double>(count);
+  return {apart.mul_(2 * weight * scale / static_cast<double>(count)), weight * mean};
+}
+
+}  // namespace troupe::models

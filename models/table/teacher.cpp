@@ -1,0 +1,123 @@
+#include "models/table/teacher.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace troupe::models {
+namespace {
+
+void move_by(uint32_t parameters, std::vector<uint32_t>& all) {
+  for (uint32_t& q : all) q += parameters;
+}
+
+/// A layer of the teacher behind `parameters` others, computed in a unit's segment.
+core::layer_info moved(core::layer_info l, uint32_t parameters, uint32_t unit, uint32_t segment) {
+  l.name = teacher_prefix + l.name;
+  move_by(parameters, l.parameters);
+  if (l.weight) *l.weight += parameters;
+  if (l.bias) *l.bias += parameters;
+  l.unit = unit;
+  l.segment = segment;
+  return l;
+}
+
+/// Without what a backward is made of.
+core::unit_info forward_only(core::unit_info unit, uint32_t parameters) {
+  unit.name = "teacher " + unit.name;
+  move_by(parameters, unit.parameters);
+  for (core::segment_info& s : unit.segments) {
+    move_by(parameters, s.parameters);
+    s.weight_bytes = 0;
+    s.weight_flops = 0;
+    s.light = {};
+  }
+  return unit;
+}
+
+}  // namespace
+
+std::vector<unit_pair> hidden_pairs(uint32_t layers, uint32_t teacher_layers,
+                                    const std::vector<uint64_t>& teacher_layer) {
+  // Hidden state 0 is the embedding's, h that of block h - 1; as units: h.
+  std::vector<unit_pair> out;
+  for (uint32_t unit = 0; unit <= layers; ++unit) {
+    if (teacher_layer.empty())
+      out.push_back({unit, unit * (teacher_layers / layers)});
+    else if (unit == 0)
+      out.push_back({0, static_cast<uint32_t>(teacher_layer.front() - 1)});
+    else
+      out.push_back({unit, static_cast<uint32_t>(teacher_layer[unit - 1] + 1)});
+  }
+  return out;
+}
+
+std::vector<unit_pair> map_pairs(uint32_t layers, uint32_t teacher_layers, const std::vector<uint64_t>& teacher_layer) {
+  std::vector<unit_pair> out;
+  for (uint32_t unit = 1; unit <= layers; ++unit)
+    out.push_back({unit, teacher_layer.empty() ? unit * (teacher_layers / layers)
+                                               : static_cast<uint32_t>(teacher_layer[unit - 1] + 1)});
+  return out;
+}
+
+core::model_table with_teacher(core::model_table model, const teaching& by, uint64_t rows, uint64_t columns,
+                               uint64_t element_bytes) {
+  core::model_table teacher = make_model_table(by.teacher, rows, columns, element_bytes);
+  const auto own = static_cast<uint32_t>(model.parameters.size());
+  const core::unit_info last = teacher.units.back();
+  teacher.units.pop_back();
+  const auto behind = static_cast<uint32_t>(teacher.units.size());
+  core::model_table out;
+  out.teacher_units = behind;
+  out.parameters = std::move(model.parameters);
+  for (core::parameter_info& p : teacher.parameters) {
+    p.name = teacher_prefix + p.name;
+    p.trainable = false;
+    p.of_teacher = true;
+    out.parameters.push_back(std::move(p));
+  }
+  for (core::unit_info& u : teacher.units) out.units.push_back(forward_only(std::move(u), own));
+  for (core::unit_info& u : model.units) out.units.push_back(std::move(u));
+  // From forward to backward: the difference of two hidden states, a teacher's map and a gradient of queries, keys and
+  // values; beside these, while it is formed, the model's own map and what is made of it.
+  for (const unit_pair& x : by.hidden)
+    out.units[behind + x.unit].segments.back().saved_bytes += out.units[behind + x.unit + 1].input_bytes;
+  const uint64_t wide_bytes = std::max<uint64_t>(element_bytes, sizeof(float));
+  const uint64_t map_bytes = rows * by.teacher.heads * columns * columns * wide_bytes;
+  for (const unit_pair& x : by.maps) {
+    core::segment_info& attention = out.units[behind + x.unit].segments.front();
+    attention.saved_bytes += map_bytes + attention.saved_bytes;
+    attention.tile_bytes += 3 * map_bytes;
+    attention.light = {};
+  }
+  core::unit_info& head = out.units.back();
+  core::segment_info& loss = head.segments.back();
+  const core::segment_info& compared = last.segments.back();
+  const auto take = [&](std::vector<uint32_t>& into, const std::vector<uint32_t>& more) {
+    for (const uint32_t q : more) into.push_back(own + q);
+  };
+  take(head.parameters, last.parameters);
+  take(loss.parameters, compared.parameters);
+  loss.saved_bytes += last.input_bytes;  // the teacher's last hidden state
+  loss.tile_bytes += compared.tile_bytes + last.input_bytes;
+  loss.forward_flops += compared.forward_flops;
+  loss.left_flops += compared.forward_flops;
+  for (const core::layer_info& l : teacher.layers)
+    if (l.unit < behind) out.layers.push_back(moved(l, own, l.unit, l.segment));
+  for (core::layer_info& l : model.layers) {
+    l.unit += behind;
+    out.layers.push_back(std::move(l));
+  }
+  const auto unit = static_cast<uint32_t>(out.units.size()) - 1,
+             segment = static_cast<uint32_t>(head.segments.size()) - 1;
+  for (const core::layer_info& l : teacher.layers)
+    if (l.unit == behind) out.layers.push_back(moved(l, own, unit, segment));
+  return out;
+}
+
+core::model_table without_teacher(core::model_table table) {
+  std::erase_if(table.parameters, [](const core::parameter_info& p) { return p.of_teacher; });
+  return table;
+}
+
+}  // namespace troupe::models

@@ -1,0 +1,77 @@
+// A model and its teacher as one table.
+#include "models/table/teacher.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "tests/models/model_fixture.hpp"
+
+namespace troupe::models {
+namespace {
+
+model_spec spec_of(int layers, int width) {
+  auto spec =
+      take(parse_model_spec(R"({"model_type": "gpt2", "n_layer": )" + std::to_string(layers) + R"(, "n_embd": )" +
+                            std::to_string(width) + R"(, "n_head": 4, "n_positions": 16, "vocab_size": 30})"));
+  spec.head_tile_rows = 2048;
+  return spec;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(teacher)
+
+BOOST_AUTO_TEST_CASE(a_teacher_stands_in_front_frozen_and_its_head_beside_the_models_own) {
+  const auto model = make_model_table(spec_of(1, 16), 2, 8, 4), alone = make_model_table(spec_of(2, 24), 2, 8, 4);
+  const auto both = with_teacher(model, {spec_of(2, 24), {}}, 2, 8, 4);
+  BOOST_TEST(both.teacher_units == 3U);
+  BOOST_TEST(both.units.size() == model.units.size() + 3);
+  BOOST_TEST(both.numel() == model.numel());
+  BOOST_TEST_REQUIRE(both.parameters.size() == model.parameters.size() + alone.parameters.size());
+  for (size_t q = 0; q < both.parameters.size(); ++q) {
+    const bool own = q < model.parameters.size();
+    const auto& p = both.parameters[q];
+    BOOST_TEST(p.of_teacher != own);
+    BOOST_TEST(p.trainable == own);
+    BOOST_TEST(p.name ==
+               (own ? model.parameters[q].name : "teacher." + alone.parameters[q - model.parameters.size()].name));
+  }
+  BOOST_TEST(both.units[0].name == "teacher embedding");
+  BOOST_TEST(both.units[3].name == "embedding");
+  // What reads a layer's parameters stands where the table says.
+  size_t seen = 0;
+  for (uint32_t u = 0; u < both.units.size(); ++u)
+    for (uint32_t s = 0; s < both.units[u].segments.size(); ++s) {
+      const auto layers = both.layers_of(u, s);
+      BOOST_TEST(layers.data() == both.layers.data() + seen);
+      seen += layers.size();
+      std::vector<uint32_t> parameters;
+      for (const auto& l : layers) parameters.insert(parameters.end(), l.parameters.begin(), l.parameters.end());
+      BOOST_TEST(parameters == both.units[u].segments[s].parameters, boost::test_tools::per_element());
+      for (const uint32_t q : parameters)
+        if (u < 3) BOOST_TEST(both.parameters[q].of_teacher);
+    }
+  BOOST_TEST(seen == both.layers.size());
+  const auto head = both.layers_of(static_cast<uint32_t>(both.units.size()) - 1, 0);
+  BOOST_TEST_REQUIRE(head.size() == 4U);
+  BOOST_TEST(head[1].name == "lm_head");
+  BOOST_TEST(head[2].name == "teacher.transformer.ln_f");
+  BOOST_TEST(head[3].name == "teacher.lm_head");
+  BOOST_TEST(without_teacher(both).parameters.size() == model.parameters.size());
+}
+
+BOOST_AUTO_TEST_CASE(layers_are_compared_by_the_list_or_evenly) {
+  const auto shown = [](const std::vector<unit_pair>& all) {
+    std::string out;
+    for (const auto& x : all) out += std::to_string(x.unit) + ":" + std::to_string(x.of_teacher) + " ";
+    return out;
+  };
+  BOOST_TEST(shown(hidden_pairs(2, 12, {3, 11})) == "0:2 1:4 2:12 ");
+  BOOST_TEST(shown(map_pairs(2, 12, {3, 11})) == "1:4 2:12 ");
+  BOOST_TEST(shown(hidden_pairs(3, 12, {})) == "0:0 1:4 2:8 3:12 ");
+  BOOST_TEST(shown(map_pairs(3, 12, {})) == "1:4 2:8 3:12 ");  // i k + k - 1, as blocks from 0
+  BOOST_TEST(shown(hidden_pairs(2, 5, {})) == "0:0 1:2 2:4 ");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace troupe::models

@@ -1,0 +1,77 @@
+// Units of a teacher in a plan: forward in steps that train, in front of the model's own, nothing back, nothing saved.
+#include "plan/check/check.hpp"
+
+#include <functional>
+#include <string>
+
+#include "tests/plan/samples.hpp"
+
+using namespace troupe::plan;
+
+namespace {
+
+/// Two units of a teacher in front of a model of one block.
+shared_table taught() {
+  auto table = *gpt_table(2, 32, 64, /*tied=*/false);
+  table.teacher_units = 2;
+  for (uint32_t u = 0; u < 2; ++u)
+    for (const uint32_t q : table.units[u].parameters)
+      table.parameters[q].trainable = !(table.parameters[q].of_teacher = true);
+  return std::make_shared<const troupe::core::model_table>(std::move(table));
+}
+
+plan_options options_at(uint32_t stage, mode what) {
+  auto o = small_options(2, stage, what == mode::train ? 2 : 1);
+  o.mode = what;
+  o.recompute = stage > 1;
+  o.saving.on = what == mode::train;
+  return o;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(teacher)
+
+BOOST_AUTO_TEST_CASE(a_teacher_computes_forward_in_steps_that_train_alone_and_is_never_saved) {
+  for (uint32_t stage = 0; stage < 4; ++stage)
+    for (const mode what : {mode::train, mode::evaluate, mode::generate}) {
+      const auto plans = plans_of(taught(), options_at(stage, what));
+      const auto proved = check(plans);
+      BOOST_TEST_REQUIRE(proved.has_value(), proved.error().text);
+      for (const auto& p : plans) {
+        uint64_t forwards = 0;
+        for (const auto& x : p->instructions) {
+          if (x.subject >= 2 || lane_of(x.kind) != lane::compute || x.kind == kind::release) continue;
+          BOOST_TEST((x.kind == kind::forward), p->describe(x.id));
+          ++forwards;
+        }
+        BOOST_TEST(forwards == (what == mode::train ? 3U * 2 : 0U));  // segments, micro-batches
+        for (const auto& block : p->snapshots)
+          for (const auto& piece : block.pieces) BOOST_TEST(!p->table().parameters[piece.parameter].of_teacher);
+      }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_model_that_goes_back_through_its_teacher_or_does_not_ask_it_is_refused) {
+  const auto refused = [&](const std::function<void(rank_plan&)>& change, const std::string& what) {
+    shared_plans all;
+    for (const auto& p : plans_of(taught(), options_at(1, mode::train))) {
+      auto changed = *p;
+      change(changed);
+      all.push_back(std::make_shared<const rank_plan>(std::move(changed)));
+    }
+    const auto proved = check(all);
+    BOOST_TEST_REQUIRE(!proved.has_value());
+    BOOST_TEST(proved.error().text.find(what) != std::string::npos, proved.error().text);
+  };
+  const auto first = [](rank_plan& p, kind k, uint32_t subject) -> instruction& {
+    for (auto& x : p.instructions)
+      if (x.kind == k && x.subject == subject) return x;
+    throw std::logic_error("no such instruction");
+  };
+  refused([&](rank_plan& p) { first(p, kind::backward, 2).subject = 1; }, "goes back through a teacher");
+  refused([&](rank_plan& p) { first(p, kind::forward, 1).kind = kind::backward; }, "backward");
+  refused([&](rank_plan& p) { first(p, kind::forward, 2).subject = 1; }, "forward unit 1");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

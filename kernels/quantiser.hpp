@@ -44,6 +44,12 @@ struct value_range {
   Real least = 0, largest = 0;
 };
 
+/// The range of what lies in either; none if one of them is none. {infinity, -infinity} is that of nothing.
+inline value_range<double> joined(const value_range<double>& a, const value_range<double>& b) {
+  if (std::isnan(a.least) || std::isnan(b.least)) return {std::nan(""), std::nan("")};
+  return {std::fmin(a.least, b.least), std::fmax(a.largest, b.largest)};
+}
+
 /// The values that a group can take: integers from `lowest` to `highest`, times `scale`, plus `zero`.
 template <class Real>
 struct value_grid {
@@ -102,6 +108,8 @@ TROUPE_HOST_DEVICE Real as_sign(Real x, const value_signs<Real>& s) {
 /// An activation's range over batches, of a static quantiser.
 struct activation_range {
   float least = 0, largest = 0;
+  [[nodiscard]] bool is_known() const { return least != largest; }
+  bool operator==(const activation_range&) const = default;
 };
 inline constexpr float activation_momentum = 0.95F;
 

@@ -1,4 +1,5 @@
-"""DeepSpeed's quantizers and masks: tests/kernels/fixtures/compression.json. The result is committed.
+"""DeepSpeed's quantizers and masks: tests/kernels/fixtures/compression.json, and weights that lose their bits one by
+one (MoQ): tests/kernels/fixtures/moving_bits.json. The results are committed.
 
 Needs DeepSpeed 0.19.6, the last release that has `deepspeed.compression`: `make peer` puts it, without dependencies,
 into .peer/compression beside the newer one. Everything is on the CPU in fp32, by the layers that `init_compression` puts
@@ -29,6 +30,7 @@ from deepspeed.compression.basic_layer import (  # noqa: E402
     QuantAct,
 )
 from deepspeed.compression.utils import TopKBinarizer  # noqa: E402
+from deepspeed.runtime.quantize import Quantizer  # noqa: E402
 
 OUT, IN = 26, 32  # 832 elements: the least number that 13 and 64 divide
 GROUPS = (1, 13, 64)
@@ -122,3 +124,30 @@ out["traps"] = {
 target = ROOT / "tests/kernels/fixtures/compression.json"
 target.write_text(json.dumps(out, indent=1) + "\n")
 print(f"{target}: {target.stat().st_size} bytes by DeepSpeed {deepspeed.__version__}, torch {torch.__version__}")
+
+
+def moved(start, target, period, kind, groups, ratio, steps):
+    """What the peer leaves in a weight after each call, which begins with the weight itself as after an update."""
+    quantizer = Quantizer(q_groups=groups, q_mixed_fp16=ratio > 0, q_change_ratio=ratio, q_type=kind,
+                          q_rounding="nearest")
+    parameter = torch.nn.Parameter(few.clone())
+    parameter.start_bits, parameter.target_bits, parameter.q_period = start, target, period
+    out = []
+    for _ in range(steps):
+        parameter.data = few.clone()
+        quantizer.quantize([[parameter]], False, False)
+        out.append({"bits": parameter.start_bits, "values": parameter.detach().flatten().tolist()})
+    return {"start_bits": start, "target_bits": target, "period": period, "type": kind, "groups": groups,
+            "change_ratio": ratio, "steps": out}
+
+
+few = torch.randn(4, 6) * torch.tensor([0.1, 1.0, 3.0, 0.5]).view(-1, 1)
+moving = {"deepspeed": WANTED, "rows": 4, "columns": 6, "weight": few.flatten().tolist(), "runs": [
+    moved(8, 5, 2, "symmetric", 1, 0.0, 10),
+    moved(6, 4, 3, "asymmetric", 4, 0.25, 9),
+    moved(4, 1, 1, "symmetric", 2, 0.0, 6),
+    moved(5, 4, 0, "symmetric", 4, 0.5, 5),
+]}
+target = ROOT / "tests/kernels/fixtures/moving_bits.json"
+target.write_text(json.dumps(moving) + "\n")
+print(f"{target}: {target.stat().st_size} bytes")

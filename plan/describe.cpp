@@ -11,6 +11,10 @@ std::string_view name_of(kind k) {
       return "gather";
     case kind::release:
       return "release";
+    case kind::survey:
+      return "survey";
+    case kind::agree:
+      return "agree";
     case kind::compress:
       return "compress";
     case kind::send:
@@ -108,6 +112,7 @@ lane lane_of(kind k) {
     case kind::load:
       return lane::control;
     case kind::release:
+    case kind::survey:
     case kind::compress:
     case kind::forward:
     case kind::multiply:
@@ -115,6 +120,7 @@ lane lane_of(kind k) {
     case kind::backward:
     case kind::weigh:
       return lane::compute;
+    case kind::agree:
     case kind::gather:
     case kind::send:
     case kind::receive:
@@ -213,6 +219,8 @@ std::string rank_plan::describe(uint32_t id) const {
     case kind::exchange:
       out += x.use == use::forward ? " output of" : " gradient of the input of";
       [[fallthrough]];
+    case kind::survey:
+    case kind::agree:
     case kind::compress:
     case kind::forward:
     case kind::multiply:

@@ -16,6 +16,9 @@ enum class kind : uint8_t {  ///< of an instruction
   load,                      ///< control: the tokens of micro-batch `micro` from the loader
   gather,                    ///< fabric: full parameters of gather set `subject` into `buffer`
   release,                   ///< compute: give the buffer of gather set `subject` back
+  survey,         ///< compute: of unit `subject`, the ranges of what this rank has of groups that compression cuts over
+                  ///< tensor ranks, into the slot `output`
+  agree,          ///< fabric: the ranges of all ranks of the tensor group to each of them, in `staged`
   compress,       ///< compute: what unit `subject` multiplies with instead of its compressed parameters, into
                   ///< the slot `compressed`
   send,           ///< fabric: the output (or the input's gradient) of unit `subject`, in `staged`, to its
@@ -121,12 +124,13 @@ struct operation {
   plan::use use = use::forward;
   plan::swapped what = plan::swapped::nothing;
   uint32_t subject = none, segment = none, micro = 0;
-  uint32_t buffer = none;  ///< gather, compress, forward, recompute, backward: the slot of the parameters
+  uint32_t buffer = none;  ///< gather, survey, compress, forward, recompute, backward: the slot of the parameters
   /// compress, forward, recompute, backward: the slot of what stands for the unit's compressed parameters.
   uint32_t compressed = none;
   /// Slots that computation reads and fills. The first and the last compute instruction of a stage's micro-batch: what
   /// a transfer filled, and what another one will empty; where backward is split, its first weight part reads the first
-  /// slot again. Around an exchange: what is exchanged in place, which its reader copies.
+  /// slot again. Around an exchange: what is exchanged in place, which its reader copies; the ranges that a survey
+  /// finds and `compress` reads.
   uint32_t input = none, output = none;
   uint32_t staged =
       none;  ///< the window slot that a swap fills or empties, or that another kind uses instead of resident memory

@@ -110,6 +110,14 @@ struct job_layout {  ///< of one kind of step
       if (x.unit == unit) room = std::max(room, x.room_elements);
     return compressed[unit].elements + room;
   }
+  /// What a rank tells its tensor group before the first use of a unit in a step: the ranges of each parameter's groups
+  /// behind each other, two f64 each; 0: nothing.
+  [[nodiscard]] uint64_t range_bytes(uint32_t unit) const {
+    uint64_t ranges = 0;
+    for (const auto& x : options.compressed.weights)
+      if (x.unit == unit) ranges += x.ranges;
+    return core::round_up(ranges * 2 * sizeof(double), core::input_alignment);
+  }
   [[nodiscard]] uint32_t num_stages() const { return stage_of_unit.empty() ? 1 : stage_of_unit.back() + 1; }
   /// Pipeline coordinate of the ranks that compute a stage.
   [[nodiscard]] uint32_t pipeline_of_stage(uint32_t stage) const {
@@ -234,8 +242,20 @@ struct job_layout {  ///< of one kind of step
     return near_partition.of(parameter, shard_at(rank) % options.gathering.near);
   }
 
-  /// Square sums of all blocks, then per data coordinate: losses of its micro-batches. In doubles.
-  [[nodiscard]] uint64_t vote_elements() const { return num_blocks + uint64_t{options.data()} * options.accumulation; }
+  /// Layers whose inputs' ranges the vote of a step that trains has, in the order of the options.
+  [[nodiscard]] uint64_t calibrated() const {
+    return options.mode == mode::train ? options.compressed.calibrated.size() : 0;
+  }
+  /// Square sums of all blocks, then per data coordinate: losses of its micro-batches; then of each rank of a stage: of
+  /// each calibrated layer the least and the largest element of its input. In doubles.
+  [[nodiscard]] uint64_t vote_elements() const {
+    return loss_offset(options.data(), 0) + 2 * calibrated() * options.data() * tensor_ranks();
+  }
+  /// Of the range that `rank` has seen of calibrated layer number `k`.
+  [[nodiscard]] uint64_t range_offset(uint32_t rank, uint64_t k) const {
+    const uint64_t place = uint64_t{data_at(rank)} * tensor_ranks() + tensor_at(rank);
+    return loss_offset(options.data(), 0) + 2 * (place * calibrated() + k);
+  }
   /// Of the loss of data position `data`, in one of its micro-batches.
   [[nodiscard]] uint64_t loss_offset(uint32_t data, uint32_t micro) const {
     return num_blocks + uint64_t{data} * options.accumulation + micro;

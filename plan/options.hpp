@@ -116,6 +116,7 @@ struct compressed_use {
   uint32_t unit = 0, parameter = 0;
   uint64_t room_elements = 0;  ///< that it takes beside what it makes, in the same slot
   uint64_t mask_bytes = 0;     ///< of its masks, which are there for the whole run
+  uint64_t ranges = 0;         ///< of groups, which the ranks of a tensor group tell each other; 0: none of them is cut
   auto operator<=>(const compressed_use&) const = default;
 };
 
@@ -130,6 +131,9 @@ struct compressed_input {
 struct compression_options {
   std::vector<compressed_use> weights = {};   ///< ascending; a unit multiplies with a copy of these in a slot
   std::vector<compressed_input> inputs = {};  ///< ascending
+  /// Layers, ascending, of whose inputs ranks tell each other the range in the vote of a step that trains; the same in
+  /// every phase, so that votes have one size.
+  std::vector<uint32_t> calibrated = {};
   bool operator==(const compression_options&) const = default;
 };
 

@@ -29,6 +29,8 @@ uint32_t stage_served(const job_layout& l, const operation& x) {
     case kind::send:
     case kind::receive:
     case kind::exchange:
+    case kind::survey:
+    case kind::agree:
     case kind::compress:
     case kind::forward:
     case kind::multiply:

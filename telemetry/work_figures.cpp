@@ -17,8 +17,8 @@ work_figures::of_kind& row_of(work_figures& w, plan::kind kind) {
 
 bool computes(plan::kind k) {
   using plan::kind;
-  return k == kind::compress || k == kind::forward || k == kind::multiply || k == kind::recompute ||
-         k == kind::backward || k == kind::weigh;
+  return k == kind::survey || k == kind::compress || k == kind::forward || k == kind::multiply ||
+         k == kind::recompute || k == kind::backward || k == kind::weigh;
 }
 
 }  // namespace

@@ -24,7 +24,8 @@ void bound_parameters::bind_for(const plan::instruction& x) {
   if (!gathers)  // an earlier use may have been bound to what was made of them
     for (const uint32_t q : p().table().units[x.subject].parameters) bind(q, memory_->parameter(q, 0));
   if (gathers) bind_gathered(x);
-  if (x.kind == plan::kind::compress || x.compressed == plan::none) return;
+  const bool reads_as_they_are = x.kind == plan::kind::survey || x.kind == plan::kind::compress;
+  if (reads_as_they_are || x.compressed == plan::none) return;
   auto* base = memory_->window(p(), x.compressed);
   for (const auto& place : p().layout->compressed[x.subject].parameters) {
     uncompressed_at_[place.parameter] = bound_at_[place.parameter];

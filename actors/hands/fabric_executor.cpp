@@ -44,6 +44,7 @@ fabric::request describe_collective(step_context& context, const plan::instructi
   r.op = fabric::operation::all_gather;
   r.input_type = r.communication = r.output_type = o.types.parameter;
   const auto all_in = [&](core::dtype type) { r.input_type = r.communication = r.output_type = type; };
+  if (x.kind == plan::kind::agree) all_in(core::dtype::u8);
   if (plan::is_transfer(x.kind)) {
     r.op = fabric::operation::send_receive;
     all_in(core::dtype::u8);
@@ -91,6 +92,7 @@ fabric::request fabric_executor::request_for(const plan::instruction& x) const {
     case plan::kind::send:
     case plan::kind::receive:
     case plan::kind::exchange:
+    case plan::kind::agree:
       r.input = r.output = memory_->window(p, x.staged);
       break;
     case plan::kind::gather:

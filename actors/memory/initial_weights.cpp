@@ -10,6 +10,7 @@
 #include "kernels/random.hpp"
 #include "models/families/hugging_face.hpp"
 #include "models/host/prepared_modules.hpp"
+#include "models/table/teacher.hpp"
 
 namespace troupe::actors {
 namespace {

@@ -6,6 +6,7 @@
 #include "job/mask_scores.hpp"
 #include "kernels/random.hpp"
 #include "models/families/hugging_face.hpp"
+#include "models/table/teacher.hpp"
 
 namespace troupe::actors {
 

@@ -1,6 +1,7 @@
 // Compressed parameters: what a unit multiplies with instead of them is made for each use, from the parameters of that
-// use, and lies in a slot of its own.
+// use, and lies in a slot of its own. Groups that are cut over tensor ranks have the range of all of them.
 #include "plan/check/rules.hpp"
+#include "plan/layout/pieces.hpp"
 
 namespace troupe::plan::rules {
 namespace {
@@ -15,7 +16,52 @@ core::result<void> copy_is_sound(const rank_plan& p, const instruction& x) {
   return {};
 }
 
+core::result<void> survey_is_sound(const rank_plan& p, const instruction& x) {
+  const uint64_t bytes = p.layout->range_bytes(x.subject) * p.layout->tensor_ranks();
+  const buffer& b = p.buffers[x.output];
+  if (bytes == 0) return broken(p, x.id, "looks for ranges of a unit whose groups no ranks share");
+  if (b.pool != pool::compressed || b.subject != x.subject || b.first != x.id || b.bytes != bytes)
+    return broken(p, x.id, "has a slot that is not its own: pool, unit, size or beginning differ");
+  return {};
+}
+
+core::result<void> agreement_is_sound(const world& w, uint32_t rank, const instruction& x) {
+  const rank_plan& p = *w.ranks[rank];
+  const uint32_t found = w.rolls[rank].survey[x.staged];
+  if (found == none || p.instructions[found].subject != x.subject)
+    return broken(p, x.id, "names a slot that does not hold the ranges of its unit");
+  if (x.bytes != p.buffers[x.staged].bytes) return broken(p, x.id, "moves another number of bytes than it agrees on");
+  return in_order(w, rank, found, x.id, "which finds what it tells the others");
+}
+
+/// Of a compress: those of its unit's groups that tensor ranks share.
+core::result<void> ranges_are_agreed(const world& w, uint32_t rank, const instruction& x) {
+  const rank_plan& p = *w.ranks[rank];
+  const bool reads = p.layout->range_bytes(x.subject) > 0;
+  if (reads != (x.input != none))
+    return broken(p, x.id,
+                  reads ? "names no ranges of the groups that tensor ranks share" : "names ranges it does not need");
+  if (!reads) return {};
+  const uint32_t agreed = w.rolls[rank].agree[x.input];
+  if (agreed == none || p.instructions[agreed].subject != x.subject)
+    return broken(p, x.id, "names a slot that does not hold the agreed ranges of its unit");
+  return in_order(w, rank, agreed, x.id, "which brings the ranges of the other ranks");
+}
+
 }  // namespace
+
+core::result<void> agreements(const job_layout& l, const collective_pieces& all) {
+  for (uint32_t u = 0; u < l.table->units.size(); ++u) {
+    const uint64_t each = l.range_bytes(u);
+    if (each == 0) continue;
+    const auto moved = all.agree(u);
+    bool whole = moved.size() == l.tensor_ranks();
+    for (uint32_t t = 0; whole && t < moved.size(); ++t) whole = moved[t] == moved_piece{t, t * each, t * each, each};
+    if (!whole)
+      return broken(l, l.table->units[u].name + ": ranges of compressed groups do not come whole to all ranks");
+  }
+  return {};
+}
 
 core::result<void> compression(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
@@ -24,8 +70,13 @@ core::result<void> compression(const world& w, uint32_t rank) {
     if (!runs(x, w.taken)) continue;
     if (x.kind == kind::compress) {
       if (auto ok = copy_is_sound(p, x); !ok) return ok;
+      if (auto ok = ranges_are_agreed(w, rank, x); !ok) return ok;
       continue;
     }
+    if (x.kind == kind::survey)
+      if (auto ok = survey_is_sound(p, x); !ok) return ok;
+    if (x.kind == kind::agree)
+      if (auto ok = agreement_is_sound(w, rank, x); !ok) return ok;
     const bool reads = computes(x) && reads_parameters(x.use) && p.layout->compressed[x.subject].numel > 0;
     if (reads != (x.compressed != none))
       return broken(p, x.id,

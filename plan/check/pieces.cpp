@@ -162,8 +162,16 @@ core::result<void> measure_covers(const job_layout& l, const std::vector<moved_p
   return {};
 }
 
-/// Whether `rank` knows what it puts at `x.to`: square sums of its own slice, or its own losses.
+/// Whether `rank` knows the range that it puts at `x.to`: of its own tokens, in a layer that it computes.
+bool speaks_for_range(const job_layout& l, uint32_t rank, const moved_piece& x) {
+  const uint64_t first = l.range_offset(rank, 0), k = (x.to - first) / 2;
+  if (x.count != 2 || x.to < first || (x.to - first) % 2 != 0 || k >= l.calibrated()) return false;
+  return l.computes(rank, l.table->layers[l.options.compressed.calibrated[k]].unit);
+}
+
+/// Whether `rank` knows what it puts at `x.to`: square sums of its own slice, its own losses, or ranges.
 bool speaks_for(const job_layout& l, uint32_t rank, const moved_piece& x) {
+  if (x.to >= l.loss_offset(l.options.data(), 0)) return speaks_for_range(l, rank, x);
   if (x.to >= l.num_blocks)
     return x.to == l.loss_offset(l.data_at(rank), 0) && x.count == l.options.accumulation &&
            l.pipeline_at(rank) == l.pipeline_of_stage(l.num_stages() - 1);
@@ -193,12 +201,13 @@ core::result<void> vote(const job_layout& l, const std::vector<moved_piece>& mov
   for (const auto& x : moved) {
     if (x.from != x.to || x.owner >= ranks.size()) return broken(l, "a piece of the vote moves elsewhere");
     if (!speaks_for(l, ranks[x.owner], x))
-      return broken(l, "rank " + std::to_string(ranks[x.owner]) + " votes with square sums or losses of others");
+      return broken(l,
+                    "rank " + std::to_string(ranks[x.owner]) + " votes with square sums, losses or ranges of others");
     covered.push_back({x.to, x.to + x.count});
     total += x.count;
   }
   if (total != l.vote_elements() || !apart(covered, l.vote_elements()))
-    return broken(l, "the vote's pieces do not cover each square sum and loss exactly once");
+    return broken(l, "the vote's pieces do not cover each square sum, loss and range exactly once");
   return {};
 }
 
@@ -217,6 +226,7 @@ core::result<void> pieces(const job_layout& l) {
     if (auto ok = reduction(l, all, b, all.reduce(b)); !ok) return ok;
   if (auto ok = tied_pieces(l, all); !ok) return ok;
   if (auto ok = exchanges(l, all); !ok) return ok;
+  if (auto ok = agreements(l, all); !ok) return ok;
   if (auto ok = each(purpose::collect, l.matrix_sets, &collective_pieces::collect); !ok) return ok;
   for (uint32_t k = 0; k < l.matrix_sets.size(); ++k)
     if (auto ok = spreads(l, l.matrix_sets[k], all.spread(k)); !ok) return ok;

@@ -56,7 +56,7 @@ core::result<void> residency(const world& w, uint32_t rank) {
       live -= p.layout->gather_sets[x.subject].numel;
     }
     if (x.lane == lane::compute) compute_before = x.id;
-    if (!computes(x) && x.kind != kind::compress) continue;
+    if (!computes(x) && x.kind != kind::survey && x.kind != kind::compress) continue;
     const bool gathered = p.layout->gathers() && reads_parameters(x.use) && p.layout->gather_sets[x.subject].numel > 0;
     if (gathered != (x.buffer != none))
       return broken(p, x.id, gathered ? "names no buffer of its parameters" : "names a buffer that it does not need");

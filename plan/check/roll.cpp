@@ -31,6 +31,8 @@ bool is_elsewhere(const rank_plan& p, const instruction& x) {
     return sets[x.subject].pipeline != l.pipeline_at(p.rank);
   };
   switch (x.kind) {
+    case kind::survey:
+    case kind::agree:
     case kind::compress:
     case kind::forward:
     case kind::multiply:
@@ -101,6 +103,10 @@ uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
       return x.buffer == none ? nullptr : &r.gather[x.buffer];
     case kind::release:
       return x.buffer == none ? nullptr : &r.release[x.buffer];
+    case kind::survey:
+      return &r.survey[x.output];
+    case kind::agree:
+      return &r.agree[x.staged];
     case kind::compress:
       return x.compressed == none ? nullptr : &r.compress[x.compressed];
     case kind::backward:
@@ -228,6 +234,7 @@ core::result<roll> call_roll(const rank_plan& p, branch taken) {
   r.gather.assign(p.buffers.size(), none);
   r.release.assign(p.buffers.size(), none);
   r.compress.assign(p.buffers.size(), none);
+  r.survey = r.agree = r.compress;
   r.snapshot.assign(p.snapshots.size(), none);
   r.write = r.snapshot;
   r.gathers_of.resize(p.layout->gather_sets.size());

@@ -39,6 +39,8 @@ core::result<void> vote(const job_layout& l, const std::vector<moved_piece>& mov
 core::result<void> exchange(const job_layout& l, const core::segment_exchange& what,
                             const std::vector<moved_piece>& moved, std::optional<uint32_t> piece = std::nullopt);
 core::result<void> exchanges(const job_layout& l, const collective_pieces& all);
+/// compression.cpp: each rank's ranges come whole to its tensor group.
+core::result<void> agreements(const job_layout& l, const collective_pieces& all);
 core::result<void> tied_layout(const job_layout& l);  ///< ties.cpp: uses of tied parameters, and what goes between them
 /// ties.cpp: each exchange moves what its givers hold, to a place of its own.
 core::result<void> tied_pieces(const job_layout& l, const collective_pieces& all);
@@ -70,6 +72,7 @@ struct roll {
   std::vector<uint32_t> prepare, undo, redo;             ///< [sub-group]
   std::vector<uint32_t> collect, orthogonalise, spread;  ///< [matrix set]
   std::vector<uint32_t> gather, release, compress;       ///< [buffer]
+  std::vector<uint32_t> survey, agree;                   ///< [buffer]
   std::vector<uint32_t> snapshot, write;                 ///< [block of the checkpoint]
   std::vector<uint32_t> state_in, state_out;             ///< [sub-group]
   std::vector<uint32_t> gradient_in, gradient_out;       ///< [bucket * accumulation + micro]

@@ -61,6 +61,10 @@ bool subject_is_known(const rank_plan& p, const instruction& x) {
     case kind::backward:
     case kind::weigh:
       return x.subject < p.table().units.size() && x.segment < p.table().units[x.subject].segments.size();
+    case kind::survey:
+      return x.subject < p.table().units.size() && x.segment == none && x.output != none;
+    case kind::agree:
+      return x.subject < p.table().units.size() && x.segment == none && x.staged != none;
     case kind::compress:
       return x.subject < p.table().units.size() && x.segment == none;
     case kind::recompute:

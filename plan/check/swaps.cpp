@@ -219,7 +219,7 @@ core::result<void> swaps(const world& w, uint32_t rank) {
   if (p.blocks.empty()) {
     for (const auto& x : p.instructions)
       if (x.what != swapped::activations && x.lane != lane::compute && !is_transfer(x.kind) &&
-          x.kind != kind::exchange && (x.lane == lane::io || x.staged != none))
+          x.kind != kind::exchange && x.kind != kind::agree && (x.lane == lane::io || x.staged != none))
         return broken(p, x.id, "swaps states in a plan that keeps them in memory");
     return {};
   }

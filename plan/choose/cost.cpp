@@ -48,6 +48,8 @@ uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
     case kind::multiply:       // its forward has written what is kept
     case kind::orthogonalise:  // arithmetic
       return 0;
+    case kind::survey:
+    case kind::agree:
     case kind::release:  // of what it keeps
     case kind::gather:
     case kind::send:

@@ -225,8 +225,9 @@ uint32_t communicator_of(const job_layout& l, uint32_t rank, const operation& x)
   if (x.kind == kind::vote || x.kind == kind::measure) return world_communicator(l);
   const uint32_t tensor = l.tensor_at(rank);
   if (x.kind == kind::reduce) return reduce_communicator(l, l.buckets[x.subject], tensor);
-  if (x.kind == kind::exchange) {
-    const bool in_tensor_group = l.exchange_of(x.subject, x.segment, x.use).is_of_tensor_group();
+  if (x.kind == kind::exchange || x.kind == kind::agree) {
+    const bool in_tensor_group =
+        x.kind == kind::agree || l.exchange_of(x.subject, x.segment, x.use).is_of_tensor_group();
     const family groups = in_tensor_group ? tensor_groups_of(l.options) : sequence_groups_of(l.options);
     return groups.first + l.pipeline_at(rank) * groups.each +
            (in_tensor_group ? l.data_at(rank) : l.samples_at(rank) * l.tensor_ranks() + tensor);

@@ -130,6 +130,13 @@ std::vector<moved_piece> collective_pieces::exchange(const instruction& x) const
   return out;
 }
 
+std::vector<moved_piece> collective_pieces::agree(uint32_t unit) const {
+  const uint64_t each = l_.range_bytes(unit);
+  std::vector<moved_piece> out;
+  for (uint32_t t = 0; t < l_.tensor_ranks(); ++t) out.push_back({t, t * each, t * each, each});
+  return out;
+}
+
 std::vector<moved_piece> collective_pieces::publish(uint32_t set) const {
   const auto place = [&](const placement& x, const slice& s, uint32_t) {
     return l_.full_offset[x.parameter] + s.first;
@@ -201,6 +208,14 @@ std::vector<moved_piece> collective_pieces::vote() const {
     const uint64_t at = l_.loss_offset(l_.data_at(r), 0);
     out.push_back({r, at, at, l_.options.accumulation});
   }
+  for (uint64_t k = 0; k < l_.calibrated(); ++k) {  // ranges from the stage that computes the layer
+    const uint32_t pipeline = l_.pipeline_of_unit(l_.table->layers[l_.options.compressed.calibrated[k]].unit);
+    for (uint32_t t = 0; t < l_.tensor_ranks(); ++t)
+      for (const uint32_t r : l_.communicators[data_communicator(l_, pipeline, t)].members) {
+        const uint64_t at = l_.range_offset(r, k);
+        out.push_back({r, at, at, 2});
+      }
+  }
   return out;
 }
 
@@ -219,6 +234,8 @@ std::vector<moved_piece> collective_pieces::of(const instruction& x) const {
       return transfer(x);
     case kind::exchange:
       return exchange(x);
+    case kind::agree:
+      return agree(x.subject);
     case kind::gather:
       return x.near ? gather_near(x.subject) : gather(x.subject);
     case kind::reduce:

@@ -50,6 +50,9 @@ class collective_pieces {
   /// or each rank's part, in bytes.
   [[nodiscard]] std::vector<moved_piece> exchange(const instruction& x) const;
 
+  /// Of an agreement on ranges: each rank's part of the slot, in bytes.
+  [[nodiscard]] std::vector<moved_piece> agree(uint32_t unit) const;
+
   /// The pieces that a collective instruction moves; none for other kinds.
   [[nodiscard]] std::vector<moved_piece> of(const instruction& x) const;
 

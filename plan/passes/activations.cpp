@@ -32,7 +32,8 @@ class activation_swaps {
       const kind k = d_.at(x).kind;
       const uint32_t unit = d_.at(x).subject;
       // Where a forward leaves pieces of a product to `multiply`, it takes a copy of its input out of the window.
-      if (k == kind::release || k == kind::compress || k == kind::weigh || k == kind::multiply || bytes_[unit] == 0)
+      if (k == kind::release || k == kind::survey || k == kind::compress || k == kind::weigh || k == kind::multiply ||
+          bytes_[unit] == 0)
         continue;
       const bool first_segment = d_.at(x).segment == 0;
       if (k == kind::forward) {

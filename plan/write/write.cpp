@@ -17,7 +17,13 @@ namespace {
 class step_writer {
  public:
   step_writer(draft& d, const rank_plan& p)
-      : d_(d), p_(p), gradients_(d, p), exchanges_(d, p), transfers_(d, p), loads_(p.options().accumulation, none) {}
+      : d_(d),
+        p_(p),
+        gradients_(d, p),
+        exchanges_(d, p),
+        transfers_(d, p),
+        loads_(p.options().accumulation, none),
+        agreed_(p.table().units.size(), none) {}
 
   void run() {
     gather_persistent();
@@ -30,7 +36,7 @@ class step_writer {
       marks.computes = d_.append_mark();
       if (reads_parameters(u.kind)) compress(u);
       u.kind == use::forward ? forward(u) : backward(u);
-      leave_compressed();
+      leave_compressed(i);
       if (i + 1 == d_.uses.size() && writes_gradients(u.kind)) gradients_.tie();
       release(u);
       marks.ends = d_.append_mark();
@@ -80,7 +86,8 @@ class step_writer {
   // Every compute instruction of a use needs the gathered parameters, if it needs any.
   handle compute(kind k, const unit_use& u) {
     const handle x = last_compute_ = d_.append(k, u.unit, u.micro);
-    d_.at(x).use = k == kind::recompute || k == kind::compress ? way_of(u.kind) : u.kind;
+    const bool is_either_way = k == kind::recompute || k == kind::survey || k == kind::compress;
+    d_.at(x).use = is_either_way ? way_of(u.kind) : u.kind;
     d_.at(x).buffer = slot_;
     d_.at(x).compressed = compressed_;
     d_.depend(x, gathered_);
@@ -95,14 +102,50 @@ class step_writer {
   void compress(const unit_use& u) {
     const auto& set = p_.layout->compressed[u.unit];
     if (set.numel == 0) return;
+    if (const auto kept = std::ranges::find(kept_, u.unit, &kept_copy::unit); kept != kept_.end()) {
+      compressed_ = kept->slot;
+      kept_.erase(kept);
+      return;
+    }
     const uint64_t element_bytes = core::size_of(p_.options().types.parameter);
+    if (p_.layout->range_bytes(u.unit) > 0 && agreed_[u.unit] == none) agree(u, set.numel * element_bytes);
     const handle x = compute(kind::compress, u);
+    if (const handle agreed = agreed_[u.unit]; agreed != none) {
+      const uint32_t ranges = d_.at(agreed).staged;
+      d_.at(x).input = ranges;
+      d_.depend(x, agreed);
+      d_.buffer(ranges).last = x;  // its few bytes stay taken: no slot that `x` opens may lie there
+    }
     compressed_ = d_.open(x, pool::compressed, p_.layout->compressed_elements(u.unit) * element_bytes, u.unit);
     d_.at(x).compressed = compressed_;
     d_.at(x).bytes = set.numel * element_bytes;
   }
-  void leave_compressed() {
-    if (compressed_ != none) d_.close(std::exchange(compressed_, none), last_compute_);
+  // Parameters stay as they are until the step's update, so ranks tell each other of them once.
+  void agree(const unit_use& u, uint64_t read_bytes) {
+    const handle x = compute(kind::survey, u);
+    const uint64_t bytes = p_.layout->range_bytes(u.unit) * p_.layout->tensor_ranks();
+    const uint32_t ranges = d_.open(x, pool::compressed, bytes, u.unit);
+    d_.at(x).output = ranges;
+    d_.at(x).bytes = read_bytes;
+    const handle agreed = agreed_[u.unit] = d_.append(kind::agree, u.unit, u.micro);
+    d_.at(agreed).use = way_of(u.kind);
+    d_.at(agreed).staged = ranges;
+    d_.at(agreed).bytes = bytes;
+    d_.depend(agreed, x);
+  }
+  // Where parameters stay, the next use of the unit multiplies with the same copies, if it comes at once, or after one
+  // of another unit with which it takes turns, segment by segment.
+  void leave_compressed(size_t at) {
+    if (compressed_ == none) return;
+    const uint32_t slot = std::exchange(compressed_, none);
+    d_.close(slot, last_compute_);
+    const unit_use& u = d_.uses[at];
+    const bool takes_turns = u.first > 0 || u.end != none;
+    for (size_t next = at + 1; slot_ == none && next < std::min(d_.uses.size(), at + (takes_turns ? 3 : 2)); ++next)
+      if (d_.uses[next].unit == u.unit && reads_parameters(d_.uses[next].kind)) {
+        kept_.push_back({u.unit, slot});
+        return;
+      }
   }
 
   // Its result goes to the next segment: through the ranks of a tensor group, to another stage, or straight. Of a
@@ -205,16 +248,23 @@ class step_writer {
     d_.depend(x, last_compute_);
   }
 
+  /// What a unit multiplies with in its next use, too.
+  struct kept_copy {
+    uint32_t unit = none, slot = none;
+  };
+
   draft& d_;
   const rank_plan& p_;
   gradient_writer gradients_;
   exchange_writer exchanges_;
   transfer_writer transfers_;
-  std::vector<handle> loads_;  // [micro]
+  std::vector<handle> loads_;   // [micro]
+  std::vector<handle> agreed_;  // [unit]: none so far, or nothing to agree on
   handle persistent_ = none, last_forward_ = none, last_compute_ = none;
   uint32_t persistent_buffer_ = none;
-  handle gathered_ = none;      // for the use that is being written
-  uint32_t slot_ = none;        // its buffer
+  handle gathered_ = none;  // for the use that is being written
+  uint32_t slot_ = none;    // its buffer
+  std::vector<kept_copy> kept_;
   uint32_t compressed_ = none;  // that of what it multiplies with instead of compressed parameters
 };
 

@@ -90,6 +90,7 @@ class toucher {
     change({area::activations, activation(l_.stage_of_unit[x_.subject])});
     if (plan::reads_parameters(x_.use)) parameters();
     read_slot(x_.input);
+    x_.kind == kind::compress ? write_slot(x_.compressed) : read_slot(x_.compressed);
     is_piece() ? add_piece(x_.output, touch::way::writes) : write_slot(x_.output);
     x_.kind == kind::forward ? write_slot(x_.staged) : read_slot(x_.staged);
     if (x_.kind == kind::forward && x_.subject + 1 == l_.table->units.size()) change({area::losses, x_.micro});
@@ -133,6 +134,9 @@ class toucher {
         break;
       case kind::receive:
         write_slot(x_.staged);
+        break;
+      case kind::agree:
+        change_slot(x_.staged);
         break;
       case kind::exchange:
         is_piece() ? add_piece(x_.staged, touch::way::changes) : change_slot(x_.staged);

@@ -8,6 +8,7 @@
 
 #include "actors/sim/sim.hpp"
 #include "job/blueprint.hpp"
+#include "tests/plan/compression_samples.hpp"
 #include "tests/plan/exchange_samples.hpp"
 #include "tests/plan/taught_samples.hpp"
 #include "tests/sim/replay.hpp"
@@ -56,6 +57,8 @@ inline scenario scenario_of(uint64_t seed, bool with_fault) {
   std::mt19937_64 random(seed);
   scenario s;
   auto [table, options] = job_of(seed, random);
+  std::mt19937_64 of_compression(seed);
+  if (seed % 4 == 1) plan::compress_some(*table, of_compression, options);
   options.updates.speculate = options.updates.may_clip = seed % 2 == 1;
   s.plans = all_plans(table, options);
   const uint64_t runs = 2 + random() % 2;

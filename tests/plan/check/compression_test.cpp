@@ -1,11 +1,16 @@
 // Copies that units multiply with instead of compressed parameters: written for each use, and every way to take a wrong
 // one is refused with the instruction named.
+#include <array>
 #include <functional>
+#include <map>
+#include <random>
 #include <string>
 
 #include "plan/check/check.hpp"
-#include "tests/plan/samples.hpp"
+#include "tests/plan/compression_saboteur.hpp"
+#include "tests/plan/tied_samples.hpp"
 
+using namespace troupe;
 using namespace troupe::plan;
 
 namespace {
@@ -22,6 +27,19 @@ plan_options options_at(uint32_t stage, bool recomputes) {
   return o;
 }
 
+void proved(const shared_plans& plans) {
+  const auto verdict = check(plans);
+  BOOST_REQUIRE_MESSAGE(verdict.has_value(), (verdict ? "" : verdict.error().text));
+}
+
+/// Two tensor ranks beside two of data; units 1 and 3 have groups of which each has a part.
+shared_plans tensor_plans(uint32_t stage, bool recomputes) {
+  auto o = options_at(stage, recomputes);
+  o.mesh = {{core::axis::shard, 2}, {core::axis::tensor, 2}};
+  o.compressed.weights = {{0, 0, 0, 0}, {1, 4, 128, 8}, {1, 10, 0, 1}, {3, 0, 0, 3}};
+  return plans_of(layout_of(gpt_table(2, 32, 64, /*tied=*/true), o));
+}
+
 std::string verdict_of(const std::vector<rank_plan>& plans) {
   shared_plans all;
   for (const auto& p : plans) all.push_back(std::make_shared<const rank_plan>(p));
@@ -33,7 +51,7 @@ std::string verdict_of(const std::vector<rank_plan>& plans) {
 
 BOOST_AUTO_TEST_SUITE(compression)
 
-BOOST_AUTO_TEST_CASE(each_use_of_a_unit_has_its_copies_made_for_it_alone) {
+BOOST_AUTO_TEST_CASE(each_use_of_a_unit_has_copies_of_the_parameters_that_it_reads) {
   const auto table = gpt_table(2, 32, 64, /*tied=*/true);
   for (uint32_t stage = 0; stage < 4; ++stage)
     for (const bool recomputes : {false, true}) {
@@ -46,7 +64,9 @@ BOOST_AUTO_TEST_CASE(each_use_of_a_unit_has_its_copies_made_for_it_alone) {
         const bool reads = x.kind == kind::forward || x.kind == kind::recompute || x.kind == kind::backward;
         if (reads) BOOST_TEST((x.compressed != none) == (x.subject != 2), p.describe(x.id));
       }
-      BOOST_TEST(copies == 3U * 2 * 2);  // units, ways, micro-batches
+      // Units, ways, micro-batches. What is not gathered stays as it is from one use of a unit to the next: of the head
+      // from forward to backward, of the first unit from a micro-batch to the next.
+      BOOST_TEST(copies == 3U * 2 * 2 - (stage < 3 ? 3 : 0));
       // One unit at a time: the largest has the shared matrix, or block 0's two and the room of one of them.
       const uint64_t bytes = std::max<uint64_t>(64 * 32, 3 * 32 * 32 + 4 * 32 * 32 + 128) * 4;
       BOOST_TEST(p.memory.compressed == bytes);
@@ -87,6 +107,79 @@ BOOST_AUTO_TEST_CASE(a_use_without_its_copies_or_with_those_of_another_is_refuse
           }
       },
       "ends the life of");
+}
+
+BOOST_AUTO_TEST_CASE(uses_that_take_turns_segment_by_segment_share_their_copies) {
+  const auto table = gpt_table(4, 32, 64, /*tied=*/false);
+  auto o = staged_per_use(*table, "dual_pipe_v", {2, 2, 4}, 1, 0);
+  for (uint32_t u = 0; u < table->units.size(); ++u)
+    for (const uint32_t q : table->units[u].parameters)
+      if (table->parameters[q].shape.size() == 2) o.compressed.weights.push_back({u, q, 0});
+  const auto plans = plans_of(layout_of(table, o));
+  proved(plans);
+  std::map<std::array<uint32_t, 3>, uint64_t> copies;  // by unit, micro-batch and way
+  uint64_t in_turns = 0;
+  for (const auto& p : plans)
+    for (const auto& x : p->instructions) {
+      const std::array<uint32_t, 3> key{x.subject, x.micro, static_cast<uint32_t>(way_of(x.use))};
+      if (x.kind == kind::compress && ++copies[key] > 1) ++in_turns;
+    }
+  BOOST_TEST(in_turns == 0U);  // one for each pass through a unit, however its segments are paired
+}
+
+BOOST_AUTO_TEST_CASE(tensor_ranks_agree_on_ranges_once_a_step_before_the_first_use) {
+  const auto plans = tensor_plans(2, false);
+  proved(plans);
+  const rank_plan& p = *plans[0];
+  std::map<uint32_t, uint64_t> surveys, agreements;
+  for (const auto& x : p.instructions) {
+    if (x.kind == kind::survey) ++surveys[x.subject];
+    if (x.kind != kind::agree) continue;
+    ++agreements[x.subject];
+    BOOST_TEST(x.bytes == 2 * p.layout->range_bytes(x.subject));
+    BOOST_TEST(p.layout->communicators[x.communicator].members.size() == 2U);
+  }
+  const std::map<uint32_t, uint64_t> once = {{1, 1}, {3, 1}};  // of unit 0 no groups are shared
+  BOOST_TEST((surveys == once && agreements == once));
+}
+
+BOOST_AUTO_TEST_CASE(every_break_of_copies_and_ranges_is_caught) {
+  using change = bool (compression_saboteur::*)();
+  const std::map<std::string, change> breakages = {
+      {"drop a copy", &compression_saboteur::drop_a_copy},
+      {"drop a survey", &compression_saboteur::drop_a_survey},
+      {"drop an agreement", &compression_saboteur::drop_an_agreement},
+      {"another use's copy", &compression_saboteur::multiply_with_a_copy_of_another_use},
+      {"no copy", &compression_saboteur::multiply_without_a_copy},
+      {"compress another unit", &compression_saboteur::compress_another_unit},
+      {"survey another unit", &compression_saboteur::survey_another_unit},
+      {"agree on another unit", &compression_saboteur::agree_on_another_unit},
+      {"reuse too early", &compression_saboteur::reuse_a_copy_too_early},
+      {"compress too early", &compression_saboteur::compress_before_the_ranges_are_agreed},
+      {"agree too early", &compression_saboteur::agree_before_the_survey},
+      {"other ranges", &compression_saboteur::compress_with_other_ranges},
+      {"a smaller slot", &compression_saboteur::take_a_smaller_slot}};
+  std::map<std::string, uint32_t> caught;
+  std::mt19937_64 random(19);
+  for (const uint32_t stage : {0U, 2U, 3U})
+    for (const bool recomputes : {false, true}) {
+      const auto sound = tensor_plans(stage, recomputes);
+      proved(sound);
+      for (int i = 0; i < 15; ++i)
+        for (const auto& [what, change] : breakages) {
+          std::vector<rank_plan> all;
+          for (const auto& p : sound) all.push_back(*p);
+          compression_saboteur s(all, random);
+          if (!(s.*change)()) continue;
+          const auto now = shared(all);
+          if (check(now).has_value()) {
+            BOOST_TEST(s.excused(now), what << " at stage " << stage << " passed");
+            continue;
+          }
+          ++caught[what];
+        }
+    }
+  for (const auto& [what, change] : breakages) BOOST_TEST(caught[what] >= 50U, what << ": " << caught[what]);
 }
 
 BOOST_AUTO_TEST_CASE(a_parameter_that_its_unit_does_not_read_is_refused) {

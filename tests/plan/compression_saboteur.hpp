@@ -1,0 +1,87 @@
+// Breaks what plans compress: copies that units multiply with, and the ranges on which tensor ranks agree.
+#pragma once
+
+#include "tests/plan/plan_breaker.hpp"
+
+namespace troupe::plan {
+
+class compression_saboteur : public plan_breaker {
+ public:
+  compression_saboteur(plans& all, std::mt19937_64& random) : plan_breaker(all, random) {}
+
+  bool drop_a_copy() { return drop(kind::compress); }
+  bool drop_a_survey() { return drop(kind::survey); }
+  bool drop_an_agreement() { return drop(kind::agree); }
+  bool multiply_with_a_copy_of_another_use() {
+    const auto x = any([](const instruction& i) { return i.compressed != none && i.kind != kind::compress; });
+    if (!x) return false;
+    const auto y = any_of(
+        x->rank, [&](const instruction& i) { return i.kind == kind::compress && i.compressed != at(*x).compressed; });
+    if (!y) return false;
+    at(*x).compressed = at(*y).compressed;
+    return true;
+  }
+  bool multiply_without_a_copy() {
+    const auto x = any([](const instruction& i) { return i.compressed != none && i.kind != kind::compress; });
+    if (!x) return false;
+    at(*x).compressed = none;
+    return true;
+  }
+  bool compress_another_unit() { return change_the_unit(kind::compress); }
+  bool survey_another_unit() { return change_the_unit(kind::survey); }
+  bool agree_on_another_unit() { return change_the_unit(kind::agree); }
+  /// The slot is taken again while somebody still multiplies with what is in it.
+  bool reuse_a_copy_too_early() {
+    const auto x = any([](const instruction& i) { return i.kind == kind::compress; });
+    if (!x) return false;
+    buffer& b = all_[x->rank].buffers[at(*x).compressed];
+    if (b.last == x->id) return false;
+    b.last = x->id;
+    return true;
+  }
+  bool compress_before_the_ranges_are_agreed() {
+    const auto x = any([](const instruction& i) { return i.kind == kind::agree; });
+    if (!x) return false;
+    for (const auto& i : all_[x->rank].instructions)  // later ones stand behind the first in their lane
+      if (i.kind == kind::compress && i.input == at(*x).staged)
+        return wait_for_none({x->rank, i.id}, [](const instruction& on) { return on.kind == kind::agree; });
+    return false;
+  }
+  bool agree_before_the_survey() {
+    const auto x = any([](const instruction& i) { return i.kind == kind::agree; });
+    return x && wait_for_none(*x, [](const instruction& i) { return i.kind == kind::survey; });
+  }
+  bool compress_with_other_ranges() {
+    const auto x = any([](const instruction& i) { return i.kind == kind::compress && i.input != none; });
+    if (!x) return false;
+    const auto y =
+        any_of(x->rank, [&](const instruction& i) { return i.kind == kind::agree && i.staged != at(*x).input; });
+    at(*x).input = y && below(2) == 0 ? at(*y).staged : none;
+    return true;
+  }
+  bool take_a_smaller_slot() {
+    const auto x = any([](const instruction& i) { return i.kind == kind::compress || i.kind == kind::survey; });
+    if (!x) return false;
+    const uint32_t slot = at(*x).kind == kind::compress ? at(*x).compressed : at(*x).output;
+    all_[x->rank].buffers[slot].bytes -= 8;
+    return true;
+  }
+
+ private:
+  bool drop(kind k) {
+    const auto x = any([k](const instruction& i) { return i.kind == k; });
+    if (!x) return false;
+    remove(*x);
+    return true;
+  }
+  bool change_the_unit(kind k) {
+    const auto x = any([k](const instruction& i) { return i.kind == k; });
+    if (!x) return false;
+    const auto y = any_of(x->rank, [&](const instruction& i) { return i.kind == k && i.subject != at(*x).subject; });
+    if (!y) return false;
+    at(*x).subject = at(*y).subject;
+    return true;
+  }
+};
+
+}  // namespace troupe::plan

@@ -1,0 +1,30 @@
+// What random plans compress, for tests of plans and of what runs them.
+#pragma once
+
+#include <algorithm>
+#include <random>
+
+#include "core/model_table.hpp"
+#include "plan/options.hpp"
+
+namespace troupe::plan {
+
+/// Some parameters of some units, in their order; between tensor ranks of some of them ranges of groups are exchanged.
+/// Some layers' ranges are in the vote.
+inline void compress_some(const core::model_table& table, std::mt19937_64& random, plan_options& o) {
+  for (uint32_t u = 0; u < table.units.size(); ++u) {
+    if (random() % 3 == 0) continue;
+    auto reads = table.units[u].parameters;
+    std::ranges::sort(reads);
+    reads.erase(std::ranges::unique(reads).begin(), reads.end());
+    for (const uint32_t q : reads) {
+      if (random() % 2 == 0) continue;
+      const bool tells = o.mesh.degree(core::axis::tensor) > 1 && random() % 2 == 0;
+      o.compressed.weights.push_back({u, q, random() % 2 * 100, tells ? 1 + random() % 9 : 0});
+    }
+  }
+  for (uint32_t layer = 0; layer < table.layers.size(); ++layer)
+    if (random() % 3 == 0) o.compressed.calibrated.push_back(layer);
+}
+
+}  // namespace troupe::plan

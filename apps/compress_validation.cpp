@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "apps/compress_target.hpp"
+#include "apps/model_description.hpp"
 #include "core/text.hpp"
 
 namespace troupe::apps {
@@ -46,17 +47,6 @@ core::result<void> check_method(const compress_arguments& a) {
                             "{}q4_0, q4_1, q5_0, q5_1, q8_0), got --to {}",
                             folder_prefix, gguf_prefix, core::shown(a.to)));
   return {};
-}
-
-std::optional<config::job_config> own_configuration(const checkpoint::tensor_source& s) {
-  if (s.run.config.empty()) return std::nullopt;
-  config::load_options options;
-  options.read_as = config::reading::either;
-  const std::string name = s.run.config.starts_with('{') ? "config.json" : "config.yaml";
-  const auto c = config::load_text(s.run.config, name, s.folder, options);
-  if (!c || std::ranges::none_of(c->given, [](const std::string& k) { return k.starts_with("data"); }))
-    return std::nullopt;
-  return c->config;
 }
 
 bool has_own_validation(const config::job_config& job) {

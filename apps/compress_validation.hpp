@@ -1,20 +1,14 @@
 // Which methods go with which arguments, and what text a run's own configuration holds out for validation.
 #pragma once
 
-#include <optional>
-
 #include "apps/compress_arguments.hpp"
-#include "checkpoint/source/tensor_source.hpp"
-#include "config/load.hpp"
+#include "config/job_config.hpp"
 #include "core/error.hpp"
 
 namespace troupe::apps {
 
 /// Refused: a method that is not known, one that wants `--calibrate` without it, and one that the format does not take.
 core::result<void> check_method(const compress_arguments& a);
-
-/// The configuration of the run that wrote it; nothing where there is none, or none that is read today.
-std::optional<config::job_config> own_configuration(const checkpoint::tensor_source& s);
 
 /// Whether the checkpoint that `a` names is of a run that held out a part of its text, which is still there.
 bool has_own_validation(const compress_arguments& a);

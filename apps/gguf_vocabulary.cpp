@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "apps/compress_validation.hpp"
+#include "apps/model_description.hpp"
 #include "checkpoint/gguf/source.hpp"
 #include "data/vocabulary.hpp"
 

@@ -8,6 +8,7 @@
 #include "checkpoint/files/atomic_file.hpp"
 #include "checkpoint/files/file_system.hpp"
 #include "checkpoint/source/name_map.hpp"
+#include "config/load.hpp"
 #include "core/json_text.hpp"
 #include "models/table/model_spec.hpp"
 
@@ -134,6 +135,17 @@ std::map<std::string, std::string> shared_names(const model_description& m, cons
   for (const auto& t : checkpoint::hugging_face_tied(m.model_type, names))
     if (std::find(names.begin(), names.end(), t.name) == names.end()) out.emplace(t.name, t.of);
   return out;
+}
+
+std::optional<config::job_config> own_configuration(const checkpoint::tensor_source& s) {
+  if (s.run.config.empty()) return std::nullopt;
+  config::load_options options;
+  options.read_as = config::reading::either;
+  const std::string name = s.run.config.starts_with('{') ? "config.json" : "config.yaml";
+  const auto c = config::load_text(s.run.config, name, s.folder, options);
+  if (!c || std::ranges::none_of(c->given, [](const std::string& k) { return k.starts_with("data"); }))
+    return std::nullopt;
+  return c->config;
 }
 
 }  // namespace troupe::apps

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "checkpoint/megatron/rules.hpp"
 #include "checkpoint/source/layer_names.hpp"
 #include "checkpoint/source/tensor_source.hpp"
+#include "config/job_config.hpp"
 #include "core/dtype.hpp"
 #include "core/error.hpp"
 
@@ -57,5 +59,8 @@ std::string hugging_face_config(const model_description& m, core::dtype type);
 /// Names that transformers' model of this type has for one parameter and the source lacks: the head's for the
 /// embedding's. Alias to parameter.
 std::map<std::string, std::string> shared_names(const model_description& m, const checkpoint::tensor_source& s);
+
+/// The configuration of the run that wrote it; nothing where there is none, or none that is read today.
+std::optional<config::job_config> own_configuration(const checkpoint::tensor_source& s);
 
 }  // namespace troupe::apps

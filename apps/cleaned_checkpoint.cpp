@@ -13,10 +13,8 @@
 #include "core/json_text.hpp"
 #include "core/tensor_view.hpp"
 #include "core/text.hpp"
+#include "job/clean_values.hpp"
 #include "job/mask_scores.hpp"
-#include "kernels/compressed_weight.hpp"
-#include "kernels/fake_quantise.hpp"
-#include "kernels/pruning.hpp"
 #include "models/table/model_spec.hpp"
 #include "plan/show/render.hpp"
 
@@ -55,18 +53,7 @@ core::result<kernels::mask_bits> mask_of_scores(const checkpoint::tensor_source&
                                                 uint64_t kept) {
   const auto scores = whole_weight(s, name);
   if (!scores) return fail(scores.error());
-  std::vector<uint8_t> keep(scores->size());
-  kernels::keep_largest(*scores, kept, keep);
-  return kernels::packed_mask(keep);
-}
-
-/// Of a weight, as it is multiplied with.
-std::function<void(core::dtype, std::span<std::byte>)> on_grid(const kernels::weight_recipe& recipe) {
-  return [&recipe](core::dtype type, std::span<std::byte> whole) {
-    const std::vector<std::byte> before(whole.begin(), whole.end());
-    std::vector<std::byte> room(recipe.room_elements() * core::size_of(type));
-    kernels::compress_weight(recipe, type, before.data(), whole.data(), room);
-  };
+  return job::mask_of_scores(*scores, kept);
 }
 
 checkpoint::source_cuts cuts_of(const std::shared_ptr<const job::cleaning>& done) {
@@ -74,8 +61,8 @@ checkpoint::source_cuts cuts_of(const std::shared_ptr<const job::cleaning>& done
   for (const auto& p : done->parameters) {
     checkpoint::source_cut cut;
     if (p.recipe != nullptr)
-      cut.change = [done, change = on_grid(*p.recipe)](core::dtype type, std::span<std::byte> whole) {
-        change(type, whole);
+      cut.change = [done, recipe = p.recipe](core::dtype type, std::span<std::byte> whole) {
+        job::put_on_grid(*recipe, type, whole);
       };
     cut.mask = p.mask;
     cut.rows = p.kept_rows;
@@ -183,21 +170,7 @@ core::result<std::map<std::string, checkpoint::trained_grid>> trained_grids(cons
     if (p.recipe->transposed) *values = as_outputs(*values, p.rows, p.columns);
     kernels::weight_recipe r = *p.recipe;
     r.transposed = false;
-    checkpoint::trained_grid grid{r.elements() / r.groups, {}, p.recipe->transposed};
-    const auto* bytes = reinterpret_cast<const std::byte*>(values->data());
-    std::vector<kernels::value_range<double>> ranges(r.groups);
-    std::vector<float> signs(values->size());
-    if (!r.grid.has_grid()) {  // the size of every value that is not 0
-      kernels::compress_weight(r, core::dtype::f32, bytes, reinterpret_cast<std::byte*>(signs.data()), {});
-      bytes = reinterpret_cast<const std::byte*>(signs.data());
-    }
-    kernels::group_ranges({bytes, core::dtype::f32, r.groups, grid.group_size}, ranges);
-    for (const auto& range : ranges) {
-      const kernels::value_range<float> narrow{static_cast<float>(range.least), static_cast<float>(range.largest)};
-      const auto of = kernels::grid_of<float>({kernels::quantiser_kind::symmetric, r.grid.bits}, narrow);
-      const float size = std::max(-narrow.least, narrow.largest);
-      grid.scales.push_back(!r.grid.has_grid() ? size : of.quantises ? of.scale : 0);
-    }
+    checkpoint::trained_grid grid{r.elements() / r.groups, job::scales_of_grid(r, *values), p.recipe->transposed};
     if (!kept_outputs.empty()) grid.scales = scales_of(kept_outputs, grid.scales, inputs / grid.group_size);
     out.emplace(p.name, std::move(grid));
   }

@@ -169,6 +169,7 @@ std::string end_json(const end_summary& e) {
            ",\"undo\":" + std::to_string(m.resident.undo) + ",\"deferred\":" + std::to_string(m.resident.deferred) +
            ",\"votes\":" + std::to_string(m.resident.votes) + ",\"transfers\":" + std::to_string(m.resident.transfers) +
            ",\"compressed\":" + std::to_string(m.resident.compressed) +
+           ",\"masks\":" + std::to_string(m.resident.masks) +
            ",\"activations_peak\":" + std::to_string(m.activations_peak_bytes) +
            ",\"total\":" + std::to_string(total_bytes(m)) + "}";
   }

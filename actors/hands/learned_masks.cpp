@@ -3,7 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <set>
+#include <optional>
 
 #include "kernels/cast.hpp"
 #include "kernels/compressed_weight.hpp"
@@ -22,6 +22,21 @@ std::vector<float> widened(const std::byte* from, core::dtype type, uint64_t cou
   std::vector<float> out(count);
   kernels::cast(from, type, reinterpret_cast<std::byte*>(out.data()), core::dtype::f32, count);
   return out;
+}
+
+/// Calls take(row, column, place in memory) for every element, columns ascending within each row: a few rows at a time,
+/// so that a line of memory is used as a whole either way.
+template <class Take>
+void each_element(const kernels::masked_matrix& m, Take take) {
+  constexpr uint64_t rows_at_once = 16;
+  if (!m.transposed) {
+    for (uint64_t r = 0; r < m.rows; ++r)
+      for (uint64_t c = 0; c < m.columns; ++c) take(r, c, r * m.columns + c);
+    return;
+  }
+  for (uint64_t first = 0; first < m.rows; first += rows_at_once)
+    for (uint64_t c = 0; c < m.columns; ++c)
+      for (uint64_t r = first; r < std::min(first + rows_at_once, m.rows); ++r) take(r, c, c * m.rows + r);
 }
 
 }  // namespace
@@ -43,9 +58,11 @@ const kernels::mask_bits& learned_masks::bits_of(size_t module) const {
 
 void learned_masks::begin(uint64_t updates) {
   if (std::exchange(updates_, updates) != updates) together_.clear();
+  made_.clear();
 }
 
 void learned_masks::make(uint32_t unit, core::dtype type) {
+  if (!made_.insert(unit).second) return;  // scores change behind the last use of a run
   for (const size_t i : learning_.at(unit)) {
     const auto& m = modules()[i];
     together_.erase({unit, m.weight});
@@ -88,22 +105,28 @@ std::vector<float> learned_masks::of_weight(const job::pruned_module& m, const a
     weight = quantised.data();
   }
   const auto w = widened(weight, type, elements), g = widened(models::bytes_of(gradient), type, elements);
-  auto others = kernels::whole_mask(elements);
+  std::optional<kernels::mask_bits> others;
   for (const size_t i : learning_.at(m.unit)) {
     const auto& other = modules()[i];
-    if (&other != &m && other.weight == m.weight && other.from_update <= updates_) and_mask(other, bits_of(i), others);
+    if (&other == &m || other.weight != m.weight || other.from_update > updates_) continue;
+    if (!others) others = kernels::whole_mask(elements);
+    and_mask(other, bits_of(i), *others);
+  }
+  const auto product = [&](uint64_t at) {
+    return others && !kernels::is_kept(*others, at) ? 0.0F : g[at] * w[at];  // fp32: exact in fp64, rounded once
+  };
+  if (m.part == job::pruned_part::elements) {
+    std::vector<float> out(elements);
+    each_element(m.matrix, [&](uint64_t r, uint64_t c, uint64_t at) { out[r * m.matrix.columns + c] = product(at); });
+    return out;
   }
   std::vector<double> sums(m.scores());
   const uint64_t head_width = m.heads > 0 ? m.matrix.columns / m.heads : 1;
-  for (uint64_t r = 0; r < m.matrix.rows; ++r)
-    for (uint64_t c = 0; c < m.matrix.columns; ++c) {
-      const uint64_t at = m.matrix.transposed ? c * m.matrix.rows + r : r * m.matrix.columns + c;
-      if (!kernels::is_kept(others, at)) continue;
-      const uint64_t score = m.part == job::pruned_part::elements ? r * m.matrix.columns + c
-                             : m.part == job::pruned_part::heads  ? c / head_width
-                                                                  : r;
-      sums[score] += static_cast<double>(g[at]) * static_cast<double>(w[at]);
-    }
+  const bool by_head = m.part == job::pruned_part::heads;
+  each_element(m.matrix, [&](uint64_t r, uint64_t c, uint64_t at) {
+    const bool counts = !others || kernels::is_kept(*others, at);
+    sums[by_head ? c / head_width : r] += counts ? static_cast<double>(g[at]) * static_cast<double>(w[at]) : 0.0;
+  });
   return {sums.begin(), sums.end()};
 }
 

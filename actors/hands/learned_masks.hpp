@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -29,7 +30,7 @@ class learned_masks {
   [[nodiscard]] bool learns(uint32_t unit) const { return learning_.contains(unit); }
   /// A run begins, with what has begun after `updates`.
   void begin(uint64_t updates);
-  /// A unit is bound: its masks from now on.
+  /// A unit is bound: its masks in this run, whose scores are the same at every use.
   void make(uint32_t unit, core::dtype type);
   /// As pruning_masks::kept(), of such a unit.
   [[nodiscard]] const kernels::mask_bits* kept(uint32_t unit, uint32_t parameter) const;
@@ -53,6 +54,7 @@ class learned_masks {
   std::map<uint32_t, std::vector<size_t>> learning_;  // [unit]: its modules, if one of them learns
   std::map<size_t, kernels::mask_bits> bits_;         // [module]: of those that learn
   std::map<use, kernels::mask_bits> together_;
+  std::set<uint32_t> made_;  // units, in this run
   uint64_t updates_ = 0;
 };
 

@@ -72,6 +72,25 @@ BOOST_AUTO_TEST_CASE(every_value_comes_with_its_origin) {
              std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(groups_of_modules_are_in_the_effective_yaml) {
+  const std::string text =
+      smallest +
+      "compression_training:\n"
+      "  row_pruning: {shared_parameters: {enabled: true}, different_groups: {mlp: {params: "
+      "{dense_ratio: 0.25}, modules: ['mlp\\.c_fc'], related_modules: [['mlp\\.c_proj']]}}}\n"
+      "  weight_quantization: {shared_parameters: {enabled: true, quantize_weight_in_forward: true},"
+      " different_groups: {all: {params: {start_bits: 8, target_bits: 4}}}}\n";
+  round_trips(text);
+  const auto again = must_load(effective_yaml(must_load(text))).config.compression;
+  BOOST_TEST_REQUIRE(again.rows.groups.size() == 1U);
+  BOOST_TEST(again.rows.groups[0].name == "mlp");
+  BOOST_TEST(again.rows.groups[0].dense_ratio == 0.25);
+  BOOST_TEST((again.rows.groups[0].modules == std::vector<std::string>{"mlp\\.c_fc"}));
+  BOOST_TEST((again.rows.groups[0].related == std::vector<std::vector<std::string>>{{"mlp\\.c_proj"}}));
+  BOOST_TEST_REQUIRE(again.weights.groups.size() == 1U);
+  BOOST_TEST(again.weights.groups[0].target_bits == 4U);
+}
+
 BOOST_AUTO_TEST_CASE(the_effective_yaml_loads_to_the_same_configuration) {
   round_trips(smallest);
   round_trips(

@@ -33,7 +33,8 @@ manifest full_manifest() {
            .config = "steps: 7\n# \"quoted\" \u00e4\n",
            .model = "gpt2",
            .client_state = R"({"b": [1, 2.50, {"deep": null}],  "a": 18446744073709551615})",
-           .parameter_order = {"h.0.weight", "frozen", "h.0.bias"}};
+           .parameter_order = {"h.0.weight", "frozen", "h.0.bias"},
+           .masks = {{"h.0", "row_pruning", 3, {5}, {}}, {"h.0", "sparse_pruning", 2, {3}, {0.5F, -1}}}};
   m.tied = {{"lm_head", "h.0.weight"}};
   return m;
 }

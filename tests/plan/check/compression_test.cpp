@@ -23,7 +23,7 @@ plan_options options_at(uint32_t stage, bool recomputes) {
   o.accumulation = 2;
   o.recompute = recomputes;
   o.gathering.persistence_threshold = 0;
-  o.compressed.weights = {{0, 0, 0}, {1, 4, 128}, {1, 10, 0}, {3, 0, 0}};
+  o.compressed.weights = {{0, 0, 0, 40}, {1, 4, 128, 8}, {1, 10, 0}, {3, 0, 0}};
   return o;
 }
 
@@ -70,6 +70,7 @@ BOOST_AUTO_TEST_CASE(each_use_of_a_unit_has_copies_of_the_parameters_that_it_rea
       // One unit at a time: the largest has the shared matrix, or block 0's two and the room of one of them.
       const uint64_t bytes = std::max<uint64_t>(64 * 32, 3 * 32 * 32 + 4 * 32 * 32 + 128) * 4;
       BOOST_TEST(p.memory.compressed == bytes);
+      BOOST_TEST(p.memory.masks == 48U);
     }
 }
 

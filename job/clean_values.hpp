@@ -1,0 +1,26 @@
+// Values of parameters when they are cleaned: masks of learned scores, weights on their grids, the scales of these.
+// Plain functions of numbers, for whoever has them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/dtype.hpp"
+#include "kernels/compressed_weight.hpp"
+#include "kernels/weight_mask.hpp"
+
+namespace troupe::job {
+
+/// The `kept` largest of them, of equal ones the first.
+kernels::mask_bits mask_of_scores(std::span<const float> scores, uint64_t kept);
+
+/// All elements of a weight, as it lies, as they are multiplied with.
+void put_on_grid(const kernels::weight_recipe& recipe, core::dtype type, std::span<std::byte> whole);
+
+/// The distance of neighbouring points of each group's grid, of a weight that is on none yet; of ternary and binary
+/// ones the size of what is not 0; 0 of a group that stays as it is. `recipe` is symmetric and not transposed.
+std::vector<float> scales_of_grid(const kernels::weight_recipe& recipe, std::span<const float> weight);
+
+}  // namespace troupe::job

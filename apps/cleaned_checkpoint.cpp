@@ -62,7 +62,7 @@ checkpoint::source_cuts cuts_of(const std::shared_ptr<const job::cleaning>& done
     checkpoint::source_cut cut;
     if (p.recipe != nullptr)
       cut.change = [done, recipe = p.recipe](core::dtype type, std::span<std::byte> whole) {
-        job::put_on_grid(*recipe, type, whole);
+        job::put_on_grid(*recipe, done->used, type, whole);
       };
     cut.mask = p.mask;
     cut.rows = p.kept_rows;
@@ -158,21 +158,21 @@ core::result<std::map<std::string, checkpoint::trained_grid>> trained_grids(cons
   std::map<std::string, checkpoint::trained_grid> out;
   for (const auto& p : c.done->parameters) {
     if (p.recipe == nullptr) continue;
+    checkpoint::trained_grid& grid = out[p.name];
     const auto& kept_outputs = p.recipe->transposed ? p.kept_columns : p.kept_rows;
     const auto& kept_inputs = p.recipe->transposed ? p.kept_rows : p.kept_columns;
     const uint64_t inputs = p.recipe->transposed ? p.rows : p.columns;
+    kernels::weight_recipe r = *p.recipe;
+    const uint64_t size = r.elements() / r.groups;
     // Outputs go with whole runs of their own, or with parts of others'.
-    if (!kept_inputs.empty() || (!kept_outputs.empty() && inputs % (p.recipe->elements() / p.recipe->groups) != 0))
-      continue;
-    if (p.recipe->grid.kind == kernels::quantiser_kind::asymmetric) continue;
+    if (!kept_inputs.empty() || (!kept_outputs.empty() && inputs % size != 0)) continue;
+    if (r.grid.kind == kernels::quantiser_kind::asymmetric) continue;
     auto values = whole_weight(*c.before, p.name);
     if (!values) return fail(values.error());
-    if (p.recipe->transposed) *values = as_outputs(*values, p.rows, p.columns);
-    kernels::weight_recipe r = *p.recipe;
+    if (r.transposed) *values = as_outputs(*values, p.rows, p.columns);
     r.transposed = false;
-    checkpoint::trained_grid grid{r.elements() / r.groups, job::scales_of_grid(r, *values), p.recipe->transposed};
-    if (!kept_outputs.empty()) grid.scales = scales_of(kept_outputs, grid.scales, inputs / grid.group_size);
-    out.emplace(p.name, std::move(grid));
+    grid = {size, job::scales_of_grid(r, c.done->used, *values), p.recipe->transposed};
+    if (!kept_outputs.empty()) grid.scales = scales_of(kept_outputs, grid.scales, inputs / size);
   }
   return out;
 }

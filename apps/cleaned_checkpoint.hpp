@@ -27,8 +27,8 @@ struct cleaned_checkpoint {
 core::result<cleaned_checkpoint> clean(described_checkpoint from);
 
 /// The grids that weights were trained on and their values lie on now, by the tensor's name. Reads the weights as they
-/// were before. Of grids around zero; weights that lost inputs have
-/// none, as their runs have lost other elements each.
+/// were before. Without scales where the grid is not around zero, or the weight has lost inputs and its runs other
+/// elements each.
 core::result<std::map<std::string, checkpoint::trained_grid>> trained_grids(const cleaned_checkpoint& c);
 
 /// A row for each module that was changed, and the widths that config.json has now, on the standard output.

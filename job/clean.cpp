@@ -47,6 +47,7 @@ class cleaner {
     auto chosen = choose_compression(config_, table_, 1);
     if (!chosen) return core::fail(chosen.error());
     out_->chosen = std::move(*chosen);
+    out_->used = config_.parameter_dtype();
     for (const auto& m : out_->chosen.modules)
       if (m.from_update <= updates_)
         if (auto ok = quantise(m); !ok) return core::fail(ok.error());

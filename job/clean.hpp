@@ -33,7 +33,8 @@ struct cleaned_module {
 };
 
 struct cleaning {
-  chosen_compression chosen;  ///< recipes point into it
+  chosen_compression chosen;            ///< recipes point into it
+  core::dtype used = core::dtype::f32;  ///< the type of the run's parameters
   std::vector<cleaned_parameter> parameters;
   std::vector<cleaned_module> modules;
   /// Keys of config.json that are other ones now.

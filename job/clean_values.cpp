@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "kernels/cast.hpp"
 #include "kernels/fake_quantise.hpp"
 #include "kernels/pruning.hpp"
 
@@ -14,17 +15,28 @@ kernels::mask_bits mask_of_scores(std::span<const float> scores, uint64_t kept) 
   return kernels::packed_mask(keep);
 }
 
-void put_on_grid(const kernels::weight_recipe& recipe, core::dtype type, std::span<std::byte> whole) {
-  const std::vector<std::byte> before(whole.begin(), whole.end());
-  std::vector<std::byte> room(recipe.room_elements() * core::size_of(type));
-  kernels::compress_weight(recipe, type, before.data(), whole.data(), room);
+void put_on_grid(const kernels::weight_recipe& recipe, core::dtype used, core::dtype type, std::span<std::byte> whole) {
+  const uint64_t elements = recipe.elements();
+  std::vector<std::byte> before(elements * core::size_of(used)), after(before.size());
+  std::vector<std::byte> room(recipe.room_elements() * core::size_of(used));
+  kernels::cast(whole.data(), type, before.data(), used, elements);
+  kernels::compress_weight(recipe, used, before.data(), after.data(), room);
+  kernels::cast(after.data(), used, whole.data(), type, elements);
 }
 
-std::vector<float> scales_of_grid(const kernels::weight_recipe& recipe, std::span<const float> weight) {
+std::vector<float> scales_of_grid(const kernels::weight_recipe& recipe, core::dtype used,
+                                  std::span<const float> weight) {
   assert(!recipe.transposed && recipe.grid.kind != kernels::quantiser_kind::asymmetric);
   std::vector<float> values(weight.begin(), weight.end());
+  const auto bytes = std::as_writable_bytes(std::span(values));
   const bool has_grid = recipe.grid.has_grid();
-  if (!has_grid) put_on_grid(recipe, core::dtype::f32, std::as_writable_bytes(std::span(values)));
+  if (!has_grid) {
+    put_on_grid(recipe, used, core::dtype::f32, bytes);
+  } else {
+    std::vector<std::byte> rounded(values.size() * core::size_of(used));
+    kernels::cast(bytes.data(), core::dtype::f32, rounded.data(), used, values.size());
+    kernels::cast(rounded.data(), used, bytes.data(), core::dtype::f32, values.size());
+  }
   std::vector<kernels::value_range<double>> ranges(recipe.groups);
   kernels::group_ranges({reinterpret_cast<const std::byte*>(values.data()), core::dtype::f32, recipe.groups,
                          recipe.elements() / recipe.groups},

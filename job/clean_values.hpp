@@ -16,11 +16,13 @@ namespace troupe::job {
 /// The `kept` largest of them, of equal ones the first.
 kernels::mask_bits mask_of_scores(std::span<const float> scores, uint64_t kept);
 
-/// All elements of a weight, as it lies, as they are multiplied with.
-void put_on_grid(const kernels::weight_recipe& recipe, core::dtype type, std::span<std::byte> whole);
+/// All elements of a weight of type `type`, as it lies, as a run multiplied with them whose parameters are of type
+/// `used`: from weights that are rounded to it.
+void put_on_grid(const kernels::weight_recipe& recipe, core::dtype used, core::dtype type, std::span<std::byte> whole);
 
 /// The distance of neighbouring points of each group's grid, of a weight that is on none yet; of ternary and binary
 /// ones the size of what is not 0; 0 of a group that stays as it is. `recipe` is symmetric and not transposed.
-std::vector<float> scales_of_grid(const kernels::weight_recipe& recipe, std::span<const float> weight);
+std::vector<float> scales_of_grid(const kernels::weight_recipe& recipe, core::dtype used,
+                                  std::span<const float> weight);
 
 }  // namespace troupe::job

@@ -34,7 +34,9 @@ core::result<std::vector<float>> values_of(const tensor_source& source, const st
 core::result<bool> put_trained(weight_store& store, const tensor_source& source, const std::string& tensor,
                                const trained_grid& grid, const stored_form& form) {
   const uint64_t group = form.group(), elements = form.rows() * form.columns();
-  if (group == 0 || grid.group_size % group != 0 || grid.scales.size() * grid.group_size != elements) return false;
+  if (group == 0 || grid.scales.empty() || grid.group_size % group != 0 ||
+      grid.scales.size() * grid.group_size != elements)
+    return false;
   std::vector<affine_grid> grids;
   for (uint64_t first = 0; first < elements; first += group) {
     const float scale = grid.scales[first / grid.group_size];

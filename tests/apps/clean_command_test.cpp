@@ -59,8 +59,8 @@ struct run_folder {
     return out;
   }
   /// Of the cleaned weights as they are: a step that changes nothing.
-  [[nodiscard]] double loss_of_cleaned() const {
-    f.folder.write("plain.yaml", "model: {path: cleaned}\n" + training + "output: plain\n");
+  [[nodiscard]] double loss_of_cleaned(const std::string& type = "") const {
+    f.folder.write("plain.yaml", "model: {path: cleaned}\n" + training + "output: plain\n" + type);
     return loss({"train", "plain.yaml", "--json", "--resume", "cleaned", "--load-module-only", "--steps", "1", "--set",
                  "optimizer.params.lr=0"});
   }
@@ -92,6 +92,18 @@ BOOST_AUTO_TEST_CASE(masks_and_cut_rows_leave_the_losses_of_a_gpt2_and_training_
                 technique("weight_quantization", "quantize_weight_in_forward: true, quantize_groups: 4",
                           "params: {start_bits: 8, target_bits: 6}, modules: ['mlp', 'attn']"));
   run.check("n_inner", 64);
+}
+
+BOOST_AUTO_TEST_CASE(in_bf16_weights_are_on_the_grid_that_they_were_multiplied_with) {
+  const std::string bf16 = "bf16: {enabled: true}\n";
+  const run_folder run(
+      gpt2, technique("weight_quantization", "quantize_weight_in_forward: true, quantize_groups: 4",
+                      "params: {start_bits: 8, target_bits: 4}, modules: ['mlp', 'attn']") +
+                technique("row_pruning", "schedule_offset: 0", "params: {dense_ratio: 0.5}, modules: ['mlp\\.c_fc']") +
+                bf16);
+  const double trained = run.loss({"train", "job.yaml", "--json"});
+  BOOST_TEST_REQUIRE(run.f.troupe({"compress", "run/checkpoints", "cleaned", "--clean"}).code == 0);
+  BOOST_TEST(run.loss_of_cleaned(bf16) == trained);
 }
 
 BOOST_AUTO_TEST_CASE(learned_rows_and_heads_are_cut_out_of_a_llama) {

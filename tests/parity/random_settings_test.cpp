@@ -38,6 +38,25 @@ struct drawn {
   settings common, other;
 };
 
+/// Techniques of compression, each now and then.
+settings compressed(dice& d) {
+  settings out;
+  const auto add = [&](const std::string& technique, const settings& more) {
+    const std::string section = "compression_training." + technique + ".";
+    out.push_back(section + "shared_parameters.enabled=true");
+    out.push_back(section + "shared_parameters.schedule_offset=" + std::to_string(d.below(3)));
+    out.push_back(section + "different_groups.all.modules=[\"" + d.one_of({"mlp", "attn", "*"}) + "\"]");
+    for (const std::string& key : more) out.push_back(section + key);
+  };
+  const std::string group = "different_groups.all.params.";
+  if (d.below(3) == 0)
+    add("weight_quantization", {"shared_parameters.quantize_weight_in_forward=true", group + "start_bits=8",
+                                group + "target_bits=" + d.one_of({"1", "2", "3", "8"})});
+  for (const char* pruning : {"sparse_pruning", "row_pruning"})
+    if (d.below(3) == 0) add(pruning, {group + "dense_ratio=" + d.one_of({"0.1", "0.5", "1"})});
+  return out;
+}
+
 drawn draw(dice& d) {
   drawn out;
   out.model = std::vector<std::string>{tiny_gpt2, tiny_gpt2_with_dropout, tiny_llama}[d.below(3)];
@@ -82,6 +101,7 @@ drawn draw(dice& d) {
   if (out.other.back().ends_with("true"))
     out.other = out.other + settings{"cluster.offload_activations=" + d.one_of({"none", "cpu", "nvme"}),
                                      "cluster.offload_activations_units=" + std::to_string(1 + d.below(8))};
+  out.common = out.common + compressed(d);
   return out;
 }
 

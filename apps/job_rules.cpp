@@ -63,6 +63,8 @@ std::vector<key_problem> job_problems(const config::job_config& job, intent why)
   }
   spec->head_tile_rows = models::tile_rows_for(*spec, job.train_micro_batch_size_per_gpu * columns,
                                                core::size_of(job.parameter_dtype()), job.row_tile_bytes);
+  spec->mlp_tile_rows = models::mlp_tile_rows_for(*spec, spec->inner, job.train_micro_batch_size_per_gpu * columns,
+                                                  core::size_of(job.parameter_dtype()), job.mlp_tile_bytes);
   const bool has_batches = job.train_micro_batch_size_per_gpu > 0 && job.gradient_accumulation_steps > 0;
   if (!has_batches) return out;
   const plan::batch_request batches{

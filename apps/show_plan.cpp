@@ -18,6 +18,7 @@
 #include "core/math.hpp"
 #include "core/text.hpp"
 #include "job/blueprint.hpp"
+#include "models/table/row_tiles.hpp"
 #include "plan/choose/cost.hpp"
 #include "plan/choose/live_parameters.hpp"
 #include "plan/generate/explain.hpp"
@@ -77,17 +78,28 @@ void show_saving(const shown_plans& saving, const shown_plans& training, const p
       written_s <= timeline.step_s ? "written before the step ends" : "written after the step's end");
 }
 
-/// A head in row tiles (cluster.row_tile_bytes), beside what it would take at once.
-void show_row_tiles(const job::blueprint& b) {
-  const auto& head = b.table->units.back().segments.back();
-  if (!head.is_tiled()) return;
+/// A segment in row tiles, beside what it would have at once: so many elements of a row.
+void show_tiles_of(const job::blueprint& b, const core::segment_info& s, const char* name, const char* of,
+                   uint64_t elements) {
   const auto& c = *b.config;
   const uint64_t rows = c.train_micro_batch_size_per_gpu * b.tensor.sequence.most_columns(b.sequence);
-  const uint64_t row_bytes = b.spec.vocabulary * core::size_of(c.parameter_dtype());
-  std::printf("the head: %llu tiles of at most %llu rows, %s beside what is kept; at once its logits are %s\n",
-              static_cast<unsigned long long>(core::div_up(rows, head.tile_rows)),
-              static_cast<unsigned long long>(head.tile_rows), core::human_bytes(head.tile_bytes).c_str(),
-              core::human_bytes(rows * row_bytes).c_str());
+  std::printf("%s: %llu tiles of at most %llu rows, %s beside what is kept; at once %s %s\n", name,
+              static_cast<unsigned long long>(core::div_up(rows, s.tile_rows)),
+              static_cast<unsigned long long>(s.tile_rows), core::human_bytes(s.tile_bytes).c_str(), of,
+              core::human_bytes(rows * elements * core::size_of(c.parameter_dtype())).c_str());
+}
+
+/// A head (cluster.row_tile_bytes) and MLPs (cluster.mlp_tile_bytes) in row tiles.
+void show_row_tiles(const job::blueprint& b) {
+  const auto& head = b.table->units.back().segments.back();
+  if (head.is_tiled()) show_tiles_of(b, head, "the head", "its logits are", b.spec.vocabulary);
+  const core::segment_info* mlp = nullptr;  // the one that takes most
+  for (size_t u = 1; u + 1 < b.table->units.size(); ++u)
+    for (const auto& s : b.table->units[u].segments)
+      if (s.is_tiled() && (mlp == nullptr || s.tile_bytes > mlp->tile_bytes)) mlp = &s;
+  if (mlp == nullptr) return;
+  const uint64_t of_token = models::mlp_inputs(b.spec.kind) * models::widest_inner(b.spec, b.tensor.split);
+  show_tiles_of(b, *mlp, "each MLP", "what is in front of its activation is", of_token);
 }
 
 void show_summary(const job::blueprint& b, const shown_plans& shown, const plan::timeline& timeline,

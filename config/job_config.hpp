@@ -146,6 +146,7 @@ struct job_config {            ///< a validated job, never changed once loaded
   std::filesystem::path output;  ///< folder for the run's outputs; default runs/<file stem> beside the current folder
   double stall_after_s = 0;      ///< cluster.stall_after; 0: 30 s
   uint64_t row_tile_bytes = 0;   ///< cluster.row_tile_bytes: of a rank's logits; 0: as many as there are
+  uint64_t mlp_tile_bytes = 0;   ///< cluster.mlp_tile_bytes: of what is in front of an MLP's activation, likewise
   uint64_t host_memory_budget = 0;  ///< cluster.host_memory_budget in bytes, of all ranks of a process; 0: none
   early_choice early_updates = early_choice::automatic;  ///< cluster.*, as the four below
   bool swap_checksums = true;

@@ -319,6 +319,15 @@ void add_cluster_keys(key_rows& t) {
           "in "
           "tiles of rows, at least 2,048 at a time, with the same bits; in training all of it in backward, where each "
           "tile's gradients are formed at once. Not with parallel.tensor. 0: all rows at once.");
+  t.row("cluster.mlp_tile_bytes", bytes)
+      .by_default("0")
+      .at_least(0)
+      .into<&job::mlp_tile_bytes>()
+      .means(
+          "Memory that what an MLP computes in front of its activation (Llama's gate and up together) may take on a "
+          "rank. If that of a micro-batch is larger, MLPs run in tiles of rows, at least 2,048 at a time, with the "
+          "same "
+          "bits, and keep their input alone; backward multiplies it again. 0: all rows at once.");
   add_swap_keys(t);
 }
 

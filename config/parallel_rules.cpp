@@ -197,6 +197,9 @@ class norm_checks {
     if (p.sharded_norms)
       return error(key, fmt::format("wanted 1 with parallel.sharded_norms, whose sums are scattered, got {}",
                                     p.exchange_pieces));
+    if (config_.mlp_tile_bytes > 0)
+      return error(key, fmt::format("wanted 1 with cluster.mlp_tile_bytes, whose tiles are no pieces, got {}",
+                                    p.exchange_pieces));
   }
 
   static constexpr std::string_view own = "parallel.sharded_norms",

@@ -40,6 +40,14 @@ core::result<void> plannable(const config::job_config& c, const core::model_tabl
   return core::fail(core::error_kind::bad_input, refusal.key + ": " + refusal.text);
 }
 
+// Of the widest of a rank's MLPs: bits do not depend on how many rows a tile has.
+void set_tiles(const config::job_config& c, uint64_t rows, const models::tensor_split& split, models::model_spec& to) {
+  const uint64_t element_bytes = core::size_of(c.parameter_dtype());
+  to.head_tile_rows = models::tile_rows_for(to, rows, element_bytes, c.row_tile_bytes);
+  to.mlp_tile_rows =
+      models::mlp_tile_rows_for(to, models::widest_inner(to, split), rows, element_bytes, c.mlp_tile_bytes);
+}
+
 core::result<core::model_table> read_table(blueprint& b) {
   const auto& c = *b.config;
   auto model = read_model(c);
@@ -47,8 +55,7 @@ core::result<core::model_table> read_table(blueprint& b) {
   b.spec = std::move(model->spec);
   b.sequence = model->sequence;
   const uint64_t element_bytes = core::size_of(c.parameter_dtype());
-  b.spec.head_tile_rows =
-      models::tile_rows_for(b.spec, c.train_micro_batch_size_per_gpu * b.sequence, element_bytes, c.row_tile_bytes);
+  set_tiles(c, c.train_micro_batch_size_per_gpu * b.sequence, {}, b.spec);
   const auto one_row = models::make_model_table(b.spec, 1, b.sequence, element_bytes);
   if (auto ok = plannable(c, one_row, b.sequence); !ok) return core::fail(ok.error());
   auto split = choose_split(c, b.spec, one_row, b.sequence);
@@ -58,8 +65,7 @@ core::result<core::model_table> read_table(blueprint& b) {
   const auto sequence = choose_sequence(c, b.spec, b.tensor.split, b.sequence);
   if (!sequence) return core::fail(sequence.error());
   b.tensor.sequence = *sequence;
-  b.spec.head_tile_rows = models::tile_rows_for(
-      b.spec, c.train_micro_batch_size_per_gpu * sequence->most_columns(b.sequence), element_bytes, c.row_tile_bytes);
+  set_tiles(c, c.train_micro_batch_size_per_gpu * sequence->most_columns(b.sequence), b.tensor.split, b.spec);
   // What a teacher says of a row is wanted beside the model's own logits of it, panel by panel.
   if (c.distillation.enabled && b.spec.head_tile_rows == 0) b.spec.head_tile_rows = models::panel_rows;
   auto teaching = choose_teaching(c, b.spec, b.sequence);

@@ -29,8 +29,9 @@ inline segment_keeping keeping_of(const core::model_table& table, const plan_opt
                                   uint32_t segment) {
   const core::segment_info& s = table.units[unit].segments[segment];
   if (unit < table.teacher_units) return {.beside = s.saved_bytes};  // while it computes; it has no backward
+  // In tiles there is nothing more to keep: products are made again either way.
   if (!keeps_light(table, o, unit, segment))
-    return {s.saved_bytes, s.tile_bytes, s.backward_flops(), s.training_flops()};
+    return {s.saved_bytes, s.tile_bytes, s.backward_flops() + (s.is_tiled() ? s.light.flops : 0), s.training_flops()};
   return {s.light.bytes, s.light.beside, s.backward_flops() + s.light.flops, 0};
 }
 

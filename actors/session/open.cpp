@@ -179,6 +179,10 @@ core::result<void> check_sequence(const session_options& options) {
     return core::fail(core::error_kind::bad_input,
                       "cluster.row_tile_bytes: wanted 0 beside a host's own modules, whose loss is their own, got " +
                           std::to_string(bytes));
+  if (const uint64_t bytes = options.config->mlp_tile_bytes; bytes > 0)
+    return core::fail(core::error_kind::bad_input,
+                      "cluster.mlp_tile_bytes: wanted 0 beside a host's own modules, whose MLPs are their own, got " +
+                          std::to_string(bytes));
   if (options.config->activation_checkpointing.selective)
     return core::fail(
         core::error_kind::bad_input,

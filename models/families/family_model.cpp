@@ -103,8 +103,24 @@ at::Tensor family_model::attention_output(segment_scope& scope, const at::Tensor
   return linear(scope, mixed, next_output(scope));
 }
 
+projection family_model::mlp_end(segment_scope& scope) {
+  projection out = next_output(scope);
+  out.panels = panel_sums::rounded;
+  return out;
+}
+
+normed_outputs family_model::mlp_in_tiles(segment_scope& scope, const at::Tensor& x,
+                                          std::optional<row_norm> norm) const {
+  std::vector<projection> inputs = next_linears(scope, mlp_inputs(), panel_sums::rounded);
+  return tiled_mlp(scope, x, {std::move(norm), std::move(inputs), spec_.act, mlp_end(scope)}, spec_.mlp_tile_rows);
+}
+
 at::Tensor family_model::mlp(segment_scope& scope, const at::Tensor& x) const {
-  const auto [inner, past] = normed(scope, x, mlp_inputs());
+  if (spec_.mlp_tile_rows > 0) {
+    auto [y, past] = mlp_in_tiles(scope, x, next_norm(scope, spec_.norm_epsilon));
+    return add(scope, past, std::move(y.front()), dropout_site::mlp_output);
+  }
+  const auto [inner, past] = normed(scope, x, mlp_inputs(), panel_sums::rounded);
   return add(scope, past, mlp_output(scope, inner), dropout_site::mlp_output);
 }
 
@@ -155,12 +171,16 @@ values family_model::block_of_own_columns(segment_scope& scope, uint32_t segment
   if (segment == 0) return normed_columns(scope, input);
   if (segment == 2) return normed_columns(scope, add_columns(scope, input, dropout_site::attention_output));
   if (segment == 4) return add_columns(scope, input, dropout_site::mlp_output);
+  const at::Tensor x = take_columns(scope, input[1], norm_parts(scope));
   at::Tensor y;
   if (segment == 1) {
-    const at::Tensor qkv = packed(scope, projected(scope, input[1], attention_inputs()));
+    const at::Tensor qkv =
+        packed(scope, projected(scope, x, next_linears(scope, attention_inputs(), panel_sums::none)));
     y = attention_output(scope, causal_attention(scope, qkv, own_heads(scope.unit()), spec_.attention_dropout));
+  } else if (spec_.mlp_tile_rows > 0) {
+    y = mlp_in_tiles(scope, x, std::nullopt).y.front();
   } else {
-    y = mlp_output(scope, projected(scope, input[1], mlp_inputs()));
+    y = mlp_output(scope, projected(scope, x, next_linears(scope, mlp_inputs(), panel_sums::rounded)));
   }
   return values({input[0], give_columns(scope, y, norm_parts(scope))});
 }
@@ -170,10 +190,10 @@ values family_model::normed_columns(segment_scope& scope, const at::Tensor& x) c
   return values({past, give_own(scope, y.front(), norm_parts(scope))});
 }
 
-std::vector<at::Tensor> family_model::projected(segment_scope& scope, const at::Tensor& collected, size_t count) const {
-  const at::Tensor x = take_columns(scope, collected, norm_parts(scope));
+std::vector<at::Tensor> family_model::projected(segment_scope& scope, const at::Tensor& x,
+                                                std::vector<projection> layers) {
   std::vector<at::Tensor> out;
-  while (out.size() < count) out.push_back(linear(scope, x, next_linear(scope)));
+  for (const projection& p : layers) out.push_back(linear(scope, x, p));
   return out;
 }
 
@@ -184,7 +204,7 @@ at::Tensor family_model::add_columns(segment_scope& scope, const values& input, 
 at::Tensor family_model::logits(segment_scope& scope, const at::Tensor& x) const {
   row_norm norm = next_norm(scope, spec_.norm_epsilon);
   projection layer = next_linear(scope);
-  layer.in_panels = own_vocabulary().are_all();  // the bits of a head in row tiles
+  if (own_vocabulary().are_all()) layer.panels = panel_sums::wide;  // the bits of a head in row tiles
   return normed_linear(scope, as_rows(x), std::move(norm), {std::move(layer)}).y.front();
 }
 

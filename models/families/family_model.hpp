@@ -43,6 +43,8 @@ class family_model : public language_model {
   virtual at::Tensor packed(segment_scope& scope, const std::vector<at::Tensor>& projected) const = 0;
   /// What the MLP adds to the residual path, before dropout.
   virtual at::Tensor mlp_output(segment_scope& scope, const std::vector<at::Tensor>& projected) const = 0;
+  /// The MLP's last layer, whose rows are multiplied in panels, as its first ones' are.
+  static projection mlp_end(segment_scope& scope);
   /// The residual path, with `y` added, after dropout where the family has it.
   virtual at::Tensor add(segment_scope& scope, const at::Tensor& past, at::Tensor&& y, dropout_site site) const = 0;
 
@@ -54,8 +56,9 @@ class family_model : public language_model {
 
  private:
   /// The segment's next norm and the `count` linear layers behind it, or the norm alone.
-  [[nodiscard]] normed_outputs normed(segment_scope& scope, const at::Tensor& x, size_t count) const {
-    return next_normed(scope, x, spec_.norm_epsilon, count);
+  [[nodiscard]] normed_outputs normed(segment_scope& scope, const at::Tensor& x, size_t count,
+                                      panel_sums panels = panel_sums::none) const {
+    return next_normed(scope, x, spec_.norm_epsilon, count, panels);
   }
   [[nodiscard]] bool norms_are_cut() const { return place_.split.norms && place_.split.degree > 1; }
 
@@ -64,6 +67,8 @@ class family_model : public language_model {
   /// What attention adds to the residual path, before dropout, of `mixed` heads.
   at::Tensor attention_output(segment_scope& scope, const at::Tensor& mixed) const;
   at::Tensor mlp(segment_scope& scope, const at::Tensor& x) const;
+  /// The same in row tiles, before it is added to the residual path; behind `norm`, if there is one.
+  normed_outputs mlp_in_tiles(segment_scope& scope, const at::Tensor& x, std::optional<row_norm> norm) const;
 
   // Where a sequence is cut.
   [[nodiscard]] sequence_parts parts(const segment_scope& scope) const;
@@ -78,8 +83,8 @@ class family_model : public language_model {
   /// A norm of own columns, in the part that is collected, behind the residual path.
   values normed_columns(segment_scope& scope, const at::Tensor& x) const;
   /// The layers behind such a norm, on the columns that were collected.
-  [[nodiscard]] std::vector<at::Tensor> projected(segment_scope& scope, const at::Tensor& collected,
-                                                  size_t count) const;
+  [[nodiscard]] static std::vector<at::Tensor> projected(segment_scope& scope, const at::Tensor& x,
+                                                         std::vector<projection> layers);
   /// Own columns of the residual path, with the sum of what all ranks gave added.
   at::Tensor add_columns(segment_scope& scope, const values& input, dropout_site site) const;
 

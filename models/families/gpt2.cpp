@@ -25,7 +25,7 @@ class gpt2 final : public family_model {
   }
 
   at::Tensor mlp_output(segment_scope& scope, const std::vector<at::Tensor>& projected) const override {
-    return activated_linear(scope, projected.front(), spec().act, next_output(scope));
+    return activated_linear(scope, projected.front(), spec().act, mlp_end(scope));
   }
 
   at::Tensor add(segment_scope& scope, const at::Tensor& past, at::Tensor&& y, dropout_site site) const override {

@@ -29,7 +29,7 @@ class llama final : public family_model {
   }
 
   at::Tensor mlp_output(segment_scope& scope, const std::vector<at::Tensor>& projected) const override {
-    return gated_linear(scope, projected[0], projected[1], spec().act, next_output(scope));
+    return gated_linear(scope, projected[0], projected[1], spec().act, mlp_end(scope));
   }
 
   at::Tensor add(segment_scope& scope, const at::Tensor& past, at::Tensor&& y, dropout_site) const override {

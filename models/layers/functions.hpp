@@ -20,6 +20,17 @@ namespace troupe::models {
 /// The activation of an MLP, element by element, with ATen's history.
 at::Tensor activate(const at::Tensor& x, activation act);
 
+/// act(before[0]), times before[1] where there are two, of rows without history; may take the memory of before[0].
+at::Tensor activated_rows(activation act, const std::vector<at::Tensor>& before);
+
+/// The gradients of these from `dy`, that of the result; each may take memory of what it is made of. `before` has what
+/// activated_rows was given.
+struct activated_gradients {
+  at::Tensor y;  ///< the result once more
+  std::vector<at::Tensor> before;
+};
+activated_gradients activated_backward(activation act, const std::vector<at::Tensor>& before, at::Tensor dy);
+
 /// x (.., in) -> (.., out).
 at::Tensor linear(const segment_scope& scope, const at::Tensor& x, const projection& p);
 
@@ -41,6 +52,17 @@ struct normed_outputs {
 /// keeping it.
 normed_outputs normed_linear(const segment_scope& scope, const at::Tensor& x, row_norm norm,
                              std::vector<projection> layers);
+
+/// An MLP: output(activated(inputs(norm(x)))), without a norm where there is none. Only what is in front of the
+/// activation of `tile_rows`, whole panels, of the rows is there at a time: backward multiplies it again, and keeps x
+/// alone. With the bits of normed_linear and activated_linear or gated_linear.
+struct mlp_layers {
+  std::optional<row_norm> norm;
+  std::vector<projection> inputs;  ///< one, or a gate and what it is for
+  activation act = activation::gelu_tanh;
+  projection output;
+};
+normed_outputs tiled_mlp(const segment_scope& scope, const at::Tensor& x, mlp_layers layers, uint64_t tile_rows);
 
 struct attention_shape {
   int64_t heads = 1, kv_heads = 1, head_width = 1;

@@ -28,6 +28,15 @@ projection next_linear(segment_scope& scope) {
           .watch = scope.batch().watch};
 }
 
+std::vector<projection> next_linears(segment_scope& scope, size_t count, panel_sums panels) {
+  std::vector<projection> out;
+  while (out.size() < count) {
+    out.push_back(next_linear(scope));
+    out.back().panels = panels;
+  }
+  return out;
+}
+
 projection next_output(segment_scope& scope) {
   projection out = next_linear(scope);
   out.adds_bias = scope.leads();
@@ -40,10 +49,9 @@ row_norm next_norm(segment_scope& scope, double epsilon) {
   return {weight_of(scope, layer), bias_of(scope, layer), epsilon};
 }
 
-normed_outputs next_normed(segment_scope& scope, const at::Tensor& x, double epsilon, size_t count) {
+normed_outputs next_normed(segment_scope& scope, const at::Tensor& x, double epsilon, size_t count, panel_sums panels) {
   row_norm norm = next_norm(scope, epsilon);
-  std::vector<projection> layers;
-  while (layers.size() < count) layers.push_back(next_linear(scope));
+  std::vector<projection> layers = next_linears(scope, count, panels);
   return normed_linear(scope, x, std::move(norm), std::move(layers));
 }
 

@@ -10,19 +10,11 @@
 #include "models/layers/kept_tensor.hpp"
 #include "models/layers/operations.hpp"
 #include "models/layers/products.hpp"
-#include "models/layers/row_panels.hpp"
 #include "models/layers/torch_dtype.hpp"
 #include "models/layers/weight_work.hpp"
 
 namespace troupe::models {
 namespace {
-
-/// out (C) = the sums of the columns of g (N, C), whose elements lie side by side.
-void sum_columns(const at::Tensor& g, at::Tensor& out) {
-  kernels_for(g).column_sums(bytes_of(g), core_dtype(g.scalar_type()), static_cast<uint64_t>(g.size(0)),
-                             static_cast<uint64_t>(g.size(1)), static_cast<uint64_t>(g.stride(0)), bytes_in(out),
-                             core_dtype(out.scalar_type()));
-}
 
 /// Memory for as many rows as `like` has, of `width`.
 at::Tensor rows_of(const at::Tensor& like, int64_t width) {
@@ -72,13 +64,15 @@ void projection::forward_out(at::Tensor& out, const at::Tensor& rows) const {
   const at::Tensor& matrix = w.bound();
   const at::Tensor factor = taken(rows);
   if (watch != nullptr) watch->takes(w.id, factor);
-  (in_panels ? panel_product_out : product_out)(out, factor, layout == weight_layout::in_out ? matrix : matrix.t(),
-                                                bias && adds_bias ? bias->bound() : at::Tensor());
+  (panels != panel_sums::none ? panel_product_out : product_out)(out, factor,
+                                                                 layout == weight_layout::in_out ? matrix : matrix.t(),
+                                                                 bias && adds_bias ? bias->bound() : at::Tensor());
 }
 
 void projection::input_gradient_out(at::Tensor& out, const at::Tensor& g) const {
   const at::Tensor& matrix = w.bound();
-  (in_panels ? panel_product_out : product_out)(out, g, layout == weight_layout::in_out ? matrix.t() : matrix, {});
+  (panels != panel_sums::none ? panel_product_out : product_out)(
+      out, g, layout == weight_layout::in_out ? matrix.t() : matrix, {});
 }
 
 void projection::write_gradients(const sink_slot& slot, const at::Tensor& rows, const at::Tensor& g) const {
@@ -96,8 +90,8 @@ void projection::write_gradients(const sink_slot& slot, const at::Tensor& rows, 
     const at::Tensor factor = taken(rows);
     const at::Tensor &left = layout == weight_layout::in_out ? factor : g,
                      &right = layout == weight_layout::in_out ? g : factor;
-    if (in_panels) {
-      row_sums sums(dw.out(), rows.size(0));
+    if (panels != panel_sums::none) {
+      row_sums sums(dw.out(), rows.size(0), panels);
       sums.add(left, right);
       sums.finish();
     } else {
@@ -107,10 +101,15 @@ void projection::write_gradients(const sink_slot& slot, const at::Tensor& rows, 
   }
   if (writes_bias) {
     gradient_writer db(slot, *bias);
-    if (adds_bias)
-      sum_columns(g, db.out());
-    else
+    if (!adds_bias) {
       db.out().zero_();
+    } else if (panels != panel_sums::none) {
+      column_sums sums(db.out(), g.size(0));
+      sums.add(g);
+      sums.finish();
+    } else {
+      sum_columns(g, db.out());
+    }
     db.commit();
   }
 }

@@ -9,6 +9,7 @@
 
 #include "core/layer_table.hpp"
 #include "kernels/quantiser.hpp"
+#include "models/layers/row_panels.hpp"
 #include "models/layers/weight.hpp"
 
 namespace troupe::models {
@@ -28,7 +29,8 @@ struct projection {
   weight_layout layout = weight_layout::in_out;
   bool adds_bias = true;      ///< false: another rank does, and the bias's gradient here is zero
   bool ends_segment = false;  ///< its rows become the segment's output, which may come in pieces (row_work.hpp)
-  bool in_panels = false;     ///< rows are multiplied panel by panel (row_panels.hpp)
+  /// Whether rows are multiplied panel by panel, and how sums over them are formed (row_panels.hpp).
+  panel_sums panels = panel_sums::none;
   /// What it multiplies with instead of a row, and forms the weight's gradient with; the row's own goes straight
   /// through.
   std::optional<kernels::quantiser> input = std::nullopt;

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -15,10 +14,9 @@
 #include "models/layers/bytes.hpp"
 #include "models/layers/function_node.hpp"
 #include "models/layers/functions.hpp"
+#include "models/layers/gradient_sums.hpp"
 #include "models/layers/operations.hpp"
-#include "models/layers/row_panels.hpp"
 #include "models/layers/torch_dtype.hpp"
-#include "models/layers/weight_work.hpp"
 
 namespace troupe::models {
 namespace {
@@ -134,7 +132,7 @@ struct tiled_loss_node final : function_node {
     at::Tensor dy = at::empty_like(again.y);
     const at::Tensor of_mean = times_factor(gradients[0].to(loss.scalar_type())).contiguous();
     {
-      weight_gradient dw(*slot, layer, x.size(0));
+      gradient_sums dw(*slot, layer, x.size(0));
       tiled_head head(x, layer, targets, tile_rows);
       std::optional<tiled_teacher> taught;
       if (teacher) taught.emplace(*teacher, head.tile_rows(), head.vocabulary());
@@ -162,38 +160,6 @@ struct tiled_loss_node final : function_node {
 
  private:
   [[nodiscard]] at::Tensor times_factor(const at::Tensor& t) const { return factor == 1 ? t : t.mul(factor); }
-
-  /// The gradient of the layer's weight, added up over the tiles: in its place, or, where only the input part runs, in
-  /// memory of its own until the weight part.
-  class weight_gradient {
-   public:
-    weight_gradient(const sink_slot& slot, const projection& p, int64_t rows) : slot_(slot), p_(p) {
-      if (!p.w.trainable) return;
-      if (slot.later == nullptr) writer_.emplace(slot, p.w);
-      out_ = writer_ ? writer_->out() : at::empty(p.w.tensor.sizes(), p.w.tensor.options().requires_grad(false));
-      sums_.emplace(out_, rows);
-    }
-    void add(const at::Tensor& rows, const at::Tensor& g) {
-      if (!sums_) return;
-      const at::Tensor factor = p_.taken(rows);
-      p_.layout == weight_layout::in_out ? sums_->add(factor, g) : sums_->add(g, factor);
-    }
-    void finish() {
-      if (!sums_) return;
-      sums_->finish();
-      if (writer_) return writer_->commit();
-      slot_.later->add({out_}, [w = p_.w](const sink_slot& s, const weight_work::tensors& kept) {
-        gradient_writer(s, w).write(kept[0]);
-      });
-    }
-
-   private:
-    const sink_slot& slot_;
-    const projection& p_;
-    std::optional<gradient_writer> writer_;
-    at::Tensor out_;
-    std::optional<row_sums> sums_;
-  };
 };
 
 }  // namespace
@@ -201,7 +167,7 @@ struct tiled_loss_node final : function_node {
 at::Tensor tiled_cross_entropy(const segment_scope& scope, const at::Tensor& x, row_norm norm, projection layer,
                                uint64_t tile_rows, double factor, std::optional<taught_head> teacher) {
   TORCH_CHECK(!layer.bias, "a head in row tiles has no bias, got ", layer.bias->name);
-  layer.in_panels = true;
+  layer.panels = panel_sums::wide;
   const int64_t vocabulary = layer.w.tensor.size(layer.layout == weight_layout::in_out ? 1 : 0);
   auto node = std::make_shared<tiled_loss_node>();
   {

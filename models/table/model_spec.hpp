@@ -28,6 +28,7 @@ struct model_spec {  ///< a model's sizes and choices
   double rope_theta = 10000.0;
   float embedding_dropout = 0, attention_dropout = 0, residual_dropout = 0;
   uint64_t head_tile_rows = 0;    ///< a job's choice (row_tiles.hpp), no key: of logits at a time; 0: all at once
+  uint64_t mlp_tile_rows = 0;     ///< as head_tile_rows, of what is in front of an MLP's activation
   std::string hugging_face_json;  ///< the original keys, written back at export
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "models/table/model_spec.hpp"
+#include "models/table/row_tiles.hpp"
 
 namespace troupe::models {
 namespace {
@@ -121,9 +122,27 @@ core::light_keeping attention_light(const model_spec& s, const extent& e) {
   return {e.activations(s.width + q), e.activations(s.width + q + kv + turned), e.product(s.width, q + kv)};
 }
 
-/// Of an MLP whose activation takes `inner` elements of a token: its input.
-core::light_keeping mlp_light(const model_spec& s, const extent& e, double inner) {
-  return {e.activations(s.width), e.activations(s.width + inner), e.product(s.width, inner)};
+/// An MLP, and what it keeps: input, and what goes through a kernel with the product behind it, or through ATen, whose
+/// history has results, too. Where kernels do it, the lesser part is the input. In tiles that is all that is kept.
+/// Beside it backward takes a tile's norm, of the elements around its activation those that it has at a time, two
+/// numbers for each row, and for 16-bit types the weights' gradients in fp32, which are added up over panels.
+segment_info mlp_segment(const model_spec& s, const extent& e) {
+  const auto inputs = static_cast<double>(mlp_inputs(s.kind));
+  const bool fused = s.act == (s.kind == family::llama ? activation::silu : activation::gelu_tanh);
+  const double inner = inputs * s.inner;
+  segment_info out{"mlp", {}, 0, e.activations(s.width + (fused ? inner : 2 * inner))};
+  if (fused) out.light = {e.activations(s.width), e.activations(s.width + inner), e.product(s.width, inner)};
+  if (s.mlp_tile_rows == 0) return out;
+  const uint64_t wide_bytes = std::max<uint64_t>(e.element_bytes, sizeof(float));
+  const bool adds_apart = e.element_bytes < sizeof(float);
+  const double around = fused ? inputs + 1 : 2 * inputs + 2;
+  out.saved_bytes = e.activations(s.width);
+  out.tile_rows = s.mlp_tile_rows;
+  out.tile_bytes = s.mlp_tile_rows * (s.width + static_cast<uint64_t>(around) * s.inner) * e.element_bytes +
+                   static_cast<uint64_t>(e.tokens) * 2 * wide_bytes +
+                   (adds_apart ? static_cast<uint64_t>(inputs + 1) * s.width * s.inner * wide_bytes : 0);
+  out.light = {out.saved_bytes, out.tile_bytes, e.product(s.width, inner)};
+  return out;
 }
 
 /// In tiles the input is all that is kept. Beside it backward takes a tile of logits, four numbers for each row, and
@@ -163,12 +182,21 @@ double read_by_weight_part(std::span<const layer_info> layers) {
   return out;
 }
 
+/// What is in a tile does not last until the weight part: the input part forms the gradients that are kept for it.
+uint64_t formed_weight_bytes(const extent& e, std::span<const layer_info> layers) {
+  uint64_t elements = 0;
+  for (const layer_info& l : layers)
+    if (l.kind == layer_kind::linear) elements += l.in * l.out + (l.bias ? l.out : 0);
+  return elements * e.element_bytes;
+}
+
 /// Appends a unit and its segments' layers, from which parameters follow, the flops of the products and what a split
 /// backward keeps.
 void add_unit(const extent& e, std::string name, std::vector<segment_layers> segments, model_table& table) {
   unit_info unit{std::move(name), {}, {}};
   for (auto& [segment, layers] : segments) {
-    segment.weight_bytes = e.activations(read_by_weight_part(layers));
+    segment.weight_bytes =
+        segment.is_tiled() ? formed_weight_bytes(e, layers) : e.activations(read_by_weight_part(layers));
     for (layer_info& l : layers) {
       l.unit = static_cast<uint32_t>(table.units.size());
       l.segment = static_cast<uint32_t>(unit.segments.size());
@@ -178,6 +206,7 @@ void add_unit(const extent& e, std::string name, std::vector<segment_layers> seg
       table.layers.push_back(std::move(l));
     }
     segment.forward_flops += segment.weight_flops;
+    if (segment.is_tiled()) segment.weight_flops = 0;
     unit.parameters.insert(unit.parameters.end(), segment.parameters.begin(), segment.parameters.end());
     unit.segments.push_back(std::move(segment));
   }
@@ -264,7 +293,10 @@ std::vector<segment_layers> cut_attention(const model_spec& s, const extent& e, 
 segment_layers norm_of(const model_spec& s, const extent& e, const char* name, segment_layers& segment) {
   segment_layers out{{name, {}, 0, e.own_activations(s.width)}, {std::move(segment.layers.front())}};
   segment.layers.erase(segment.layers.begin());
-  if (segment.segment.light.flops > 0) segment.segment.light.beside -= e.activations(s.width);
+  segment_info& left = segment.segment;
+  const uint64_t of_norm = left.is_tiled() ? left.tile_rows * s.width * e.element_bytes : e.activations(s.width);
+  if (left.light.flops > 0) left.light.beside -= of_norm;
+  if (left.light.flops > 0 && left.is_tiled()) left.tile_bytes -= of_norm;
   return out;
 }
 
@@ -297,11 +329,7 @@ void add_head(const model_spec& s, const extent& e, std::vector<layer_info> laye
   segments.push_back(std::move(head));
   add_unit(e, "head", std::move(segments), table);
   core::segment_info& whole = table.units.back().segments.back();
-  if (!whole.is_tiled()) return;
-  // A tile's logits do not last until the weight part: the weight's gradient is formed by the input part.
-  whole.weight_bytes = uint64_t{s.width} * s.vocabulary * e.element_bytes;
-  whole.weight_flops = 0;
-  whole.left_flops = whole.forward_flops;
+  if (whole.is_tiled()) whole.left_flops = whole.forward_flops;
 }
 
 model_table gpt2_table(const model_spec& whole, const extent& e, const tensor_split& split) {
@@ -329,9 +357,7 @@ model_table gpt2_table(const model_spec& whole, const extent& e, const tensor_sp
     attention.layers.push_back(attention_layer(w, s, h + "attn"));
     attention.layers.push_back(
         of_heads(w.linear(h + "attn.c_proj", conv1d, heads_width, s.width, with_bias::yes, residual_std), s.heads, 0));
-    const double kept = s.act == activation::gelu_tanh ? 1 : 2;  // the activation's input; for others its output, too
-    segment_layers mlp{{"mlp", {}, 0, e.activations(s.width + kept * s.inner)}, {}};
-    if (kept == 1) mlp.segment.light = mlp_light(s, e, s.inner);
+    segment_layers mlp{mlp_segment(s, e), {}};
     mlp.layers = {w.norm(h + "ln_2", s.width, with_bias::yes),
                   w.linear(h + "mlp.c_fc", conv1d, s.width, s.inner, with_bias::yes),
                   w.plain(h + "mlp.act", layer_kind::activation, s.inner, s.inner),
@@ -366,10 +392,7 @@ model_table llama_table(const model_spec& whole, const extent& e, const tensor_s
                         of_heads(linear("self_attn.v_proj", kv_width, s.width, s.attention_bias), 0, s.kv_heads),
                         attention_layer(w, s, l + "self_attn"),
                         of_heads(linear("self_attn.o_proj", s.width, q_width, s.attention_bias), s.heads, 0)};
-    const double kept =
-        s.act == activation::silu ? 2 : 4;  // gate, up; for others also the activation's output and the product
-    segment_layers mlp{{"mlp", {}, 0, e.activations(s.width + kept * s.inner)}, {}};
-    if (kept == 2) mlp.segment.light = mlp_light(s, e, kept * s.inner);
+    segment_layers mlp{mlp_segment(s, e), {}};
     mlp.layers = {linear("mlp.gate_proj", s.inner, s.width, s.mlp_bias),
                   linear("mlp.up_proj", s.inner, s.width, s.mlp_bias),
                   w.plain(l + "mlp.act_fn", layer_kind::activation, s.inner, s.inner),

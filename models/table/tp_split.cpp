@@ -79,6 +79,12 @@ model_spec local_block(const model_spec& whole, const tensor_split& split, uint3
   return out;
 }
 
+uint64_t widest_inner(const model_spec& whole, const tensor_split& split) {
+  uint64_t out = 0;
+  for (uint32_t b = 0; b < whole.layers; ++b) out = std::max<uint64_t>(out, local_block(whole, split, b).inner);
+  return out;
+}
+
 model_spec local_ends(const model_spec& whole, const tensor_split& split) {
   model_spec out = whole;
   if (split.degree > 1 && split.vocabulary)
@@ -169,7 +175,7 @@ void add_exchanges(const core::tp_plan& cut, const exchanged_bytes& bytes, core:
       any = true;
       const core::segment_exchange sum{core::exchange_op::sum, bytes.hidden};
       if (has_style(s, tp_style::row) || u == 0) s.output = sum;
-      if (has_style(s, tp_style::row))
+      if (has_style(s, tp_style::row) && !s.is_tiled())
         come_in_pieces(s.output, bytes.rows, local.layers_of(static_cast<uint32_t>(u), static_cast<uint32_t>(k)), cut);
       if (u > 0 && !(has_style(s, tp_style::row) && !has_style(s, tp_style::column))) s.input_gradient = sum;
       for (const uint32_t q : s.parameters)

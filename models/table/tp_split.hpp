@@ -46,6 +46,8 @@ struct model_place {  ///< a rank's part in computing a model
 /// The spec that a rank computes a block by: widths are those of the rank that has most. Heads go with the key-value
 /// heads that they share.
 model_spec local_block(const model_spec& whole, const tensor_split& split, uint32_t block);
+/// The inner width of its widest MLP.
+uint64_t widest_inner(const model_spec& whole, const tensor_split& split);
 /// The same of embedding and head.
 model_spec local_ends(const model_spec& whole, const tensor_split& split);
 

@@ -35,7 +35,8 @@ std::vector<segment_place> light_segments(const core::model_table& table) {
   std::vector<segment_place> out;
   for (auto u = static_cast<uint32_t>(table.units.size()); u-- > 0;)
     for (auto s = static_cast<uint32_t>(table.units[u].segments.size()); s-- > 0;)
-      if (table.units[u].segments[s].light.flops > 0) out.push_back({u, s});
+      if (const auto& x = table.units[u].segments[s]; x.light.flops > 0 && !x.is_tiled())  // these always do
+        out.push_back({u, s});
   return out;
 }
 

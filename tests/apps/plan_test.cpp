@@ -79,6 +79,20 @@ BOOST_AUTO_TEST_CASE(row_tiles_of_the_head_are_shown_and_counted) {
   BOOST_TEST(tiled.out.substr(0, tiled.out.find("in all")) != whole.out.substr(0, whole.out.find("in all")));
 }
 
+BOOST_AUTO_TEST_CASE(row_tiles_of_mlps_are_shown_and_counted) {
+  const command_folder f;
+  const auto with = [&](const std::string& bytes) {
+    return f.troupe({"plan", "job.yaml", "--set", "train_micro_batch_size_per_gpu=1000", "--set",
+                     "cluster.mlp_tile_bytes=" + bytes});
+  };
+  const auto tiled = with("1"), whole = with("0");
+  BOOST_TEST_REQUIRE(tiled.code == 0, tiled.err);
+  BOOST_TEST(has(tiled.out, "each MLP: "), tiled.out);
+  BOOST_TEST(has(tiled.out, " tiles of at most 2048 rows, "), tiled.out);
+  BOOST_TEST(!has(whole.out, "tiles of"), whole.out);
+  BOOST_TEST(tiled.out.substr(0, tiled.out.find("in all")) != whole.out.substr(0, whole.out.find("in all")));
+}
+
 BOOST_AUTO_TEST_CASE(a_pipeline_is_shown_by_stages_and_its_schedule_can_be_written_and_read) {
   const command_folder f;
   const std::vector<std::string> cut = {"--set", "parallel.pipeline=2",

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""What row tiles of the head save and cost: the same run with and without them, in turn.
+"""What row tiles of the head and of MLPs save and cost: the same run with and without them, in turn.
 
-row_tiles.py TROUPE [ROUNDS] [--before TROUPE] [--set KEY=VALUE ...]: a Llama with a vocabulary of 128,256 and 32,768
-tokens in a micro-batch. Prints each run's last step, the processor time of the whole run, the most memory of its process and the losses, then
+row_tiles.py TROUPE [ROUNDS] [--of head|mlp|both] [--before TROUPE] [--set KEY=VALUE ...]: a Llama with a vocabulary of
+128,256 and 32,768 tokens in a micro-batch; for MLPs alone one with a small vocabulary, MLPs of 512 x 2,048 and 16,384
+tokens. Prints each run's last step, the processor time of the whole run, the most memory of its process and the losses, then
 the ratios of the medians. With --before an earlier program's run without tiles stands beside them. Fails where losses differ.
 """
 import argparse
@@ -21,6 +22,20 @@ data: {text: corpus.txt, sequence_length: 512}
 seed: 1
 steps: 1
 train_micro_batch_size_per_gpu: 64
+bf16: {enabled: true}
+optimizer: {type: AdamW, params: {lr: 1.0e-4}}
+zero_optimization: {stage: 1}
+telemetry: {trace: false, report: false}
+"""
+
+
+WIDE_MLP = """
+model: {model_type: llama, hidden_size: 512, intermediate_size: 2048, num_hidden_layers: 4, num_attention_heads: 8,
+  num_key_value_heads: 2, max_position_embeddings: 512, vocab_size: 512, tie_word_embeddings: true}
+data: {text: corpus.txt, sequence_length: 512}
+seed: 1
+steps: 1
+train_micro_batch_size_per_gpu: 32
 bf16: {enabled: true}
 optimizer: {type: AdamW, params: {lr: 1.0e-4}}
 zero_optimization: {stage: 1}
@@ -53,16 +68,18 @@ def main():
     arguments.add_argument("troupe")
     arguments.add_argument("rounds", type=int, nargs="?", default=2)
     arguments.add_argument("--before")
-    arguments.add_argument("--tile", default="1", help="cluster.row_tile_bytes (default: one panel)")
+    arguments.add_argument("--of", default="head", choices=["head", "mlp", "both"], help="what has tiles")
+    arguments.add_argument("--tile", default="1", help="bytes of a tile (default: one panel)")
     arguments.add_argument("--set", action="append", default=[], dest="settings")
     a = arguments.parse_args()
-    kinds = {"at once": (a.troupe, []), "in tiles": (a.troupe, [f"cluster.row_tile_bytes={a.tile}"])}
+    keys = {"head": ["row"], "mlp": ["mlp"], "both": ["row", "mlp"]}[a.of]
+    kinds = {"at once": (a.troupe, []), "in tiles": (a.troupe, [f"cluster.{key}_tile_bytes={a.tile}" for key in keys])}
     if a.before:
         kinds["before"] = (a.before, [])
     seconds, processor, bytes_, losses = ({k: [] for k in kinds} for _ in range(4))
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        (folder / "job.yaml").write_text(JOB)
+        (folder / "job.yaml").write_text(WIDE_MLP if a.of == "mlp" else JOB)
         (folder / "corpus.txt").write_text((ROOT / "examples/corpus.txt").read_text() * 40)
         for _ in range(a.rounds):
             for kind, (troupe, settings) in kinds.items():

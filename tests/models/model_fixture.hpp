@@ -49,8 +49,9 @@ T take(core::result<T> r) {
 }
 
 struct bound_model {
-  bound_model(const std::string& json, core::dtype dtype, uint64_t rows, uint64_t columns, uint64_t head_tile_rows = 0)
-      : spec(in_tiles(take(parse_model_spec(json)), head_tile_rows)),
+  bound_model(const std::string& json, core::dtype dtype, uint64_t rows, uint64_t columns, uint64_t head_tile_rows = 0,
+              uint64_t mlp_tile_rows = 0)
+      : spec(in_tiles(take(parse_model_spec(json)), head_tile_rows, mlp_tile_rows)),
         type(dtype),
         model(take(make_language_model(spec, dtype, rows, columns))),
         binding(model->table(), dtype) {
@@ -94,8 +95,9 @@ struct bound_model {
   std::vector<at::Tensor> weights;
 
  private:
-  static model_spec in_tiles(model_spec spec, uint64_t rows) {
-    spec.head_tile_rows = rows;
+  static model_spec in_tiles(model_spec spec, uint64_t of_head, uint64_t of_mlps) {
+    spec.head_tile_rows = of_head;
+    spec.mlp_tile_rows = of_mlps;
     return spec;
   }
 };

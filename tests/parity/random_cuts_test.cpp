@@ -132,12 +132,14 @@ void draw_states(dice& d, const std::string& folder, drawn& out) {
 void draw_exchanges(dice& d, drawn& out) {
   if (out.axis != "tensor") {
     if (d.one_in(3)) out.other.push_back("cluster.row_tile_bytes=" + d.one_of({"4096", "20000"}));
+    if (d.one_in(3)) out.other.emplace_back("cluster.mlp_tile_bytes=4096");
     return;
   }
   if (d.one_in(2)) {
     out.common.emplace_back("parallel.sharded_norms=true");
     std::erase_if(out.common, [](const std::string& s) { return s.starts_with("tensor_parallel.exchange_pieces"); });
     if (out.recomputes && d.one_in(2)) out.other.emplace_back("activation_checkpointing.partition_activations=true");
+    if (d.one_in(3)) out.other.emplace_back("cluster.mlp_tile_bytes=4096");
   } else if (out.sharing == 2 && out.data * out.stages * 4 <= ranks_max && d.one_in(2)) {
     out.common.push_back("parallel." + d.one_of({"sequence", "context"}) + "=2");
   }

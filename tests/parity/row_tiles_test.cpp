@@ -1,5 +1,5 @@
-// Row tiles of the head (cluster.row_tile_bytes) change no bit of a run: losses, norms, weights and moments are those
-// of the same run whose head has all rows at once.
+// Row tiles of the head (cluster.row_tile_bytes) and of MLPs (cluster.mlp_tile_bytes) change no bit of a run: losses,
+// norms, weights and moments are those of the same run that has all rows at once.
 #include "tests/parity/run_result.hpp"
 
 using namespace troupe;
@@ -24,6 +24,7 @@ const settings many_rows = {"train_micro_batch_size_per_gpu=300"};
 const std::string one = "1", two = std::to_string(2 * 2048 * 96 * 4);
 
 settings tiles(const std::string& bytes) { return {"cluster.row_tile_bytes=" + bytes}; }
+const settings mlp_tiles = {"cluster.mlp_tile_bytes=1"};
 settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
 settings job_of(int data, int micro_batches, const std::string& order) {
   return {"parallel.data=" + std::to_string(data), "gradient_accumulation_steps=" + std::to_string(micro_batches),
@@ -35,6 +36,7 @@ settings cut(int ranks, const std::string& schedule, int chunks = 1) {
 }
 const settings small_pieces = {zero + "reduce_bucket_size=8192", zero + "sub_group_size=4096"};
 const settings checkpointing = {"activation_checkpointing.enabled=true"};
+const settings selective = checkpointing + settings{"activation_checkpointing.selective=true"};
 
 small_job job_with(const std::string& model) { return small_job(model, made_up_text(60'000)); }
 
@@ -48,6 +50,18 @@ void check_tiles(const std::string& model, const settings& common, const std::ve
     }
 }
 
+/// The most that a step's activations take, compared with the plan's.
+double peak_beside_plan(const small_job& job, const settings& set) {
+  const auto s = job.open(many_rows + set);
+  step_of(*s);
+  // Beside what is counted, rows of the norm and gradients of the input; widened products' tiles.
+  const auto peak = static_cast<double>(s->memory()[0].activations_peak_bytes);
+  const auto planned = static_cast<double>(s->training_plan(0).memory.activations);
+  BOOST_TEST(peak <= 1.1 * planned + (1 << 23));
+  BOOST_TEST(peak >= 0.9 * planned);
+  return peak;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(row_tiles)
@@ -58,7 +72,7 @@ BOOST_AUTO_TEST_CASE(every_type_has_the_same_bits_in_tiles) {
                                  {"bf16.enabled=true"},
                                  {"fp16.enabled=true", "fp16.initial_scale_power=8"},
                                  {"data_types.param_dtype=fp64"}})
-      check_tiles(model, type, {tiles(one), tiles(two)});
+      check_tiles(model, type, {tiles(one), tiles(two) + mlp_tiles, mlp_tiles});
 }
 
 BOOST_AUTO_TEST_CASE(ranks_stages_micro_batches_and_recomputation_leave_the_bits) {
@@ -66,25 +80,46 @@ BOOST_AUTO_TEST_CASE(ranks_stages_micro_batches_and_recomputation_leave_the_bits
     for (const settings& type : {settings{}, {"bf16.enabled=true"}})
       check_tiles(gpt2, type + job_of(2, 2, order),
                   {tiles(one) + stage(0), tiles(one) + stage(1) + small_pieces + checkpointing,
-                   tiles(two) + stage(2) + small_pieces, tiles(one) + stage(3) + small_pieces + checkpointing});
+                   tiles(two) + mlp_tiles + stage(2) + small_pieces + selective,
+                   tiles(one) + mlp_tiles + stage(3) + small_pieces + checkpointing});
 }
 
 BOOST_AUTO_TEST_CASE(pipelines_and_split_backwards_leave_the_bits) {
   for (const settings& type : {settings{}, {"bf16.enabled=true"}})
     check_tiles(llama, type + job_of(1, 3, "per_micro_batch"),
-                {tiles(one) + cut(2, "1f1b"), tiles(one) + cut(2, "zb_h1") + stage(1),
-                 tiles(one) + cut(2, "zb_v", 2) + stage(3), tiles(two) + cut(3, "gpipe") + checkpointing});
+                {tiles(one) + cut(2, "1f1b"), tiles(one) + mlp_tiles + cut(2, "zb_h1") + stage(1),
+                 mlp_tiles + cut(2, "zb_v", 2) + stage(3), tiles(two) + mlp_tiles + cut(3, "gpipe") + checkpointing});
 }
 
 // Each rank has 2,400 rows, and ranks 1 and 2 of three have fewer than rank 0.
 BOOST_AUTO_TEST_CASE(ranks_with_columns_of_their_own_have_tiles_of_their_own) {
   for (const char* axis : {"parallel.sequence=2", "parallel.context=2", "parallel.context=3"})
-    check_tiles(llama, settings{axis, "train_micro_batch_size_per_gpu=450"}, {tiles(one)});
+    check_tiles(llama, settings{axis, "train_micro_batch_size_per_gpu=450"}, {tiles(one) + mlp_tiles});
+}
+
+// With norms cut the MLP has a segment without norm, and the residual path is another's.
+BOOST_AUTO_TEST_CASE(tensor_ranks_leave_the_bits_of_mlps) {
+  for (const std::string& model : {gpt2, llama})
+    for (const settings& how : {settings{}, settings{"parallel.sharded_norms=true"}, checkpointing})
+      check_tiles(model, settings{"parallel.tensor=2"} + how, {mlp_tiles, mlp_tiles + cut(2, "zb_h1") + stage(1)});
+}
+
+// Weights come out of another pool, inputs are quantised token by token.
+BOOST_AUTO_TEST_CASE(compressed_weights_and_inputs_leave_the_bits_of_mlps) {
+  const std::string weights = "compression_training.weight_quantization.",
+                    inputs = "compression_training.activation_quantization.";
+  check_tiles(
+      gpt2,
+      {weights + "shared_parameters.enabled=true", weights + "shared_parameters.quantize_weight_in_forward=true",
+       weights + "shared_parameters.schedule_offset=0", weights + "different_groups.all.params.start_bits=4",
+       weights + "different_groups.all.params.target_bits=4", inputs + "shared_parameters.enabled=true",
+       inputs + "shared_parameters.schedule_offset=0", inputs + "different_groups.all.params.bits=6"},
+      {mlp_tiles + checkpointing, mlp_tiles + stage(3)});
 }
 
 BOOST_AUTO_TEST_CASE(documents_swapped_states_and_early_updates_leave_the_bits) {
-  check_tiles(llama, {"data.document_mask=true"}, {tiles(one)});
-  check_tiles(gpt2, {"gradient_clipping=0.1"}, {tiles(one) + settings{"cluster.early_updates=true"}});
+  check_tiles(llama, {"data.document_mask=true"}, {tiles(one) + mlp_tiles});
+  check_tiles(gpt2, {"gradient_clipping=0.1"}, {tiles(one) + mlp_tiles + settings{"cluster.early_updates=true"}});
 }
 
 BOOST_AUTO_TEST_CASE(an_evaluation_in_tiles_has_the_same_losses) {
@@ -96,7 +131,7 @@ BOOST_AUTO_TEST_CASE(an_evaluation_in_tiles_has_the_same_losses) {
     BOOST_TEST_REQUIRE(loss.has_value());
     return std::bit_cast<uint64_t>(*loss);
   };
-  BOOST_TEST(loss_of(tiles(one)) == loss_of({}));
+  BOOST_TEST(loss_of(tiles(one) + mlp_tiles) == loss_of({}));
 }
 
 // Where steps are skipped the loss is known behind the head's backward; the loss that ends a run, too.
@@ -120,19 +155,32 @@ BOOST_AUTO_TEST_CASE(what_activations_take_is_what_the_plan_says) {
       "attn_pdrop: 0, resid_pdrop: 0}\n";
   const small_job job = job_with(model);
   for (const settings& type : {settings{}, {"bf16.enabled=true"}}) {
-    const auto peak_of = [&](const settings& set) {
-      const auto s = job.open(many_rows + type + set);
-      step_of(*s);
-      const auto& memory = s->memory()[0];
-      // Beside what is counted, rows of the norm and gradients of the input; widened products' tiles.
-      const auto peak = static_cast<double>(memory.activations_peak_bytes);
-      const auto planned = static_cast<double>(s->training_plan(0).memory.activations);
-      BOOST_TEST(peak <= 1.1 * planned + (1 << 23));
-      BOOST_TEST(peak >= 0.9 * planned);
-      return peak;
-    };
-    BOOST_TEST(peak_of(tiles(one)) < 0.6 * peak_of({}));
+    BOOST_TEST(peak_beside_plan(job, type + tiles(one)) < 0.6 * peak_beside_plan(job, type));
   }
+}
+
+BOOST_AUTO_TEST_CASE(what_activations_take_with_mlps_in_tiles_is_what_the_plan_says) {
+  const std::string model =
+      "model: {model_type: llama, num_hidden_layers: 3, hidden_size: 32, num_attention_heads: 2, num_key_value_heads: "
+      "1, intermediate_size: 512, max_position_embeddings: 24, vocab_size: 96}\n";
+  const small_job job = job_with(model);
+  for (const settings& how : {settings{}, settings{"bf16.enabled=true"}, checkpointing, selective})
+    BOOST_TEST_CONTEXT(text_of(how)) {
+      const double tiled = peak_beside_plan(job, how + mlp_tiles), whole = peak_beside_plan(job, how);
+      const bool keeps_inputs = how == checkpointing || how == selective;  // of MLPs, and one of them at a time besides
+      BOOST_TEST(tiled < (keeps_inputs ? 0.8 : 0.5) * whole);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(tiles_of_mlps_and_pieces_of_exchanges_are_refused_together_by_name) {
+  const small_job job(gpt2);
+  BOOST_CHECK_EXCEPTION(
+      (void)job.config({"parallel.tensor=2", "tensor_parallel.exchange_pieces=2", "cluster.mlp_tile_bytes=1"}),
+      std::runtime_error, [](const std::exception& e) {
+        return std::string(e.what()).find(
+                   "tensor_parallel.exchange_pieces: wanted 1 with cluster.mlp_tile_bytes, whose tiles are no pieces, "
+                   "got 2") != std::string::npos;
+      });
 }
 
 BOOST_AUTO_TEST_CASE(a_vocabulary_that_is_cut_is_refused_by_name) {

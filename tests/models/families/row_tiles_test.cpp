@@ -1,4 +1,4 @@
-// A head in row tiles gives the bits of the head at once: loss, hidden gradients and every parameter's gradient.
+// A head and MLPs in row tiles give the bits of those at once: loss, hidden gradients and every parameter's gradient.
 #include "models/table/row_tiles.hpp"
 
 #include <ATen/ops/empty.h>
@@ -21,6 +21,20 @@ const std::vector<std::string> families = {
         "resid_pdrop": 0.1, "embd_pdrop": 0.2, "attn_pdrop": 0.3})",
     R"({"model_type": "llama", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 67,
         "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32})"};
+/// Those whose activations ATen computes, and biases.
+const std::vector<std::string> others = {
+    R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 32, "n_head": 4, "n_positions": 32, "vocab_size": 67,
+        "activation_function": "gelu", "resid_pdrop": 0.1, "embd_pdrop": 0, "attn_pdrop": 0})",
+    R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 32, "n_head": 4, "n_positions": 32, "vocab_size": 67,
+        "activation_function": "relu", "resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0})",
+    R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 32, "n_head": 4, "n_positions": 32, "vocab_size": 67,
+        "activation_function": "silu", "resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0})",
+    R"({"model_type": "llama", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 67,
+        "num_key_value_heads": 2, "intermediate_size": 45, "max_position_embeddings": 32, "hidden_act": "gelu",
+        "mlp_bias": true})",
+    R"({"model_type": "llama", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 67,
+        "num_key_value_heads": 2, "intermediate_size": 45, "max_position_embeddings": 32, "hidden_act": "silu",
+        "mlp_bias": true})"};
 constexpr core::dtype types[] = {core::dtype::f32, core::dtype::bf16, core::dtype::f16, core::dtype::f64};
 /// Two panels and a part of a third.
 constexpr uint64_t rows = 150, columns = 32;
@@ -34,9 +48,9 @@ struct result {
 enum class parts : uint8_t { whole, split };
 
 /// The second contribution to a tied weight, and that of a second micro-batch, are added.
-result backward_of(const std::string& json, core::dtype type, uint64_t tile_rows, parts how,
-                   core::dtype sums = core::dtype::f32) {
-  bound_model m(json, type, rows, columns, tile_rows);
+result backward_of(const std::string& json, core::dtype type, uint64_t head_tile_rows, uint64_t mlp_tile_rows,
+                   parts how, core::dtype sums = core::dtype::f32) {
+  bound_model m(json, type, rows, columns, head_tile_rows, mlp_tile_rows);
   tensor_sink sink(m.model->table(), type == core::dtype::f64 ? type : sums);
   result out;
   for (const uint64_t seed : {3, 4}) {
@@ -76,9 +90,11 @@ BOOST_AUTO_TEST_SUITE(row_tiles)
 BOOST_AUTO_TEST_CASE(tiles_of_any_number_of_panels_have_the_bits_of_all_rows_at_once) {
   for (const auto& json : families)
     for (const core::dtype type : types) BOOST_TEST_CONTEXT(json << " in " << core::name_of(type)) {
-        const result wanted = backward_of(json, type, 0, parts::whole);
-        for (const uint64_t panels : {1, 2, 3})
-          check_same(backward_of(json, type, panels * panel_rows, parts::whole), wanted);
+        const result wanted = backward_of(json, type, 0, 0, parts::whole);
+        for (const uint64_t panels : {1, 2, 3}) {
+          check_same(backward_of(json, type, panels * panel_rows, 0, parts::whole), wanted);
+          check_same(backward_of(json, type, 0, panels * panel_rows, parts::whole), wanted);
+        }
       }
 }
 
@@ -86,9 +102,19 @@ BOOST_AUTO_TEST_CASE(both_parts_of_a_backward_have_them_too) {
   for (const auto& json : families)
     for (const core::dtype type : {core::dtype::f32, core::dtype::bf16})
       for (const core::dtype sums : {core::dtype::f32, type}) BOOST_TEST_CONTEXT(json << core::name_of(type)) {
-          const result wanted = backward_of(json, type, 0, parts::whole, sums);
-          check_same(backward_of(json, type, panel_rows, parts::split, sums), wanted);
+          const result wanted = backward_of(json, type, 0, 0, parts::whole, sums);
+          check_same(backward_of(json, type, panel_rows, 0, parts::split, sums), wanted);
+          check_same(backward_of(json, type, 0, panel_rows, parts::split, sums), wanted);
         }
+}
+
+BOOST_AUTO_TEST_CASE(every_activation_and_biases_have_the_same_bits_in_tiles_of_an_mlp) {
+  for (const auto& json : others)
+    for (const core::dtype type : types) BOOST_TEST_CONTEXT(json << " in " << core::name_of(type)) {
+        const result wanted = backward_of(json, type, 0, 0, parts::whole);
+        check_same(backward_of(json, type, 0, panel_rows, parts::whole), wanted);
+        check_same(backward_of(json, type, 0, 2 * panel_rows, parts::split), wanted);
+      }
 }
 
 BOOST_AUTO_TEST_CASE(forward_alone_gives_the_loss_and_training_forward_leaves_it_to_backward) {
@@ -140,17 +166,18 @@ BOOST_AUTO_TEST_CASE(a_weight_that_is_not_trained_is_left_alone) {
 
 BOOST_AUTO_TEST_CASE(rows_of_one_panel_are_multiplied_as_without_panels) {
   const auto n = static_cast<int64_t>(panel_rows);
-  for (const core::dtype type : types) {
-    const at::Tensor a = at::randn({n, 24}).to(torch_of(type)), b = at::randn({24, 40}).to(torch_of(type)),
-                     g = at::randn({n, 40}).to(torch_of(type));
-    at::Tensor out = at::empty({n, 40}, a.options()), sum = at::empty({24, 40}, a.options());
-    panel_product_out(out, a, b);
-    row_sums sums(sum, n);
-    sums.add(a, g);
-    sums.finish();
-    BOOST_TEST(out.equal(product(a, b)));
-    BOOST_TEST(sum.equal(product(a.t(), g)));
-  }
+  for (const panel_sums how : {panel_sums::wide, panel_sums::rounded})
+    for (const core::dtype type : types) {
+      const at::Tensor a = at::randn({n, 24}).to(torch_of(type)), b = at::randn({24, 40}).to(torch_of(type)),
+                       g = at::randn({n, 40}).to(torch_of(type));
+      at::Tensor out = at::empty({n, 40}, a.options()), sum = at::empty({24, 40}, a.options());
+      panel_product_out(out, a, b);
+      row_sums sums(sum, n, how);
+      sums.add(a, g);
+      sums.finish();
+      BOOST_TEST(out.equal(product(a, b)));
+      BOOST_TEST(sum.equal(product(a.t(), g)));
+    }
 }
 
 // 257 ones of each panel: rounded to bf16 panel by panel they would be 256.
@@ -161,7 +188,7 @@ BOOST_AUTO_TEST_CASE(sums_of_several_panels_are_rounded_once) {
     at::Tensor a = at::zeros({n, 1}, torch_of(type));
     for (int64_t panel = 0; panel < 3; ++panel) a.narrow(0, panel * static_cast<int64_t>(panel_rows), ones).fill_(1);
     at::Tensor sum = at::empty({1, 1}, a.options());
-    row_sums sums(sum, n);
+    row_sums sums(sum, n, panel_sums::wide);
     sums.add(a, at::ones({n, 1}, a.options()));
     sums.finish();
     BOOST_TEST(sum.item<double>() == at::full({}, 3.0 * static_cast<double>(ones)).to(torch_of(type)).item<double>());

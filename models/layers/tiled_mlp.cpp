@@ -1,0 +1,150 @@
+// An MLP in row tiles. What is in front of its activation, its widest part, is there for some rows at a time: forward
+// takes them through both products, backward makes the first one again. Owns the order of the tiles; which rows are
+// multiplied together is row_panels.hpp's.
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include "models/layers/function_node.hpp"
+#include "models/layers/functions.hpp"
+#include "models/layers/gradient_sums.hpp"
+#include "models/layers/kept_tensor.hpp"
+#include "models/layers/torch_dtype.hpp"
+
+namespace troupe::models {
+namespace {
+
+at::Tensor rows_like(const at::Tensor& x, int64_t rows, int64_t width) {
+  return at::empty({rows, width}, x.options().requires_grad(false));
+}
+
+/// An MLP of rows (N, C), tile by tile.
+class tiles_of_mlp {
+ public:
+  tiles_of_mlp(const at::Tensor& x, const mlp_layers& layers, uint64_t tile_rows)
+      : x_(x), layers_(layers), tile_rows_(std::min(static_cast<int64_t>(tile_rows), x.size(0))) {
+    for (const projection& p : layers.inputs) rooms_.push_back(rows_like(x, tile_rows_, p.outputs()));
+  }
+
+  /// Calls f(first, count, what the layers take, what is in front of the activation) for each tile. The latter may be
+  /// overwritten.
+  template <class F>
+  void for_each(normed_rows* statistics, F f) {
+    for (int64_t first = 0; first < x_.size(0); first += tile_rows_) {
+      const int64_t count = std::min(tile_rows_, x_.size(0) - first);
+      const at::Tensor taken = normed(first, count, statistics);
+      std::vector<at::Tensor> before;
+      for (size_t i = 0; i < layers_.inputs.size(); ++i) {
+        before.push_back(rooms_[i].narrow(0, 0, count));
+        layers_.inputs[i].forward_out(before.back(), taken);
+      }
+      f(first, count, taken, before);
+    }
+  }
+
+ private:
+  /// Rows behind the norm, and, where `statistics` are wanted of all rows, theirs.
+  at::Tensor normed(int64_t first, int64_t count, normed_rows* statistics) const {
+    const at::Tensor rows = x_.narrow(0, first, count);
+    if (!layers_.norm) return rows;
+    normed_rows out = layers_.norm->forward(rows);
+    if (statistics != nullptr) {
+      statistics->rstd.narrow(0, first, count).copy_(out.rstd);
+      if (out.mean.defined()) statistics->mean.narrow(0, first, count).copy_(out.mean);
+    }
+    return out.y;
+  }
+
+  const at::Tensor& x_;
+  const mlp_layers& layers_;
+  int64_t tile_rows_;
+  std::vector<at::Tensor> rooms_;
+};
+
+at::Tensor forward_of(const at::Tensor& x, const mlp_layers& layers, uint64_t tile_rows) {
+  at::Tensor y = layers.output.room_for(x);
+  tiles_of_mlp(x, layers, tile_rows).for_each(nullptr, [&](int64_t first, int64_t count, auto&, auto& before) {
+    at::Tensor part = y.narrow(0, first, count);
+    layers.output.forward_out(part, activated_rows(layers.act, before));
+  });
+  return y;
+}
+
+struct tiled_mlp_node final : function_node {
+  at::Tensor x;  // (N, C)
+  mlp_layers layers;
+  uint64_t tile_rows = 0;
+
+  /// `gradients`: of the output, then, behind a norm, of the residual path.
+  gradient_list apply(gradient_list&& gradients) override {
+    const auto shape = gradients[0].sizes().vec();
+    const int64_t rows = x.size(0);
+    at::Tensor dx = rows_like(x, rows, x.size(1));
+    normed_rows statistics;
+    if (layers.norm) {
+      const auto numbers = x.options().dtype(sum_dtype(x.scalar_type())).requires_grad(false);
+      statistics.rstd = at::empty({rows}, numbers);
+      if (layers.norm->bias) statistics.mean = at::empty({rows}, numbers);
+    }
+    go_back(as_rows(taken(gradients[0])), dx, statistics);
+    if (!layers.norm) return {dx.view(shape)};
+    at::Tensor& last = gradients.back();
+    const at::Tensor past = last.defined() ? as_rows(taken(last)) : at::Tensor();
+    return {layers.norm->backward(*slot, x, statistics, std::move(dx), past).view(shape)};
+  }
+  void release_variables() override { x.reset(); }
+  [[nodiscard]] std::string name() const override { return "tiled_mlp"; }
+
+ private:
+  void go_back(const at::Tensor& g, const at::Tensor& dx, normed_rows& statistics) {
+    gradient_sums of_output(*slot, layers.output, x.size(0));
+    std::deque<gradient_sums> of_inputs;
+    for (const projection& p : layers.inputs) of_inputs.emplace_back(*slot, p, x.size(0));
+    tiles_of_mlp(x, layers, tile_rows)
+        .for_each(&statistics, [&](int64_t first, int64_t count, const at::Tensor& rows, auto& before) {
+          const at::Tensor of_y = g.narrow(0, first, count);
+          auto back = activated_backward(layers.act, before, layers.output.input_gradient(of_y));
+          of_output.add(back.y, of_y);
+          at::Tensor to = dx.narrow(0, first, count);
+          for (size_t i = 0; i < layers.inputs.size(); ++i) {
+            of_inputs[i].add(rows, back.before[i]);
+            if (i == 0)
+              layers.inputs[i].input_gradient_out(to, back.before[i]);
+            else
+              to.add_(layers.inputs[i].input_gradient(back.before[i]));
+          }
+        });
+    of_output.finish();
+    for (gradient_sums& each : of_inputs) each.finish();
+  }
+};
+
+}  // namespace
+
+normed_outputs tiled_mlp(const segment_scope& scope, const at::Tensor& x, mlp_layers layers, uint64_t tile_rows) {
+  normed_outputs out;
+  at::Tensor rows;
+  {
+    const below_autograd plain;
+    rows = as_rows(x.detach().contiguous());
+    out.y.push_back(scope.batch().wants_output ? like_rows_of(forward_of(rows, layers, tile_rows), x)
+                                               : without_elements(x, layers.output.outputs()));
+  }
+  out.past = x;
+  if (!wants_node(x)) return out;
+  auto node = std::make_shared<tiled_mlp_node>();
+  node->x = std::move(rows);
+  node->layers = std::move(layers);
+  node->tile_rows = tile_rows;
+  std::vector<at::Tensor*> outputs{&out.y.front()};
+  if (node->layers.norm) {
+    out.past = x.detach();
+    outputs.push_back(&out.past);
+  }
+  attach(outputs, std::move(node), scope, {x});
+  return out;
+}
+
+}  // namespace troupe::models

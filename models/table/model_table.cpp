@@ -122,26 +122,26 @@ core::light_keeping attention_light(const model_spec& s, const extent& e) {
   return {e.activations(s.width + q), e.activations(s.width + q + kv + turned), e.product(s.width, q + kv)};
 }
 
-/// An MLP, and what it keeps: input, and what goes through a kernel with the product behind it, or through ATen, whose
-/// history has results, too. Where kernels do it, the lesser part is the input. In tiles that is all that is kept.
-/// Beside it backward takes a tile's norm, of the elements around its activation those that it has at a time, two
-/// numbers for each row, and for 16-bit types the weights' gradients in fp32, which are added up over panels.
+/// An MLP, and what it keeps: its input and what is in front of its activation; of what ATen computes instead of a
+/// kernel the results, too. Where kernels do it, the lesser part is the input. In tiles that is all. Beside it backward
+/// takes, of a tile, the norm, with two first layers one more gradient of it, and the elements around the activation;
+/// two numbers for each row, and for 16-bit types the weights' gradients in fp32, which are added up over panels.
 segment_info mlp_segment(const model_spec& s, const extent& e) {
-  const auto inputs = static_cast<double>(mlp_inputs(s.kind));
+  const uint64_t inputs = mlp_inputs(s.kind), before = inputs * s.inner;
   const bool fused = s.act == (s.kind == family::llama ? activation::silu : activation::gelu_tanh);
-  const double inner = inputs * s.inner;
-  segment_info out{"mlp", {}, 0, e.activations(s.width + (fused ? inner : 2 * inner))};
-  if (fused) out.light = {e.activations(s.width), e.activations(s.width + inner), e.product(s.width, inner)};
+  const auto width = static_cast<double>(s.width), inner = static_cast<double>(before);
+  segment_info out{"mlp", {}, 0, e.activations(width + (fused ? inner : 2 * inner))};
+  if (fused) out.light = {e.activations(width), e.activations(width + inner), e.product(width, inner)};
   if (s.mlp_tile_rows == 0) return out;
   const uint64_t wide_bytes = std::max<uint64_t>(e.element_bytes, sizeof(float));
   const bool adds_apart = e.element_bytes < sizeof(float);
-  const double around = fused ? inputs + 1 : 2 * inputs + 2;
-  out.saved_bytes = e.activations(s.width);
+  const uint64_t around = fused ? before + s.inner : 2 * (before + s.inner);
+  out.saved_bytes = e.activations(width);
   out.tile_rows = s.mlp_tile_rows;
-  out.tile_bytes = s.mlp_tile_rows * (s.width + static_cast<uint64_t>(around) * s.inner) * e.element_bytes +
+  out.tile_bytes = s.mlp_tile_rows * (inputs * s.width + around) * e.element_bytes +
                    static_cast<uint64_t>(e.tokens) * 2 * wide_bytes +
-                   (adds_apart ? static_cast<uint64_t>(inputs + 1) * s.width * s.inner * wide_bytes : 0);
-  out.light = {out.saved_bytes, out.tile_bytes, e.product(s.width, inner)};
+                   (adds_apart ? (before + s.inner) * s.width * wide_bytes : 0);
+  out.light = {out.saved_bytes, out.tile_bytes, e.product(width, inner)};
   return out;
 }
 

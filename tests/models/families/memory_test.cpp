@@ -131,7 +131,7 @@ void check_tile_bytes(const std::string& json, core::dtype type, uint64_t head_t
   BOOST_TEST(taken >= wanted, "takes " << taken << " bytes, the table says " << wanted);
 }
 
-/// The same of an MLP, forward and back.
+/// The same of an MLP, forward and back, beside the gradient of its input.
 void check_mlp_tile_bytes(const std::string& json, core::dtype type, uint64_t mlp_tile_rows) {
   auto& counted = counting_allocator::installed();
   bound_model m(json, type, 40, 128, 0, mlp_tile_rows);
@@ -148,11 +148,10 @@ void check_mlp_tile_bytes(const std::string& json, core::dtype type, uint64_t ml
   before = counted.live();
   (void)counted.most();
   (void)run->backward(gradient, sink);
-  // Where fp32 products are oneDNN's it copies what it reads transposed of a panel; others are widened.
+  // What oneDNN copies of a panel that it reads transposed, or tiles of widened factors.
   const double scratch = 4.0 * panel_rows * m.spec.inner;
   const auto taken = static_cast<double>(counted.most() - before);
-  BOOST_TEST_MESSAGE("takes " << taken << " wanted " << wanted << " rows " << rows << " scratch " << scratch);
-  BOOST_TEST(taken <= 1.02 * (wanted + 2 * rows) + scratch, "takes " << taken << ", the table says " << wanted);
+  BOOST_TEST(taken <= 1.02 * (wanted + rows) + scratch, "takes " << taken << ", the table says " << wanted);
   BOOST_TEST(taken >= wanted, "takes " << taken << " bytes, the table says " << wanted);
 }
 

@@ -8,6 +8,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <limits>
+#include <utility>
 
 #include "models/layers/products.hpp"
 #include "models/layers/row_panels.hpp"
@@ -207,6 +208,51 @@ BOOST_AUTO_TEST_CASE(a_tile_is_the_most_panels_that_its_bytes_hold_and_none_is_m
   BOOST_TEST(tile_rows_for(spec, 10 * panel_rows, 4, 10 * panel_bytes) == 0U);
   BOOST_TEST(tile_rows_for(spec, panel_rows, 4, 1) == 0U);
   BOOST_TEST(tile_rows_for(spec, panel_rows + 1, 4, std::numeric_limits<uint64_t>::max()) == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(tiles_of_an_mlp_hold_what_is_in_front_of_its_activation) {
+  model_spec spec;
+  const uint64_t panel_bytes = panel_rows * 1000 * 4;
+  spec.kind = family::gpt2;
+  BOOST_TEST(mlp_tile_rows_for(spec, 1000, 10 * panel_rows, 4, 4 * panel_bytes) == 4 * panel_rows);
+  spec.kind = family::llama;
+  BOOST_TEST(mlp_tile_rows_for(spec, 1000, 10 * panel_rows, 4, 4 * panel_bytes) == 2 * panel_rows);
+  BOOST_TEST(mlp_tile_rows_for(spec, 1000, 10 * panel_rows, 4, 1) == panel_rows);
+  BOOST_TEST(mlp_tile_rows_for(spec, 1000, 10 * panel_rows, 4, 0) == 0U);
+}
+
+// What is kept and what is made again is the same with and without the lesser part, so one is as good as the other.
+BOOST_AUTO_TEST_CASE(an_mlp_in_tiles_forms_its_first_products_again_and_its_gradients_with_its_inputs) {
+  for (const auto& json : families) {
+    model_spec spec = take(parse_model_spec(json));
+    const core::segment_info whole = make_model_table(spec, rows, columns, 4).units[1].segments[1];
+    spec.mlp_tile_rows = panel_rows;
+    const core::segment_info tiled = make_model_table(spec, rows, columns, 4).units[1].segments[1];
+    BOOST_TEST(tiled.tile_rows == panel_rows);
+    BOOST_TEST(tiled.saved_bytes == rows * columns * spec.width * 4);
+    BOOST_TEST(tiled.light.bytes == tiled.saved_bytes);
+    BOOST_TEST(tiled.light.beside == tiled.tile_bytes);
+    BOOST_TEST(tiled.light.flops == whole.light.flops);
+    BOOST_TEST(tiled.forward_flops == whole.forward_flops);
+    BOOST_TEST(tiled.training_flops() == whole.forward_flops);
+    BOOST_TEST(tiled.weight_flops == 0);
+    BOOST_TEST(tiled.weight_bytes < whole.weight_bytes);
+    BOOST_TEST(tiled.saved_bytes + tiled.tile_bytes < whole.saved_bytes);
+  }
+}
+
+// Pieces of its product would be no tiles.
+BOOST_AUTO_TEST_CASE(the_sum_behind_an_mlp_in_tiles_comes_at_once) {
+  for (const auto& json : families) {
+    model_spec spec = take(parse_model_spec(json));
+    const auto rows_of_sums = [&] {
+      const auto table = make_model_table(spec, rows, columns, 4, {.degree = 2});
+      return std::pair(table.units[1].segments[0].output.rows, table.units[1].segments[1].output.rows);
+    };
+    BOOST_TEST((rows_of_sums() == std::pair<uint64_t, uint64_t>(rows * columns, rows * columns)));
+    spec.mlp_tile_rows = panel_rows;
+    BOOST_TEST((rows_of_sums() == std::pair<uint64_t, uint64_t>(rows * columns, 0)));
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -129,7 +129,7 @@ void distillation_rules(const settings& given, job_config& config, reporter& rep
     report.error(given.where("distillation.terms.hidden_states"), "distillation.terms.hidden_states",
                  "wanted 0 with a teacher_layer that begins with 0, in front of which the teacher has no layer whose "
                  "hidden state the embedding's could be compared with");
-  if (config.model.teacher.empty())
+  if (config.model.teacher.empty() && !layers.enabled)
     report.error(at, "model.teacher", "wanted the model that distillation learns from, got nothing");
 }
 

@@ -60,7 +60,9 @@ inline bool is_free(const key_info& row) {
       "compression_training.head_pruning.shared_parameters.enabled",
       "compression_training.channel_pruning.shared_parameters.enabled",
       "compression_training.activation_quantization.shared_parameters."
-      "enabled"};
+      "enabled",
+      // These want a teacher, and layers their names.
+      "compression_training.layer_reduction.enabled", "distillation.enabled"};
   const bool places =
       row.key.starts_with("zero_optimization.offload_") || row.key.starts_with("zero_optimization.zenflow");
   return row.has_field() && row.support.only.empty() && row.section() != "model" && row.section() != "data_types" &&

@@ -286,6 +286,32 @@ BOOST_AUTO_TEST_CASE(pruning_that_leaves_nothing_or_says_too_little_is_refused) 
                  "patterns for each of the 2 patterns of modules, got 1\n");
 }
 
+BOOST_AUTO_TEST_CASE(layers_without_a_teacher_and_lessons_of_nothing_are_refused) {
+  const auto says = [](const std::string& keys, const std::string& what) {
+    const std::string got = line_9(keys);
+    BOOST_TEST(got.find("error: " + what + "\n") != std::string::npos, got);
+    BOOST_TEST(got.starts_with("j.yaml:"), got);
+  };
+  const std::string layers = "compression_training.layer_reduction.";
+  const auto reduced = [](const std::string& more) {
+    return "compression_training: {layer_reduction: {enabled: true, keep_number_layer: 2, " + more + "}}";
+  };
+  says(reduced("module_name_prefix: transformer.h, teacher_layer: [0, 1]"),
+       "model.teacher: wanted the model that layer_reduction takes layers from, got nothing");
+  says(reduced("module_name_prefix: transformer.h, teacher_layer: [0, 1, 2]"),
+       layers + "teacher_layer: wanted one for each of the 2 layers of keep_number_layer, got 3");
+  says(reduced("teacher_layer: [0, 1]"), layers + "module_name_prefix: wanted a value: layer_reduction needs it");
+  says(reduced("module_name_prefix: transformer.h"),
+       layers + "teacher_layer: wanted a value: layer_reduction needs it");
+  says("distillation: {enabled: true}", "model.teacher: wanted the model that distillation learns from, got nothing");
+  says("distillation: {enabled: true, terms: {cross_entropy: 0, logits: {weight: 0}}}",
+       "distillation.terms.logits.weight: wanted a term with a weight above 0, got none");
+  says(reduced("module_name_prefix: transformer.h, teacher_layer: [0, 1]") +
+           "\ndistillation: {enabled: true, terms: {hidden_states: 1}}",
+       "distillation.terms.hidden_states: wanted 0 with a teacher_layer that begins with 0, in front of which the "
+       "teacher has no layer whose hidden state the embedding's could be compared with");
+}
+
 BOOST_AUTO_TEST_CASE(groups_of_one_are_no_groups) {
   for (const char* off : {"zero_hpz_partition_size: 0", "zero_hpz_partition_size: 1", "mics_shard_size: 0"})
     BOOST_TEST(zero(std::string("stage: 3, ") + off) == "");

@@ -104,6 +104,7 @@ run_state random_run(dice& d) {
       for (uint64_t e = 0; e < mask.elements; ++e) mask.scores.push_back(static_cast<float>(d.below(1000)) / 7);
     r.masks.push_back(std::move(mask));
   }
+  if (d.one_in(2)) r.teacher = teacher_record{d.text(), {d.any(), d.any()}};
   if (d.one_in(2)) r.client_state = fmt::format("{{\"a\": [{}, -1.5e-3, \"x\\n\"] }}", d.any());
   return r;
 }

@@ -22,7 +22,7 @@ BOOST_AUTO_TEST_SUITE(teacher)
 
 BOOST_AUTO_TEST_CASE(a_teacher_stands_in_front_frozen_and_its_head_beside_the_models_own) {
   const auto model = make_model_table(spec_of(1, 16), 2, 8, 4), alone = make_model_table(spec_of(2, 24), 2, 8, 4);
-  const auto both = with_teacher(model, {spec_of(2, 24), {}}, 2, 8, 4);
+  const auto both = with_teacher(model, {spec_of(2, 24), {}, 0, 0, {}, {}}, 2, 8, 4);
   BOOST_TEST(both.teacher_units == 3U);
   BOOST_TEST(both.units.size() == model.units.size() + 3);
   BOOST_TEST(both.numel() == model.numel());

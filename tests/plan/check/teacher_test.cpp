@@ -53,9 +53,9 @@ BOOST_AUTO_TEST_CASE(a_teacher_computes_forward_in_steps_that_train_alone_and_is
 }
 
 BOOST_AUTO_TEST_CASE(a_model_that_goes_back_through_its_teacher_or_does_not_ask_it_is_refused) {
-  const auto refused = [&](const std::function<void(rank_plan&)>& change, const std::string& what) {
+  const auto refused = [&](const std::function<void(rank_plan&)>& change, const std::string& what, uint32_t stage = 1) {
     shared_plans all;
-    for (const auto& p : plans_of(taught(), options_at(1, mode::train))) {
+    for (const auto& p : plans_of(taught(), options_at(stage, mode::train))) {
       auto changed = *p;
       change(changed);
       all.push_back(std::make_shared<const rank_plan>(std::move(changed)));
@@ -69,7 +69,16 @@ BOOST_AUTO_TEST_CASE(a_model_that_goes_back_through_its_teacher_or_does_not_ask_
       if (x.kind == k && x.subject == subject) return x;
     throw std::logic_error("no such instruction");
   };
-  refused([&](rank_plan& p) { first(p, kind::backward, 2).subject = 1; }, "goes back through a teacher");
+  refused(
+      [&](rank_plan& p) {
+        instruction& x = first(p, kind::release, 3);
+        x.kind = kind::backward;
+        x.use = use::backward;
+        x.subject = 1;
+        x.segment = 0;
+      },
+      "goes back through a teacher", 3);
+  refused([&](rank_plan& p) { first(p, kind::backward, 2).subject = 1; }, "nothing does the backward of unit 2");
   refused([&](rank_plan& p) { first(p, kind::forward, 1).kind = kind::backward; }, "backward");
   refused([&](rank_plan& p) { first(p, kind::forward, 2).subject = 1; }, "forward unit 1");
 }

@@ -120,7 +120,10 @@ class reading {
 
  private:
   [[nodiscard]] uint64_t validation_windows(uint64_t there) const {
-    return std::min(there, std::max<uint64_t>(1, validation_tokens / columns_));
+    const uint64_t parameters = models::make_model_table(spec_, 1, 1, sizeof(float)).numel();
+    const uint64_t tokens =
+        std::clamp(validation_products / parameters, least_validation_tokens, most_validation_tokens);
+    return std::min(there, std::max<uint64_t>(1, tokens / columns_));
   }
 
   core::result<void> calibration() {

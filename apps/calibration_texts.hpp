@@ -15,8 +15,10 @@ namespace troupe::apps {
 
 /// Tokens of a window, where nobody says.
 inline constexpr uint64_t calibration_columns = 512;
-/// Tokens that the loss is over, at most, in windows that lie evenly over all that is held out.
-inline constexpr uint64_t validation_tokens = uint64_t{1} << 15;
+/// Tokens that the loss is over, in windows that lie evenly over all that is held out: few of a large model, whose
+/// forward passes take long, and of a small one more, which all in all take seconds.
+inline constexpr uint64_t least_validation_tokens = uint64_t{1} << 14, most_validation_tokens = uint64_t{1} << 18;
+inline constexpr uint64_t validation_products = uint64_t{1} << 40;  ///< tokens times parameters, between these
 
 struct calibration_texts {
   models::token_windows calibration;  ///< none without --calibrate

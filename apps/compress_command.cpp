@@ -66,11 +66,86 @@ class work_folder {
 
 fs::path without_slash(const fs::path& p) { return p.has_filename() ? p : p.parent_path(); }
 
+/// The work behind the checks: the loss before, the method, the file, the loss after.
+class compression {
+ public:
+  compression(const compress_arguments& a, const described_checkpoint& from, const compress_target& target,
+              compress_calibration* with, const tensor_grids& trained)
+      : a_(a), from_(from), target_(target), with_(with), trained_(trained), writing_(a.source, a.output) {}
+
+  core::result<void> run() {
+    const auto needed = target_.needed_bytes();
+    if (!needed) return fail(needed.error());
+    if (auto ok = writing_.prepare(from_.source, target_.kind(), *needed); !ok) return ok;
+    work_folder beside(without_slash(fs::absolute(a_.output.out)));
+    auto ok = make(beside.path());
+    if (ok || ok.error().kind != error_kind::stopped || with_ == nullptr) return ok;
+    beside.keep();
+    return fail(ok.error().kind, ok.error().text + "; the same command continues where it was");
+  }
+
+ private:
+  core::result<void> make(const fs::path& beside) {
+    compress_work work{.source = from_.source, .prepared = {}};
+    if (auto ok = measure(from_.source, beside, before_); !ok) return ok;
+    if (with_ != nullptr) {
+      auto prepared = with_->prepare(target_, beside);
+      if (!prepared) return fail(prepared.error());
+      work = std::move(*prepared);
+    }
+    if (keeps_trained()) {
+      if (auto ok = store_trained(trained_, target_, beside, work); !ok) return ok;
+      remark_ = as_trained(work.prepared, trained_);
+    }
+    const fs::path out = writing_.place().working();
+    const auto summary = target_.write(work.source, work.prepared, out, writing_.progress());
+    if (!summary) return fail(summary.error());
+    if (tells_loss()) {
+      const auto made = checkpoint::open_source(out);
+      if (!made) return fail(made.error());
+      if (auto ok = measure(*made, beside, after_); !ok) return ok;
+    }
+    if (auto ok = writing_.commit(); !ok) return ok;
+    if (a_.source.verbosity != verbosity::quiet) tell(*summary);
+    return {};
+  }
+
+  /// A method chooses values of its own.
+  [[nodiscard]] bool keeps_trained() const { return !trained_.empty() && a_.method == "rtn"; }
+  [[nodiscard]] bool tells_loss() const { return with_ != nullptr && !with_->held_out().empty(); }
+
+  core::result<void> measure(const checkpoint::tensor_source& of, const fs::path& beside, std::optional<double>& to) {
+    if (!tells_loss()) return {};
+    const auto loss = with_->loss(of, beside);
+    if (!loss) return fail(loss.error());
+    to = *loss;
+    return {};
+  }
+
+  void tell(const compress_summary& s) const {
+    print_layers(s);
+    if (!remark_.empty()) std::printf("%s\n", remark_.c_str());
+    if (!s.remark.empty()) std::printf("%s\n", s.remark.c_str());
+    std::printf("%s\n", target_.opened_by(a_.output.out).c_str());
+    if (tells_loss()) std::printf("validation: %s\n", with_->held_out().c_str());
+    std::printf("%s\n", last_line(s, with_, before_, after_).c_str());
+  }
+
+  const compress_arguments& a_;
+  const described_checkpoint& from_;
+  const compress_target& target_;
+  compress_calibration* with_;
+  const tensor_grids& trained_;
+  std::string remark_;
+  conversion writing_;
+  std::optional<double> before_, after_;
+};
+
 core::result<void> write(const compress_arguments& a, const calibration_opener& open) {
   if (auto ok = check_method(a); !ok) return ok;
   if (a.clean && a.to.empty()) return write_clean(a);
-  tensor_grids grids;
-  const auto opened = open_to_compress(a, grids);
+  tensor_grids trained;
+  const auto opened = open_to_compress(a, trained);
   if (!opened) return fail(opened.error());
   const auto target = make_target(a, *opened);
   if (!target) return fail(target.error());
@@ -80,50 +155,7 @@ core::result<void> write(const compress_arguments& a, const calibration_opener& 
     if (!calibration) return fail(calibration.error());
     with = std::move(*calibration);
   }
-  const auto& source = opened->source;
-  conversion writing(a.source, a.output);
-  const auto needed = (*target)->needed_bytes();
-  if (!needed) return fail(needed.error());
-  if (auto ok = writing.prepare(source, (*target)->kind(), *needed); !ok) return ok;
-
-  compress_work work{.source = source, .prepared = {}};
-  work_folder beside(without_slash(fs::absolute(a.output.out)));
-  std::optional<double> before, after;
-  const bool tells_loss = with != nullptr && !with->held_out().empty();
-  if (tells_loss) {
-    const auto loss = with->loss(source, beside.path());
-    if (!loss) return fail(loss.error());
-    before = *loss;
-  }
-  if (with != nullptr) {
-    auto prepared = with->prepare(**target, beside.path());
-    if (!prepared) {
-      if (prepared.error().kind == error_kind::stopped) beside.keep();
-      return fail(prepared.error());
-    }
-    work = std::move(*prepared);
-  }
-  if (!grids.empty() && a.method == "rtn")
-    if (auto ok = store_trained(grids, **target, beside.path(), work); !ok) return ok;
-  const fs::path out = writing.place().working();
-  const auto summary = (*target)->write(work.source, work.prepared, out, writing.progress());
-  if (!summary) return fail(summary.error());
-  if (tells_loss) {
-    auto made = checkpoint::open_source(out);
-    if (!made) return fail(made.error());
-    const auto loss = with->loss(*made, beside.path());
-    if (!loss) return fail(loss.error());
-    after = *loss;
-  }
-  if (auto ok = writing.commit(); !ok) return ok;
-  if (a.source.verbosity == verbosity::quiet) return {};
-  print_layers(*summary);
-  if (!grids.empty() && a.method == "rtn") std::printf("%s\n", as_trained(work.prepared, grids).c_str());
-  if (!summary->remark.empty()) std::printf("%s\n", summary->remark.c_str());
-  std::printf("%s\n", (*target)->opened_by(a.output.out).c_str());
-  if (tells_loss) std::printf("validation: %s\n", with->held_out().c_str());
-  std::printf("%s\n", last_line(*summary, with.get(), before, after).c_str());
-  return {};
+  return compression(a, *opened, **target, with.get(), trained).run();
 }
 
 }  // namespace

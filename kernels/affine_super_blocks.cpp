@@ -29,25 +29,25 @@ struct affine_scale {
 };
 
 /// Σ (scale * q - least - x)² with the best q from 0 to `top`, which are written to `q`.
-template <uint32_t N>
-float affine_error(const float* x, affine_scale s, float top, float* q) {
+template <uint32_t N, class By>
+float affine_error(const float* x, By by_column, affine_scale s, float top, float* q) {
   const float by = s.scale > 0 ? 1.0F / s.scale : 0.0F;
   const float factor = std::isinf(by) ? 0.0F : by;
   for (uint32_t i = 0; i < N; ++i) q[i] = rounded_within((x[i] + s.least) * factor, 0, top);
   return sum_of<N>([&](uint32_t i) {
     const float e = s.scale * q[i] - s.least - x[i];
-    return e * e;
+    return by_column(i, e * e);
   });
 }
 
 /// The least squares scale and offset for given q.
-template <uint32_t N>
-affine_scale affine_fit(const float* x, const float* q) {
-  const auto count = static_cast<double>(N);
-  const double sum_x = sum_of<N>([&](uint32_t i) { return x[i]; });
-  const double sum_q = sum_of<N>([&](uint32_t i) { return q[i]; });
-  const double sum_qq = sum_of<N>([&](uint32_t i) { return q[i] * q[i]; });
-  const double sum_xq = sum_of<N>([&](uint32_t i) { return x[i] * q[i]; });
+template <uint32_t N, class By>
+affine_scale affine_fit(const float* x, By by_column, const float* q) {
+  const double count = by_column.template count<N>();
+  const double sum_x = sum_of<N>([&](uint32_t i) { return by_column(i, x[i]); });
+  const double sum_q = sum_of<N>([&](uint32_t i) { return by_column(i, q[i]); });
+  const double sum_qq = sum_of<N>([&](uint32_t i) { return by_column(i, q[i] * q[i]); });
+  const double sum_xq = sum_of<N>([&](uint32_t i) { return by_column(i, x[i] * q[i]); });
   const double determinant = count * sum_qq - sum_q * sum_q;
   if (determinant <= 0) {  // one level for all
     if (sum_x > 0 && sum_q > 0) return {static_cast<float>(sum_x / sum_q), 0};
@@ -63,8 +63,8 @@ affine_scale affine_fit(const float* x, const float* q) {
 }
 
 /// The scale of one run alone, from many first ones, each fitted once; the best is fitted until that stops helping.
-template <uint32_t N>
-affine_scale best_affine(const float* x, float top) {
+template <uint32_t N, class By>
+affine_scale best_affine(const float* x, By by_column, float top) {
   float low = std::min(x[0], 0.0F), high = x[0];
   for (uint32_t i = 1; i < N; ++i) {
     low = std::min(low, x[i]);
@@ -76,9 +76,9 @@ affine_scale best_affine(const float* x, float top) {
   float least_error = infinity;
   for (int k = 0; k < first_scales; ++k) {
     const float levels = top + scale_step * static_cast<float>(k - first_scales / 2);
-    affine_error<N>(x, {(high - low) / levels, -low}, top, q.data());
-    const auto fit = affine_fit<N>(x, q.data());
-    const float error = affine_error<N>(x, fit, top, unused.data());
+    affine_error<N>(x, by_column, {(high - low) / levels, -low}, top, q.data());
+    const auto fit = affine_fit<N>(x, by_column, q.data());
+    const float error = affine_error<N>(x, by_column, fit, top, unused.data());
     if (error < least_error) {
       least_error = error;
       best = fit;
@@ -96,8 +96,9 @@ struct affine_block {
 };
 
 /// Scales and offsets as integers of the factors d and m: the nearest ones to `wanted` or one beside them.
-affine_block with_factors(const float* x, const std::array<affine_scale, long_runs>& wanted, float d, float m,
-                          float top) {
+template <class By>
+affine_block with_factors(const float* x, By by_column, const std::array<affine_scale, long_runs>& wanted, float d,
+                          float m, float top) {
   affine_block out{.d = d, .m = m, .error = 0};
   std::array<float, long_run> q{};
   for (uint32_t r = 0; r < long_runs; ++r) {
@@ -106,7 +107,8 @@ affine_block with_factors(const float* x, const std::array<affine_scale, long_ru
     float least_error = infinity;
     for (float s = std::max(s0 - 1, 0.0F); s <= std::min(s0 + 1, six_bits); ++s) {
       for (float t = std::max(t0 - 1, 0.0F); t <= std::min(t0 + 1, six_bits); ++t) {
-        const float error = affine_error<long_run>(x + r * long_run, {d * s, m * t}, top, q.data());
+        const float error =
+            affine_error<long_run>(x + r * long_run, by_column.from(r * long_run), {d * s, m * t}, top, q.data());
         if (!(error < least_error)) continue;
         least_error = error;
         out.s[r] = s;
@@ -120,18 +122,20 @@ affine_block with_factors(const float* x, const std::array<affine_scale, long_ru
 }
 
 /// Factors that fit the block's integers best.
-std::array<float, 2> fitted_factors(const float* x, const affine_block& b) {
+template <class By>
+std::array<float, 2> fitted_factors(const float* x, By by_block, const affine_block& b) {
   double uu = 0, uv = 0, vv = 0, ux = 0, vx = 0;
   for (uint32_t r = 0; r < long_runs; ++r) {
     const float* run = x + r * long_run;
     const float* q = b.q.data() + r * long_run;
+    const auto by_column = by_block.from(r * long_run);
     const double s = b.s[r], t = b.t[r];
-    const double sum_q = sum_of<long_run>([&](uint32_t i) { return q[i]; });
-    uu += s * s * static_cast<double>(sum_of<long_run>([&](uint32_t i) { return q[i] * q[i]; }));
+    const double sum_q = sum_of<long_run>([&](uint32_t i) { return by_column(i, q[i]); });
+    uu += s * s * static_cast<double>(sum_of<long_run>([&](uint32_t i) { return by_column(i, q[i] * q[i]); }));
     uv += s * t * sum_q;
-    vv += t * t * static_cast<double>(long_run);
-    ux += s * static_cast<double>(sum_of<long_run>([&](uint32_t i) { return q[i] * run[i]; }));
-    vx += t * static_cast<double>(sum_of<long_run>([&](uint32_t i) { return run[i]; }));
+    vv += t * t * by_column.template count<long_run>();
+    ux += s * static_cast<double>(sum_of<long_run>([&](uint32_t i) { return by_column(i, q[i] * run[i]); }));
+    vx += t * static_cast<double>(sum_of<long_run>([&](uint32_t i) { return by_column(i, run[i]); }));
   }
   const double determinant = uu * vv - uv * uv;
   double d = static_cast<double>(b.d), m = static_cast<double>(b.m);
@@ -145,19 +149,20 @@ std::array<float, 2> fitted_factors(const float* x, const affine_block& b) {
 }
 
 /// The search of both affine formats.
-affine_block best_block(const float* x, float top) {
+template <class By>
+affine_block best_block(const float* x, By by_column, float top) {
   std::array<affine_scale, long_runs> wanted;
   float scale = 0, least = 0;
   for (uint32_t r = 0; r < long_runs; ++r) {
-    wanted[r] = best_affine<long_run>(x + r * long_run, top);
+    wanted[r] = best_affine<long_run>(x + r * long_run, by_column.from(r * long_run), top);
     scale = std::max(scale, wanted[r].scale);
     least = std::max(least, wanted[r].least);
   }
-  auto best = with_factors(x, wanted, as_half(scale / six_bits), as_half(least / six_bits), top);
+  auto best = with_factors(x, by_column, wanted, as_half(scale / six_bits), as_half(least / six_bits), top);
   for (int n = 0; n < refits; ++n) {
-    const auto [d, m] = fitted_factors(x, best);
+    const auto [d, m] = fitted_factors(x, by_column, best);
     if (std::isinf(d) || std::isinf(m) || (d == best.d && m == best.m)) break;
-    auto next = with_factors(x, wanted, d, m, top);
+    auto next = with_factors(x, by_column, wanted, d, m, top);
     if (!(next.error < best.error)) break;
     best = next;
   }
@@ -202,9 +207,10 @@ constexpr uint32_t nibble_at(uint32_t run, uint32_t i) { return run / 2 * long_r
 constexpr uint32_t nibble_shift(uint32_t run) { return run % 2 * 4; }
 
 template <bool Fifth>
-bool quantise_affine(const float* in, std::byte* out) {
+bool quantise_affine(const float* in, const float* weights, std::byte* out) {
   if (!is_in_reach(in)) return false;
-  const auto block = best_block(in, Fifth ? 31 : 15);
+  constexpr float top = Fifth ? 31 : 15;
+  const auto block = weights == nullptr ? best_block(in, all_alike{}, top) : best_block(in, weighted{weights}, top);
   if (!write_affine_head(block, out)) return false;
   std::byte* high = out + affine_head_bytes;
   std::byte* low = high + (Fifth ? fifth_bytes : 0);
@@ -235,8 +241,8 @@ bool dequantise_affine(const std::byte* in, float* out) {
 
 }  // namespace
 
-bool quantise_q4_k_here(const float* in, std::byte* out) { return quantise_affine<false>(in, out); }
-bool quantise_q5_k_here(const float* in, std::byte* out) { return quantise_affine<true>(in, out); }
+bool quantise_q4_k_here(const float* in, const float* w, std::byte* out) { return quantise_affine<false>(in, w, out); }
+bool quantise_q5_k_here(const float* in, const float* w, std::byte* out) { return quantise_affine<true>(in, w, out); }
 bool dequantise_q4_k_here(const std::byte* in, float* out) { return dequantise_affine<false>(in, out); }
 bool dequantise_q5_k_here(const std::byte* in, float* out) { return dequantise_affine<true>(in, out); }
 
@@ -251,13 +257,17 @@ HWY_EXPORT(quantise_q5_k_here);
 HWY_EXPORT(dequantise_q4_k_here);
 HWY_EXPORT(dequantise_q5_k_here);
 
-bool quantise_q4_k(const float* in, std::byte* out) { return HWY_DYNAMIC_DISPATCH(quantise_q4_k_here)(in, out); }
-bool quantise_q4_k_reference(const float* in, std::byte* out) {
-  return HWY_STATIC_DISPATCH(quantise_q4_k_here)(in, out);
+bool quantise_q4_k(const float* in, const float* weights, std::byte* out) {
+  return HWY_DYNAMIC_DISPATCH(quantise_q4_k_here)(in, weights, out);
 }
-bool quantise_q5_k(const float* in, std::byte* out) { return HWY_DYNAMIC_DISPATCH(quantise_q5_k_here)(in, out); }
-bool quantise_q5_k_reference(const float* in, std::byte* out) {
-  return HWY_STATIC_DISPATCH(quantise_q5_k_here)(in, out);
+bool quantise_q4_k_reference(const float* in, const float* weights, std::byte* out) {
+  return HWY_STATIC_DISPATCH(quantise_q4_k_here)(in, weights, out);
+}
+bool quantise_q5_k(const float* in, const float* weights, std::byte* out) {
+  return HWY_DYNAMIC_DISPATCH(quantise_q5_k_here)(in, weights, out);
+}
+bool quantise_q5_k_reference(const float* in, const float* weights, std::byte* out) {
+  return HWY_STATIC_DISPATCH(quantise_q5_k_here)(in, weights, out);
 }
 bool dequantise_q4_k(const std::byte* in, float* out) { return HWY_DYNAMIC_DISPATCH(dequantise_q4_k_here)(in, out); }
 bool dequantise_q4_k_reference(const std::byte* in, float* out) {

@@ -166,21 +166,21 @@ bool has_vectors(block_format f) {
   return f == block_format::q8_0 || f == block_format::q4_0 || f == block_format::q4_1;
 }
 
-using quantise_function = bool (*)(const float*, std::byte*);
+using quantise_function = bool (*)(const float*, const float*, std::byte*);
 using dequantise_function = bool (*)(const std::byte*, float*);
 
 quantise_function quantiser_of(block_format f, bool reference) {
   switch (f) {
     case block_format::q8_0:
-      return quantise_small<block_format::q8_0>;
+      return [](const float* in, const float*, std::byte* out) { return quantise_small<block_format::q8_0>(in, out); };
     case block_format::q4_0:
-      return quantise_small<block_format::q4_0>;
+      return [](const float* in, const float*, std::byte* out) { return quantise_small<block_format::q4_0>(in, out); };
     case block_format::q4_1:
-      return quantise_small<block_format::q4_1>;
+      return [](const float* in, const float*, std::byte* out) { return quantise_small<block_format::q4_1>(in, out); };
     case block_format::q5_0:
-      return quantise_small<block_format::q5_0>;
+      return [](const float* in, const float*, std::byte* out) { return quantise_small<block_format::q5_0>(in, out); };
     case block_format::q5_1:
-      return quantise_small<block_format::q5_1>;
+      return [](const float* in, const float*, std::byte* out) { return quantise_small<block_format::q5_1>(in, out); };
     case block_format::q4_k:
       return reference ? quantise_q4_k_reference : quantise_q4_k;
     case block_format::q5_k:
@@ -216,7 +216,7 @@ dequantise_function dequantiser_of(block_format f, bool reference) {
 uint64_t quantise_one_by_one(block_format f, const float* in, uint64_t blocks, std::byte* out, bool reference) {
   const auto one = quantiser_of(f, reference);
   for (uint64_t b = 0; b < blocks; ++b)
-    if (!one(in + b * elements_of(f), out + b * bytes_of(f))) return b;
+    if (!one(in + b * elements_of(f), nullptr, out + b * bytes_of(f))) return b;
   return no_block;
 }
 
@@ -232,6 +232,15 @@ uint64_t dequantise_one_by_one(block_format f, const std::byte* in, uint64_t blo
 uint64_t quantise_blocks(block_format f, const float* in, uint64_t blocks, std::byte* out) {
   if (has_vectors(f)) return HWY_DYNAMIC_DISPATCH(quantise_vectors)(f, in, blocks, out);
   return quantise_one_by_one(f, in, blocks, out, false);
+}
+
+uint64_t quantise_blocks_weighted(block_format f, const float* in, const float* weights, uint64_t row_blocks,
+                                  uint64_t blocks, std::byte* out) {
+  if (elements_of(f) == small_block) return quantise_blocks(f, in, blocks, out);
+  const auto one = quantiser_of(f, false);
+  for (uint64_t b = 0; b < blocks; ++b)
+    if (!one(in + b * elements_of(f), weights + b % row_blocks * elements_of(f), out + b * bytes_of(f))) return b;
+  return no_block;
 }
 
 uint64_t dequantise_blocks(block_format f, const std::byte* in, uint64_t blocks, float* out) {

@@ -55,6 +55,11 @@ inline constexpr uint64_t no_block = ~uint64_t{0};
 /// is not finite, or whose scale is too large for fp16. What lies behind that block is not written.
 uint64_t quantise_blocks(block_format f, const float* in, uint64_t blocks, std::byte* out);
 
+/// The same with least error weighed by `weights`, a number for each column of rows of `row_blocks` blocks, none
+/// negative. Formats of 32 elements do not search: they are as above.
+uint64_t quantise_blocks_weighted(block_format f, const float* in, const float* weights, uint64_t row_blocks,
+                                  uint64_t blocks, std::byte* out);
+
 /// The way back. Returns the first block whose scale or smallest value is not finite, else no_block.
 uint64_t dequantise_blocks(block_format f, const std::byte* in, uint64_t blocks, float* out);
 

@@ -63,6 +63,25 @@ float sum_of(Each&& each) {
   return out.sum();
 }
 
+/// What a column counts in sums: all the same, or what `w` says of it.
+struct all_alike {
+  float operator()(uint32_t, float x) const { return x; }
+  template <uint32_t N>
+  [[nodiscard]] double count() const {
+    return static_cast<double>(N);
+  }
+  [[nodiscard]] all_alike from(uint32_t) const { return {}; }
+};
+struct weighted {
+  const float* w;
+  float operator()(uint32_t i, float x) const { return w[i] * x; }
+  template <uint32_t N>
+  [[nodiscard]] double count() const {
+    return static_cast<double>(sum_of<N>([&](uint32_t i) { return w[i]; }));
+  }
+  [[nodiscard]] weighted from(uint32_t column) const { return {w + column}; }
+};
+
 }  // namespace troupe::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

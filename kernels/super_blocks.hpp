@@ -8,15 +8,16 @@
 
 namespace troupe::kernels {
 
-/// False where a value is not finite or a factor does not fit fp16.
-bool quantise_q4_k(const float* in, std::byte* out);
-bool quantise_q5_k(const float* in, std::byte* out);
-bool quantise_q6_k(const float* in, std::byte* out);
+/// `weights`, not negative, weigh the error of each column; null: all alike. False where a value is not finite or a
+/// factor does not fit fp16.
+bool quantise_q4_k(const float* in, const float* weights, std::byte* out);
+bool quantise_q5_k(const float* in, const float* weights, std::byte* out);
+bool quantise_q6_k(const float* in, const float* weights, std::byte* out);
 
 /// The scalar twins: the same bits.
-bool quantise_q4_k_reference(const float* in, std::byte* out);
-bool quantise_q5_k_reference(const float* in, std::byte* out);
-bool quantise_q6_k_reference(const float* in, std::byte* out);
+bool quantise_q4_k_reference(const float* in, const float* weights, std::byte* out);
+bool quantise_q5_k_reference(const float* in, const float* weights, std::byte* out);
+bool quantise_q6_k_reference(const float* in, const float* weights, std::byte* out);
 
 /// False where a factor is not finite.
 bool dequantise_q4_k(const std::byte* in, float* out);

@@ -234,8 +234,16 @@ class row_reader {
   std::vector<std::byte> rows_block_, ordered_;
 };
 
+/// Where a search weighs columns: of whole rows alone, as transposed ones come in whole rows, too.
+std::span<const float> importance_for(const gguf_export_options& o, const planned_tensor& t) {
+  if (o.prepared == nullptr) return {};
+  const auto out = o.prepared->importance_of(t.from->name);
+  return out.size() == t.tensor.extents[0] ? out : std::span<const float>();
+}
+
 /// Blocks of fp32 values go to the file as they come.
 core::result<void> write_tensor(const tensor_source& from, const planned_tensor& t, gguf_writer& out,
+                                std::span<const float> importance,
                                 const std::function<core::result<void>(uint64_t)>& done, rounding_error* lost) {
   const auto format = blocks_of(t.tensor.type);
   std::vector<std::byte> stored;
@@ -248,8 +256,11 @@ core::result<void> write_tensor(const tensor_source& from, const planned_tensor&
     }
     const uint64_t per_block = kernels::elements_of(*format), blocks = rows.size() / sizeof(float) / per_block;
     stored.resize(static_cast<size_t>(blocks * kernels::bytes_of(*format)));
+    const auto* const values = reinterpret_cast<const float*>(rows.data());
     const uint64_t bad =
-        kernels::quantise_blocks(*format, reinterpret_cast<const float*>(rows.data()), blocks, stored.data());
+        importance.empty() ? kernels::quantise_blocks(*format, values, blocks, stored.data())
+                           : kernels::quantise_blocks_weighted(*format, values, importance.data(),
+                                                               t.tensor.extents[0] / per_block, blocks, stored.data());
     if (bad != kernels::no_block)
       return fail(
           error_kind::numeric,
@@ -342,7 +353,8 @@ core::result<gguf_export_report> export_gguf(const tensor_source& from, const gg
     const auto* made = options.prepared != nullptr ? options.prepared->find(t.from->name) : nullptr;
     if (made != nullptr) lost = made->lost;
     const auto ok = made != nullptr ? copy_prepared(*options.prepared, *made, t, *out, done)
-                                    : write_tensor(from, t, *out, done, options.measures_error ? &lost : nullptr);
+                                    : write_tensor(from, t, *out, importance_for(options, t), done,
+                                                   options.measures_error ? &lost : nullptr);
     if (!ok) return fail(ok.error());
     if (blocks_of(t.tensor.type))
       report.layers.push_back({t.tensor.name, t.tensor.elements() / t.tensor.extents[0], t.tensor.extents[0],

@@ -1,8 +1,9 @@
 #include "models/compress/unit_methods.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/clamp_min.h>
 #include <ATen/ops/div.h>
-#include <ATen/ops/sqrt.h>
+#include <ATen/ops/mean.h>
 #include <fmt/format.h>
 
 #include <set>
@@ -17,6 +18,9 @@ namespace {
 
 using core::error_kind;
 using core::fail;
+
+/// Of the mean: columns that the text hardly used are still weights.
+constexpr double least_importance = 1e-3;
 
 std::span<float> elements(const at::Tensor& t) { return {t.mutable_data_ptr<float>(), static_cast<size_t>(t.numel())}; }
 
@@ -110,6 +114,7 @@ class chooser {
   core::result<void> weigh(const input_statistics& seen) {
     for (const auto& i : seen.inputs()) {
       const at::Tensor mean = i.squares.div(static_cast<double>(i.rows));
+      mean.clamp_min_(least_importance * mean.mean().item<double>());
       const auto of = elements(mean);
       for (const uint32_t q : i.weights) store_.put_importance(name_of(q), {of.begin(), of.end()});
     }

@@ -125,10 +125,11 @@ BOOST_AUTO_TEST_CASE(every_format_is_written_and_replaces_an_earlier_one_when_to
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_compressed_so_is_refused_in_one_sentence_and_leaves_nothing) {
   const llama_folder f;
-  f.check_refused({"--to", "gguf:q4_0"}, "--to: wanted compressed-tensors:FORMAT, got 'gguf:q4_0'");
+  f.check_refused({"--to", "onnx:q4_0"}, "--to: wanted compressed-tensors:FORMAT or gguf:TYPE, got 'onnx:q4_0'");
   f.check_refused({"--to", "compressed-tensors:int1"},
                   "wanted int4, int8 (or int2 to int7), w8a8, fp8, mxfp4 or nvfp4");
-  f.check_refused({"--to", "compressed-tensors:int4", "--method", "gptq"}, "--method: wanted rtn, got 'gptq'");
+  f.check_refused({"--to", "compressed-tensors:int4", "--method", "gptq"},
+                  "--method gptq wants a text that the model reads: --calibrate FILE");
   f.check_refused({"--to", "compressed-tensors:int4"}, "groups of 128 do not divide rows of 64; 64, 32, 16, 8 would");
   f.check_refused({"--to", "compressed-tensors:mxfp4", "--asymmetric"}, "mxfp4 has no zero points: it is symmetric");
   f.check_refused({"--to", "compressed-tensors:int8", "--dtype", "int8"},

@@ -1,4 +1,4 @@
-"""Checkpoints as GGUF files: llama.cpp opens every one that `troupe checkpoint to-gguf` writes, and its next-token
+"""Checkpoints as GGUF files: llama.cpp opens every one that `troupe checkpoint to-gguf` and `troupe compress` write, and its next-token
 log-probabilities are those of transformers' model. Models are made here: GPT-2 and Llama, tied and not, with and without
 grouped heads; folders of Hugging Face's. Run by `make peer`, or for files of one's own:
   .peer/bin/python tests/peer/llama_cpp_opens_ours.py build/release/troupe [another.gguf ...]
@@ -20,6 +20,7 @@ import xllamacpp
 ROOT = pathlib.Path(__file__).parents[2]
 TYPES = ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q4_k", "q5_k", "q6_k", "q4_k_m", "q5_k_m"]
 EXACT = 1e-3      # of log-probabilities, F32
+METHODS = [("q4_0", "gptq"), ("q8_0", "gptq"), ("q4_k_m", "rtn"), ("q4_0", "awq")]  # of `troupe compress`, with a text
 QUANTISED = 5e-2  # llama.cpp quantises activations, too
 PROMPTS = [[1, 5, 7], [3, 200, 17, 90, 33, 4], list(range(10, 60))]
 
@@ -163,6 +164,13 @@ def main(troupe, others):
                 run(troupe, "checkpoint", "to-gguf", folder, path, "--type", kind, "--tokenizer", "bytes", "--quiet")
                 compare(f"{name} {kind}", path, model if plain else reread(troupe, path, scratch / "back"),
                         EXACT if plain else QUANTISED)
+                path.unlink()
+            for kind, method in METHODS:
+                path = scratch / f"{name}-{kind}-{method}.gguf"
+                run(troupe, "compress", folder, path, "--to", f"gguf:{kind}", "--method", method, "--calibrate",
+                    ROOT / "README.md", "--samples", "32", "--sequence", "64", "--tokenizer", "bytes", "--validate",
+                    "none", "--quiet")
+                compare(f"{name} {kind} {method}", path, reread(troupe, path, scratch / "back"), QUANTISED)
                 path.unlink()
         for path in others:
             compare(pathlib.Path(path).name, path, reread(troupe, path, scratch / "back"),

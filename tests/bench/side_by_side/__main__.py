@@ -11,6 +11,7 @@ import signal
 import sys
 
 import cases
+import compress
 import compressed_steps
 import cuts
 import degrees
@@ -26,7 +27,7 @@ import roofline
 import runs
 from session import Session
 
-PARTS = ("steps", "memory", "trace", "roofline", "kernels", "pipelines", "cuts", "degrees", "passes", "compress")
+PARTS = ("steps", "memory", "trace", "roofline", "kernels", "pipelines", "cuts", "degrees", "passes")
 NAMES = [c.name for c in (*cases.CASES, *pipeline_cases.CASES)]
 ROUNDS = 5
 MEMORY_STEPS = 3  # everything is held from the second on
@@ -39,7 +40,7 @@ def arguments():
     p.add_argument("--only", default="", help="cases: " + ", ".join(NAMES))
     p.add_argument("--rounds", type=int, help="instead of 5, and 2 of pipelines")
     p.add_argument("--steps", type=int, help="of a run, instead of the case's own")
-    p.add_argument("--parts", default=",".join(PARTS), help="of " + ", ".join(PARTS) + ", disk (alone: tiers, saving, files)")
+    p.add_argument("--parts", default=",".join(PARTS), help="of " + ", ".join(PARTS) + ", disk (alone: tiers, saving, files), compress (alone: sizes, losses and steps)")
     p.add_argument("--results", type=pathlib.Path, default=runs.ROOT / "build/benchmarks/side_by_side.json")
     p.add_argument("--page", type=pathlib.Path, help="default: docs/benchmarks/DATE-side-by-side.md")
     p.add_argument("--page-only", action="store_true")
@@ -50,13 +51,13 @@ def arguments():
     a.troupe = a.troupe.resolve()  # runs have folders of their own
     a.programs = (a.programs or a.troupe.parent / "tests/bench").resolve()
     names = [n for n in a.only.split(",") if n]
-    unknown = set(names) - set(NAMES) | set(a.parts.split(",")) - {*PARTS, "disk"}
+    unknown = set(names) - set(NAMES) | set(a.parts.split(",")) - {*PARTS, "disk", "compress"}
     if unknown:
         p.error(f"wanted cases and parts as --help lists them, got {', '.join(sorted(unknown))}")
     a.cases, a.pipeline_cases = ([c for c in some if not names or c.name in names] for some in (cases.CASES, pipeline_cases.CASES))
     a.parts = set(a.parts.split(","))
     if not a.cases:
-        a.parts &= {"pipelines", "cuts", "degrees", "passes", "compress"}
+        a.parts &= {"pipelines", "cuts", "degrees", "passes"}
     if not a.pipeline_cases:
         a.parts -= {"pipelines"}
     return a
@@ -111,14 +112,15 @@ def main():
         a.parts -= {"disk"}
         if not a.parts:
             return
+    if "compress" in a.parts:
+        compress.run(a.troupe)
+        compressed_steps.run(a)
+        a.parts -= {"compress"}
+        if not a.parts:
+            return
     if "cuts" in a.parts:
         cuts.run(a)
         a.parts -= {"cuts"}
-        if not a.parts:
-            return
-    if "compress" in a.parts:
-        compressed_steps.run(a)
-        a.parts -= {"compress"}
         if not a.parts:
             return
     if "passes" in a.parts:

@@ -1,0 +1,139 @@
+// `troupe compress` with a text: GGUF files, methods that compute with the model, losses, and a process that is killed.
+#include <csignal>
+
+#include "tests/apps/topology.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A run of a few steps whose last tenth was held out.
+const command_folder& trained() {
+  static const command_folder f([] {
+    auto yaml = replaced(smallest, "data: {text: corpus.txt}", "data: {text: corpus.txt, validation_fraction: 0.1}");
+    return replaced(yaml, "output: out\n", "output: run\ncheckpoint: {every_steps: 6}\ntelemetry: {trace: false}\n");
+  }());
+  static const bool once = [] {
+    const auto r = f.troupe({"train", "job.yaml", "--quiet"});
+    BOOST_TEST_REQUIRE(r.code == 0, r.err);
+    f.folder.write("calibration.txt", made_up_text(60000));
+    return true;
+  }();
+  BOOST_TEST_REQUIRE(once);
+  return f;
+}
+
+std::string file(const std::string& name) { return scratch_folder::read(trained().folder / name); }
+
+void check_refused(std::vector<std::string> options, const std::string& part, int code = 2) {
+  const auto& f = trained();
+  options.insert(options.begin(), {"compress", "run", "refused"});
+  const auto r = f.troupe(options);
+  BOOST_TEST(r.code == code, r.err);
+  BOOST_TEST(has(r.err, part), "no '" << part << "' in: " << r.err);
+  BOOST_TEST(lines_of(r.err) == 1U, r.err);
+  for (const char* left : {"refused", ".refused.part", ".refused.work"}) BOOST_TEST(!fs::exists(f.folder / left), left);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(compress_methods)
+
+BOOST_AUTO_TEST_CASE(a_gguf_file_rounded_to_nearest_is_that_of_to_gguf_with_a_table_and_how_it_is_opened) {
+  const auto& f = trained();
+  for (const std::string type : {"q4_0", "q8_0", "q4_k_m", "bf16"}) {
+    const auto r = f.troupe({"compress", "run", "a.gguf", "--to", "gguf:" + type, "--validate", "none", "--force"});
+    BOOST_TEST_REQUIRE(r.code == 0, r.err);
+    BOOST_TEST(has(r.out, "layer  "), r.out);
+    BOOST_TEST(has(r.out, "llama-cli -m \"a.gguf\" opens it\n"), r.out);
+    BOOST_TEST(has(r.out, " bits a weight)\n"), r.out);
+    BOOST_TEST(!has(r.out, "validation"), r.out);
+    BOOST_TEST_REQUIRE(f.troupe({"checkpoint", "to-gguf", "run", "b.gguf", "--type", type, "--force"}).code == 0);
+    BOOST_TEST((file("a.gguf") == file("b.gguf")), type);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_loss_is_over_what_the_run_held_out_and_little_is_lost_in_eight_bits) {
+  const auto& f = trained();
+  const auto r = f.troupe({"compress", "run", "loss.gguf", "--to", "gguf:q8_0"});
+  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  BOOST_TEST(has(r.out, "validation: what its run held out, "), r.out);
+  const auto at = r.out.find("validation loss ");
+  BOOST_TEST_REQUIRE(at != std::string::npos, r.out);
+  const std::string figures = r.out.substr(at + 16);
+  const double before = std::stod(figures), after = std::stod(figures.substr(figures.find("-> ") + 3));
+  BOOST_TEST((before > 1 && before < 6), figures);
+  BOOST_TEST(std::abs(after - before) < 0.01, figures);
+  BOOST_TEST(figures.ends_with(" nats/byte\n"), figures);
+  BOOST_TEST(!fs::exists(f.folder / ".loss.gguf.work"));
+}
+
+BOOST_AUTO_TEST_CASE(every_method_writes_files_that_are_read_back_and_gptq_has_the_same_bits_each_time) {
+  const auto& f = trained();
+  const auto compress = [&](const std::string& out, const std::string& to, const std::string& method) {
+    const auto r = f.troupe({"compress", "run", out, "--to", to, "--method", method, "--calibrate", "calibration.txt",
+                             "--samples", "16", "--force", "--validate", "none"});
+    BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  };
+  compress("rtn.gguf", "gguf:q4_k", "rtn");
+  compress("awq.gguf", "gguf:q4_0", "awq");
+  compress("gptq.gguf", "gguf:q4_0", "gptq");
+  compress("again.gguf", "gguf:q4_0", "gptq");
+  BOOST_TEST((file("gptq.gguf") == file("again.gguf")));
+  BOOST_TEST_REQUIRE(f.troupe({"compress", "run", "plain.gguf", "--to", "gguf:q4_0", "--validate", "none"}).code == 0);
+  BOOST_TEST((file("gptq.gguf") != file("plain.gguf")));
+  BOOST_TEST((file("gptq.gguf").size() == file("plain.gguf").size()));
+  for (const char* name : {"rtn.gguf", "awq.gguf", "gptq.gguf"})
+    BOOST_TEST(f.troupe({"checkpoint", "verify", name, "--quiet"}).code == 0, name);
+}
+
+BOOST_AUTO_TEST_CASE(a_process_that_is_killed_continues_at_its_segment_with_the_same_bits) {
+  const auto& f = trained();
+  const std::vector<std::string> command{
+      TROUPE_BINARY, "compress",        "run",       "killed.gguf", "--to",       "gguf:q4_0", "--method",   "gptq",
+      "--calibrate", "calibration.txt", "--samples", "900",         "--sequence", "64",        "--validate", "none"};
+  auto whole = command;
+  whole[3] = "whole.gguf";
+  BOOST_TEST_REQUIRE(run(whole, f.folder.path()).code == 0);
+  {
+    process p(command, f.folder.path());
+    while (!fs::exists(f.folder / ".killed.gguf.work/journal.json"))
+      BOOST_TEST_REQUIRE(p.wait_for_work(std::chrono::milliseconds(10)));
+    p.send(SIGKILL);
+    BOOST_TEST(p.end().code == 128 + SIGKILL);
+  }
+  BOOST_TEST(!fs::exists(f.folder / "killed.gguf"));
+  const auto r = run(command, f.folder.path());
+  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  BOOST_TEST(has(r.err, "continues behind step "), r.err);
+  BOOST_TEST((file("killed.gguf") == file("whole.gguf")));
+  BOOST_TEST(!fs::exists(f.folder / ".killed.gguf.work"));
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_done_is_one_sentence_and_leaves_nothing) {
+  check_refused({"--to", "gguf:q4_0", "--method", "gptq"}, "--method gptq wants a text that the model reads");
+  check_refused({"--to", "gguf:q4_0", "--method", "best"}, "wanted rtn, gptq, awq or smoothquant, got 'best'");
+  check_refused({"--to", "gguf:q4_k", "--method", "gptq", "--calibrate", "calibration.txt"},
+                "--method gptq wants a format of whole codes");
+  check_refused({"--to", "gguf:q4_0", "--method", "smoothquant", "--calibrate", "calibration.txt"},
+                "--method smoothquant is for compressed-tensors:w8a8");
+  check_refused({"--to", "gguf:q9"}, "wanted one of f32, f16");
+  check_refused({"--to", "onnx"}, "--to: wanted compressed-tensors:FORMAT or gguf:TYPE, got 'onnx'");
+  check_refused({"--to", "gguf:q4_0", "--group", "32"}, "--group is for compressed-tensors:FORMAT");
+  check_refused({"--to", "gguf:q4_0", "--embeddings", "q4_k_m"}, "--embeddings: wanted a type that is no mixture");
+  check_refused({"--to", "gguf:q4_0", "--method", "gptq", "--calibrate", "nowhere.txt"}, "nowhere.txt");
+  check_refused({"--to", "gguf:q4_0", "--method", "gptq", "--calibrate", "calibration.txt", "--samples", "9999"},
+                "--calibrate: 9999 windows of 64 tokens want 649935 tokens, 'calibration.txt' has 60000");
+  check_refused({"--to", "gguf:q4_0", "--calibrate", "calibration.txt", "--sequence", "65", "--samples", "2"},
+                "--sequence: the model reads 1 to 64 tokens, got 65");
+  check_refused({"--to", "gguf:q4_0", "--method", "gptq", "--calibrate", "calibration.txt", "--samples", "2",
+                 "--host-memory", "1MB"},
+                "--host-memory: one unit of the model at a time wants ");
+  trained().folder.write("short.txt", "too short");
+  check_refused({"--to", "gguf:q4_0", "--validate", "short.txt"},
+                "--validate: a window wants 65 tokens, 'short.txt' has 9");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,75 @@
+// What a process that was killed has left of its weights.
+#include "checkpoint/convert/weight_store.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "checkpoint/source/source_reader.hpp"
+#include "tests/checkpoint/random_source.hpp"
+#include "tests/checkpoint/tensors.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe;
+using namespace troupe::checkpoint;
+using namespace troupe::tests;
+
+namespace {
+
+std::vector<stored_bytes> codes(uint8_t of) {
+  std::vector<stored_bytes> out;
+  out.push_back({weight_part::codes, std::vector<std::byte>(5, std::byte{of})});
+  out.push_back({weight_part::scales, std::vector<std::byte>(3, std::byte{9})});
+  return out;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(weight_store)
+
+BOOST_AUTO_TEST_CASE(what_was_committed_is_there_again_and_what_was_not_is_gone) {
+  const scratch_folder f;
+  {
+    auto s = checkpoint::weight_store::open(f / "work", "a purpose");
+    BOOST_TEST_REQUIRE(s.has_value());
+    BOOST_TEST(s->steps() == 0U);
+    check_ok(s->put("a", codes(1), {1, 4}));
+    s->put_importance("a", {1, 2.5F});
+    check_ok(s->commit(3));
+    check_ok(s->put("b", codes(2), {}));
+  }
+  auto s = checkpoint::weight_store::open(f / "work", "a purpose");
+  BOOST_TEST_REQUIRE(s.has_value());
+  BOOST_TEST(s->steps() == 3U);
+  check_ok(s->put("c", codes(7), {}));
+  check_ok(s->commit(4));
+  const auto made = s->prepared();
+  BOOST_TEST_REQUIRE(made.has_value());
+  BOOST_TEST(made->find("b") == nullptr);
+  BOOST_TEST_REQUIRE(made->find("a") != nullptr);
+  BOOST_TEST(made->find("a")->lost.relative() == 0.5);
+  BOOST_TEST((made->importance_of("a").size() == 2 && made->importance_of("a")[1] == 2.5F));
+  std::vector<std::byte> two(2);
+  check_ok(made->read(*made->find("c"), weight_part::codes, 3, two));
+  BOOST_TEST((two[1] == std::byte{7}));
+  check_ok(made->read(*made->find("a"), weight_part::scales, 0, two));
+  BOOST_TEST((two[0] == std::byte{9}));
+  BOOST_TEST(!made->read(*made->find("a"), weight_part::codes, 4, two).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(another_purpose_and_a_broken_journal_begin_anew) {
+  const scratch_folder f;
+  for (int turn = 0; turn < 2; ++turn) {
+    {
+      auto s = checkpoint::weight_store::open(f / "work", "one");
+      check_ok(s->put("a", codes(1), {}));
+      check_ok(s->commit(2));
+    }
+    if (turn == 1) f.write("work/journal.json", R"({"version": 1, "purpose": "one", "steps": 2, "bytes": 99999})");
+    auto s = checkpoint::weight_store::open(f / "work", turn == 0 ? "other" : "one");
+    BOOST_TEST_REQUIRE(s.has_value());
+    BOOST_TEST(s->steps() == 0U);
+    BOOST_TEST(s->prepared()->find("a") == nullptr);
+    std::filesystem::remove_all(f / "work");
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(outputs_lose_less_than_by_rounding_and_less_still_in_order_
 
 BOOST_AUTO_TEST_CASE(inputs_that_do_not_lean_on_each_other_leave_rounding_to_nearest) {
   const auto w = weights(8, 64), h = at::eye(64);
-  const auto form = checkpoint::form_of(checkpoint::gguf_type::q8_0, 8, 64);
+  const auto form = checkpoint::form_of(int4(8, 64, 32));
   const auto codes = models::gptq(w, h, *form, {.act_order = false, .narrower_grids = 0});
   BOOST_TEST_REQUIRE(codes.has_value());
   const at::Tensor rounded = w.clone();

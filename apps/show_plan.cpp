@@ -199,10 +199,12 @@ int show_plan(const plan_arguments& a, const job::product_meter& products) {
   } else {
     show_summary(*b, shown, timeline, costs);
     if (!saving.plans.empty()) show_saving(saving, *training, costs);
+    uint64_t all = 0;  // a teacher's too
+    for (const auto& p : mine.table().parameters) all += p.is_copy() ? 0 : p.numel();
     if (mine.layout->gathers())
       std::printf("at most %llu of %llu parameters whole at once\n",
                   static_cast<unsigned long long>(plan::peak_live_parameters(mine)),
-                  static_cast<unsigned long long>(mine.table().numel()));
+                  static_cast<unsigned long long>(all));
   }
   return 0;
 }

@@ -18,7 +18,6 @@
 #include "kernels/compressed_weight.hpp"
 #include "models/families/language_model.hpp"
 #include "models/layers/bytes.hpp"
-#include "models/layers/hidden_lesson.hpp"
 #include "models/layers/operations.hpp"
 #include "models/layers/torch_dtype.hpp"
 #include "plan/keeping.hpp"
@@ -103,10 +102,6 @@ class compute_executor final : public executor, private models::gradient_sink {
   [[nodiscard]] const plan::rank_plan& p() const { return context_->plan(); }
   [[nodiscard]] bool training() const { return p().options().mode == plan::mode::train; }
   [[nodiscard]] uint32_t first_of_model() const { return p().layout->first_of_model(); }
-  /// The last segment of a teacher's units, whose output the model's head takes beside its own input.
-  [[nodiscard]] bool ends_teaching(const plan::instruction& x) const {
-    return x.subject + 1 == first_of_model() && x.segment + 1 == p().table().units[x.subject].segments.size();
-  }
   [[nodiscard]] bool is_head(uint32_t unit) const { return unit + 1 == p().table().units.size(); }
 
   /// The model's last segment.
@@ -132,7 +127,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (!input_grids_.empty()) out.input_grids = &input_grids_;
     out.micro = evaluates ? 0 : micro;
     out.rank = p().layout->data_at(p().rank);
-    if (flights_[micro].taught.defined()) out.taught = &flights_[micro].taught;
+    out.taught = flights_[micro].learned.last();
     if (host_batches_) out.host = &static_cast<const tensor_batch&>(b).tensors;
     return out;
   }
@@ -196,13 +191,13 @@ class compute_executor final : public executor, private models::gradient_sink {
       batch.first_rows = p().layout->rows_of_piece(what, 0).count;
       hidden_ = out_of(slot(x.staged), hidden_);  // the window may be gone before the last piece is there
     }
-    models::map_lesson lesson = map_lesson_of(f, x.subject, &f.lost);
-    if (x.segment == 0 && lesson.map.defined()) batch.learned_map = &lesson;
+    models::map_lesson lesson = map_lesson_of(f, x.subject, x.segment, lessons::counting::loss);
+    if (lesson.map.defined()) batch.learned_map = &lesson;
     at::Tensor map;
-    if (x.segment == 0 && gives_map(x.subject)) batch.map = &map;
+    if (gives_map(x)) batch.map = &map;
     auto run = model_->forward(x.subject, x.segment, batch, hidden_, parameters_->tensors());
-    if (batch.map != nullptr) keep_map(f, x.subject, map);
-    if (batch.learned_map != nullptr && keep) f.maps[x.subject].reset();
+    if (map.defined()) f.learned.keep_map(*teaching_, first_of_model(), x.subject, map);
+    if (batch.learned_map != nullptr && keep) f.learned.leave_map(x.subject);
     if (in_pieces) {
       hidden_ = {};
       unfinished_ = std::move(run);
@@ -211,8 +206,8 @@ class compute_executor final : public executor, private models::gradient_sink {
     hidden_ = out_of(slot(x.staged), run->outputs());
     if (!training()) hidden_ = out_of(slot(x.input), hidden_);  // in training it stays until backward
     if (keep) f.runs[x.subject][x.segment] = std::move(run);
-    if (ends_unit(x)) compare_hidden(f, x.subject);
-    if (ends_teaching(x)) f.taught = std::exchange(hidden_, {}).first();
+    if (teaching_ && training() && ends_unit(x))
+      f.learned.ended(*teaching_, first_of_model(), x.subject, hidden_.first(), context_->order.loss_scale);
     if (auto put = put_output(x, hidden_); !put) return put;
     const bool exchanged = p().layout->exchanging_ranks(what) > 1;  // what it put out nobody reads
     if (keep && exchanged) f.runs[x.subject][x.segment]->release_outputs();
@@ -226,33 +221,13 @@ class compute_executor final : public executor, private models::gradient_sink {
     return x.segment + 1 == p().table().units[x.subject].segments.size();
   }
   // Attention is a block's first segment: what exchanges in between does not go together with a teacher.
-  [[nodiscard]] bool gives_map(uint32_t unit) const {
-    return teaching_ && training() && unit < first_of_model() &&
-           std::ranges::any_of(teaching_->maps, [=](const auto& x) { return x.of_teacher == unit; });
+  [[nodiscard]] bool gives_map(const plan::instruction& x) const {
+    return teaching_ && x.segment == 0 && x.subject < first_of_model() &&
+           std::ranges::any_of(teaching_->maps, [&](const auto& pair) { return pair.of_teacher == x.subject; });
   }
-  void keep_map(flight& f, uint32_t of_teacher, const at::Tensor& map) const {
-    for (const auto& x : teaching_->maps)
-      if (x.of_teacher == of_teacher) f.maps[first_of_model() + x.unit] = map;
-  }
-  [[nodiscard]] models::map_lesson map_lesson_of(const flight& f, uint32_t unit, double* lost) const {
-    if (!f.maps[unit].defined()) return {};
-    return {f.maps[unit], teaching_->attention, context_->order.loss_scale, lost};
-  }
-
-  // A teacher's hidden state waits for the model's, and their difference for backward.
-  void compare_hidden(flight& f, uint32_t unit) {
-    if (!teaching_ || !training()) return;
-    const uint32_t first = first_of_model();
-    if (unit == 0) f.lost = 0;
-    for (const auto& x : teaching_->hidden) {
-      at::Tensor& lesson = f.lessons[first + x.unit];
-      if (x.of_teacher == unit && unit < first) lesson = hidden_.first();
-      if (first + x.unit != unit) continue;
-      auto learned =
-          models::learn_hidden(hidden_.first(), lesson, teaching_->hidden_states, context_->order.loss_scale);
-      lesson = std::move(learned.gradient);
-      f.lost += learned.loss;
-    }
+  [[nodiscard]] models::map_lesson map_lesson_of(flight& f, uint32_t unit, uint32_t segment, lessons::counting what) {
+    if (!teaching_ || segment > 0) return {};
+    return f.learned.map_of(*teaching_, unit, context_->order.loss_scale, what);
   }
 
   /// From forward to backward.
@@ -399,10 +374,10 @@ class compute_executor final : public executor, private models::gradient_sink {
         again_ = again_.with_last(std::move(exchanged));
       batch.keeps_light = plan::keeps_light(p().table(), p().options(), x.subject, s);
       batch.wants_output = !batch.keeps_light;
-      models::map_lesson lesson = map_lesson_of(f, x.subject, nullptr);
-      batch.learned_map = s == 0 && lesson.map.defined() ? &lesson : nullptr;
+      models::map_lesson lesson = map_lesson_of(f, x.subject, s, lessons::counting::no_loss);
+      batch.learned_map = lesson.map.defined() ? &lesson : nullptr;
       f.runs[x.subject][s] = model_->forward(x.subject, s, batch, again_, parameters_->tensors());
-      if (batch.learned_map != nullptr) f.maps[x.subject].reset();
+      if (batch.learned_map != nullptr) f.learned.leave_map(x.subject);
       again_ = f.runs[x.subject][s]->outputs();
       if (!batch.wants_output) f.runs[x.subject][s]->release_outputs();
     }
@@ -423,8 +398,9 @@ class compute_executor final : public executor, private models::gradient_sink {
     // The weight part reads what its input part has got, when the slot is another's.
     const auto how = x.use == plan::use::input ? exchanged_slot::copied : exchanged_slot::read;
     if (auto taken = take_input(x, gradient_, how); !taken) return taken;
-    if (at::Tensor& lesson = flights_[x.micro].lessons[x.subject]; lesson.defined() && ends_unit(x))
-      gradient_ = std::exchange(lesson, {}).add_(gradient_.first());
+    if (ends_unit(x))
+      if (at::Tensor of_lesson = flights_[x.micro].learned.take_gradient(x.subject); of_lesson.defined())
+        gradient_ = of_lesson.add_(gradient_.first());
     if (x.use == plan::use::input) {
       gradient_ = run->backward_input(gradient_);
     } else {
@@ -433,10 +409,10 @@ class compute_executor final : public executor, private models::gradient_sink {
       learned_.ended(x.subject, x.segment, p().table(), *this);
     }
     if (late_loss.defined()) {
-      const double lost = flights_[x.micro].lost;
+      const double lost = flights_[x.micro].learned.lost();
       if (auto ok = write_loss(x.micro, lost == 0 ? late_loss : late_loss.add(lost)); !ok) return ok;
     }
-    if (gives_loss(x)) flights_[x.micro].taught.reset();
+    if (gives_loss(x)) flights_[x.micro].learned.leave_last();
     gradient_ = out_of(slot(x.input), gradient_);
     return put_output(x, gradient_);
   }

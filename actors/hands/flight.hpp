@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/hands/activation_windows.hpp"
+#include "actors/hands/lessons.hpp"
 #include "core/model_table.hpp"
 #include "models/layers/parameter_binding.hpp"
 #include "models/layers/segment.hpp"
@@ -23,8 +24,7 @@ struct flight {
         exchanged(table.units.size()),
         runs(table.units.size()),
         windows(table.units.size()),
-        lessons(table.units.size()),
-        maps(table.units.size()) {
+        learned(table.units.size()) {
     for (size_t u = 0; u < runs.size(); ++u) {
       runs[u].resize(table.units[u].segments.size());
       exchanged[u].resize(table.units[u].segments.size());
@@ -34,10 +34,7 @@ struct flight {
   std::vector<std::vector<at::Tensor>> exchanged;                       // [unit][segment], likewise: what it took
   std::vector<std::vector<std::unique_ptr<models::segment_run>>> runs;  // [unit][segment]
   activation_windows windows;
-  std::vector<at::Tensor> lessons;  ///< [unit]: the teacher's hidden state to compare with, then the gradient of that
-  std::vector<at::Tensor> maps;     ///< [unit]: the teacher's attention map to compare with
-  double lost = 0;                  ///< to those, so far
-  at::Tensor taught;                ///< a teacher's last hidden state, until the model's head has gone back
+  lessons learned;  ///< of a teacher, if there is one
 };
 
 /// Where a number that is not finite appeared first, among tensors still in memory. Reads tensors, which waits for the

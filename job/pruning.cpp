@@ -115,6 +115,13 @@ core::result<std::vector<pruned_module>> choose_pruning(const config::job_config
     };
     if (auto ok = choose(t, section->groups, table, is_fit, take); !ok) return core::fail(ok.error());
   }
+  uint64_t snipped = 0;
+  for (const auto& m : out)
+    if (m.method == config::pruning_method::snip_momentum) snipped += m.scores();
+  if (snipped > max_snip_elements)
+    return refused(c.sparse.where, "compression_training.sparse_pruning.shared_parameters.method",
+                   "wanted snip_momentum of at most " + std::to_string(max_snip_elements) +
+                       " elements, whose scores a checkpoint holds, got " + std::to_string(snipped));
   std::ranges::stable_sort(out, {}, [](const pruned_module& m) { return std::tuple(m.unit, m.weight, m.part); });
   return out;
 }

@@ -2,12 +2,18 @@
 // is kernels/snip_momentum.hpp's.
 #pragma once
 
+#include <cstdint>
+
 #include "config/job_config.hpp"
 #include "core/error.hpp"
 #include "kernels/snip_momentum.hpp"
 #include "kernels/weight_mask.hpp"
 
 namespace troupe::job {
+
+/// Of all weights of a run: a checkpoint's manifest holds their scores as text, eight digits each, and is at most
+/// 256 MiB.
+inline constexpr uint64_t max_snip_elements = 30'000'000;
 
 struct snip_rule {  ///< steps are updates that have been applied
   kernels::pruned_matrix matrix;

@@ -123,6 +123,21 @@ BOOST_AUTO_TEST_CASE(what_has_not_begun_is_not_made_permanent) {
   BOOST_TEST((*done)->modules.empty());
 }
 
+BOOST_AUTO_TEST_CASE(snip_momentum_of_more_than_a_checkpoint_holds_is_refused_before_a_run) {
+  const std::string large = R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 2048, "n_head": 2, "n_positions": 8,
+                                "vocab_size": 32})";
+  const auto chosen =
+      job::choose_pruning(config_of(large,
+                                    "sparse_pruning: {shared_parameters: {enabled: true, method: snip_momentum}, "
+                                    "different_groups: {all: {params: {dense_ratio: 0.5}, modules: [mlp]}}}"),
+                          table_of(large));
+  BOOST_TEST_REQUIRE(!chosen.has_value());
+  BOOST_TEST(has(chosen.error().text,
+                 "job.yaml:5: compression_training.sparse_pruning.shared_parameters.method: wanted "
+                 "snip_momentum of at most 30000000 elements, whose scores a checkpoint holds, got "
+                 "33554432"));
+}
+
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_with_the_module) {
   BOOST_TEST(has(refused(gpt2, rows_pruned("'mlp\\.c_fc'", "'attn\\.c_proj'")),
                  "wanted a module that takes the 12 rows of transformer.h.0.mlp.c_fc, got "

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace troupe::actors {
 
@@ -33,6 +34,11 @@ step_context::step_context(std::shared_ptr<const actors::program> what, const st
                             : 0) {
   const vote_memory m = memory.owner != nullptr ? memory : plain_votes(plan());
   votes = zeroed(m.votes.first(plan().layout->vote_elements()));
+  const auto& l = *plan().layout;
+  for (uint64_t at = l.loss_offset(l.options.data(), 0); at < l.vote_elements(); at += 2) {
+    votes[at] = std::numeric_limits<double>::infinity();
+    votes[at + 1] = -votes[at];
+  }
   norms = zeroed(m.norms.first(plan().layout->measured_elements()));
   memory_ = m.owner;
 }
@@ -61,6 +67,13 @@ verdict judge(const plan::rank_plan& p, std::span<const double> votes, double lo
   v.skipped = v.overflow && rules.skip_overflow;
   const double clip = rules.clip > 0 ? std::max(1.0, (v.grad_norm + 1e-6) / rules.clip) : 1.0;
   v.gradient_scale = as_masters_take(p, mean_factor / clip);
+  for (uint64_t k = 0; k < p.layout->calibrated(); ++k) {
+    kernels::value_range<double> all{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
+    const uint64_t end = p.layout->vote_elements(), each = 2 * p.layout->calibrated();
+    for (uint64_t at = p.layout->loss_offset(p.options().data(), 0) + 2 * k; at < end; at += each)
+      all = kernels::joined(all, {votes[at], votes[at + 1]});
+    v.input_ranges.push_back(all);
+  }
   v.clipped = !v.skipped && v.gradient_scale != as_masters_take(p, mean_factor);
   return v;
 }

@@ -16,6 +16,7 @@
 #include "data/batch.hpp"
 #include "device/stream.hpp"
 #include "job/step_rules.hpp"
+#include "kernels/quantiser.hpp"
 #include "plan/lane_order.hpp"
 #include "telemetry/spans.hpp"
 
@@ -35,6 +36,7 @@ struct verdict {
   bool skipped = false;       ///< overflow, and the precision's rule is to skip such a step
   bool clipped = false;       ///< the norm is so far above its limit that the factor below is another one
   double gradient_scale = 1;  ///< factor of gradients in `update`; masters of fp32 take it rounded to theirs
+  std::vector<kernels::value_range<double>> input_ranges{};  ///< [calibrated layer]: of all ranks and micro-batches
   [[nodiscard]] plan::branch taken() const {
     return skipped ? plan::branch::skipped : clipped ? plan::branch::clipped : plan::branch::not_skipped;
   }
@@ -50,9 +52,11 @@ struct model_output {
 
 /// The order for a step: equal on all ranks.
 struct step_order {
-  uint64_t run = 0;                          ///< counts every run of any plan in this process, from 1
-  uint64_t step = 0;                         ///< optimizer steps before this one
-  uint64_t applied = 0;                      ///< updates applied before this one
+  uint64_t run = 0;      ///< counts every run of any plan in this process, from 1
+  uint64_t step = 0;     ///< optimizer steps before this one
+  uint64_t applied = 0;  ///< updates applied before this one
+  /// [job::chosen_compression::layers]: static ranges of inputs, as those updates have left them; null: there are none.
+  std::shared_ptr<const std::vector<kernels::activation_range>> input_ranges{};
   std::vector<job::group_setting> settings;  ///< [optimizer group]
   double loss_scale = 1;
   std::vector<uint64_t> collectives_before;  ///< [communicator]: in earlier runs; empty: none

@@ -27,6 +27,12 @@ std::string text_of(const kernels::quantiser& grid) {
   return "?";
 }
 
+/// Of weights that lose bits one by one.
+std::string from_bits(const job::compressed_module& m) {
+  return m.bits && m.bits->start_bits > m.bits->target_bits ? "from " + std::to_string(m.bits->start_bits) + " bits to "
+                                                            : "";
+}
+
 /// "l1, keeps 128 of 256 rows".
 std::string text_of(const job::pruned_module& m) {
   using enum config::pruning_method;
@@ -77,8 +83,10 @@ std::string compression_summary(const job::blueprint& b) {
   if (all.modules.empty() && all.layers.empty() && all.pruned.empty()) return {};
   summary_rows out(*b.table);
   for (const auto& m : all.modules)
-    out.add(m.module, "weight: " + text_of(m.recipe.grid), std::to_string(m.recipe.groups), m.group, m.from_update);
-  for (const auto& l : all.layers) out.add(l.module, "input: " + text_of(l.grid), "each token", l.group, l.from_update);
+    out.add(m.module, "weight: " + from_bits(m) + text_of(m.recipe.grid) + (m.recipe.stochastic ? ", with noise" : ""),
+            std::to_string(m.recipe.groups), m.group, m.from_update);
+  for (const auto& l : all.layers)
+    out.add(l.module, "input: " + text_of(l.grid), l.is_static ? "learned" : "each token", l.group, l.from_update);
   for (const auto& m : all.pruned) out.add(m.module, "pruned: " + text_of(m), "-", m.group, m.from_update);
   uint64_t most = 0;
   for (const auto& pools : b.pools) most = std::max(most, pools.of(plan::pool::compressed));

@@ -16,7 +16,8 @@ namespace troupe::config {
 enum class grid_type : uint8_t { symmetric, asymmetric };
 
 struct weight_group : module_group {  ///< of weight_quantization
-  uint32_t target_bits = 8;
+  uint32_t start_bits = 8, target_bits = 8;
+  uint64_t period = 1;  ///< quantization_period
 };
 
 struct weight_quantization_section {  ///< `compression_training.weight_quantization`
@@ -24,7 +25,10 @@ struct weight_quantization_section {  ///< `compression_training.weight_quantiza
   uint64_t schedule_offset = 0;  ///< updates before it begins
   uint64_t quantize_groups = 1;  ///< runs of a matrix with a scale each
   grid_type type = grid_type::symmetric;
-  bool in_forward = false;  ///< quantize_weight_in_forward: at each use, not after each step
+  bool in_forward = false;  ///< quantize_weight_in_forward: at target_bits at once; else bits go one by one (MoQ)
+  bool stochastic = false;  ///< rounding
+  bool mixed = false;       ///< fp16_mixed_quantize
+  double change_ratio = 0.001;
   std::vector<weight_group> groups;
   std::string where;  ///< of `enabled`
 };
@@ -37,6 +41,7 @@ struct activation_quantization_section {  ///< `compression_training.activation_
   bool enabled = false;
   uint64_t schedule_offset = 1000;
   grid_type type = grid_type::symmetric;
+  bool is_static = false;  ///< range_calibration: one range for all tokens, learned
   std::vector<activation_group> groups;
   std::string where;
 };

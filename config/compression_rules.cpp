@@ -89,9 +89,10 @@ class compression_checks {
     const std::string section = std::string(root) + "weight_quantization", shared = section + ".shared_parameters.";
     if (!w.enabled) return;
     w.where = where(shared + "enabled");
-    if (why_ != purpose::deepspeed && !w.in_forward)
-      error(shared + "quantize_weight_in_forward",
-            "wanted true, got false: weights that lose bits after each step (MoQ) are not supported in this version");
+    constexpr std::string_view mixes = "fp16_mixed_quantize.enabled";
+    if (w.in_forward && w.mixed)
+      error(shared + std::string(mixes),
+            "wanted false with quantize_weight_in_forward, with which weights have target_bits at once, got true");
     const bool around_zero = w.type == grid_type::symmetric;
     for (const std::string& group : groups_of("weight_quantization")) {
       weight_group g;
@@ -101,9 +102,15 @@ class compression_checks {
       g.target_bits = static_cast<uint32_t>(given_.number_of(bits));
       if (g.target_bits < 3 && !around_zero)
         error(bits, fmt::format("wanted at least 3 with quantization_type asymmetric, got {}", g.target_bits));
+      if (g.target_bits < 3 && w.stochastic)
+        error(bits, fmt::format("wanted at least 3 with rounding stochastic, got {}", g.target_bits));
       const std::string start = group + ".params.start_bits";
-      if (given_.value_of(start) != nullptr && given_.number_of(start) < g.target_bits)
+      g.start_bits = g.target_bits;
+      if (given_.value_of(start) != nullptr) g.start_bits = static_cast<uint32_t>(given_.number_of(start));
+      if (g.start_bits < g.target_bits)
         error(start, fmt::format("wanted at least the {} target_bits, got {}", g.target_bits, given_.text_of(start)));
+      const std::string period = group + ".params.quantization_period";
+      if (given_.value_of(period) != nullptr) g.period = static_cast<uint64_t>(given_.number_of(period));
       w.groups.push_back(std::move(g));
     }
   }

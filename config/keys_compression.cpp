@@ -63,18 +63,25 @@ void add_quantization(key_rows& t) {
       .into<&job::compression, &compression::weights, &weight_section::in_forward>();
   weights.shared("rounding", text, "nearest", "How to round.")
       .one_of({"nearest", "stochastic"})
-      .just("nearest")
-      .needs(capability::compression);
+      .by_hand(
+          {[](job& c, const node& v) -> std::optional<std::string> {
+             c.compression.weights.stochastic = v.text == "stochastic";
+             return std::nullopt;
+           },
+           [](const job& c) -> std::string { return c.compression.weights.stochastic ? "stochastic" : "nearest"; }});
   section_rows mixed(t, "compression_training.weight_quantization.shared_parameters.fp16_mixed_quantize",
-                     "Fade from full to fewer bits.", capability::compression);
-  mixed("enabled", boolean, "false", "Do so.");
-  mixed("quantize_change_ratio", number, "0.001", "The share of one step.").at_least(0).at_most(1);
-  constexpr std::string_view at_once = "with quantize_weight_in_forward weights have target_bits at once";
-  weights.params("start_bits", integer, "none", "Bits at first.").at_least(1).at_most(32);
+                     "MoQ: fade from full to fewer bits.");
+  mixed("enabled", boolean, "false", "Do so.").into<&job::compression, &compression::weights, &weight_section::mixed>();
+  mixed("quantize_change_ratio", number, "0.001", "The share of one step.")
+      .above(0)
+      .at_most(1)
+      .into<&job::compression, &compression::weights, &weight_section::change_ratio>();
+  weights.params("start_bits", integer, "none", "MoQ: bits at first.").at_least(1).at_most(32);
   weights.params("target_bits", integer, "none", "Bits in the end.").at_least(1).at_most(32);
-  weights.params("quantization_period", integer, "1", "Steps until the next bit goes; 0: all at once.")
-      .at_least(0)
-      .ignored(at_once);
+  weights
+      .params("quantization_period", integer, "1",
+              "MoQ: steps until the first bit goes; each next one takes twice as long. 0: one each step.")
+      .at_least(0);
 
   technique activations(t, "activation_quantization", "Activations of fewer bits.", {});
   activations.shared("enabled", boolean, "false", "Use it.")
@@ -82,10 +89,14 @@ void add_quantization(key_rows& t) {
   activations.shared("quantization_type", text, "symmetric", "Around zero, or not.")
       .one_of({"symmetric", "asymmetric"})
       .by_hand(grid_of<&compression::activations>());
-  activations.shared("range_calibration", text, "dynamic", "The range: of each batch, or learned.")
+  activations.shared("range_calibration", text, "dynamic", "The range: of each token, or learned.")
       .one_of({"dynamic", "static"})
-      .just("dynamic")
-      .needs(capability::compression);
+      .by_hand(
+          {[](job& c, const node& v) -> std::optional<std::string> {
+             c.compression.activations.is_static = v.text == "static";
+             return std::nullopt;
+           },
+           [](const job& c) -> std::string { return c.compression.activations.is_static ? "static" : "dynamic"; }});
   activations.shared("schedule_offset", integer, "1000", "Updates before it begins.")
       .at_least(0)
       .into<&job::compression, &compression::activations, &input_section::schedule_offset>();

@@ -163,6 +163,20 @@ void make_room_for_inputs(blueprint& b) {
   }
 }
 
+/// Passes over a phase to come, as far as they do not depend on what will be measured.
+core::result<void> size_passes(blueprint& b, uint64_t from) {
+  const auto entries = b.config->compile.entries();
+  if (entries.empty()) return {};
+  blueprint later = b;
+  if (auto ok = enter_phase(later, from); !ok) return ok;
+  for (const auto& entry : entries) {
+    auto changed = change_steps(later, wish_of(*b.config, entry));
+    if (!changed) return core::fail(changed.error());
+    later.pools = b.pools = std::move(changed->pools);
+  }
+  return {};
+}
+
 // Plans of phases to come: what they need is known now, and they are refused now.
 core::result<void> size_phases(blueprint& b, const blueprint_watch& watch) {
   for (const uint64_t from : b.compression->phases()) {
@@ -174,6 +188,7 @@ core::result<void> size_phases(blueprint& b, const blueprint_watch& watch) {
       note_pools(*plans, b.pools);
       if (auto ok = plans->prove(); !ok) return ok;
     }
+    if (auto ok = size_passes(b, from); !ok) return ok;
   }
   return {};
 }
@@ -419,7 +434,7 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   if (auto ok = check_exchange_pieces(c, *b.table); !ok) return core::fail(ok.error());
   std::optional<uint64_t> tokens;
   if (own.whole == nullptr) tokens = c.train_micro_batch_size_per_gpu * b.tensor.sequence.most_columns(b.sequence);
-  auto compression = choose_compression(c, *b.table, tokens);
+  auto compression = choose_compression(c, *b.table, b.tensor, tokens);
   if (!compression) return core::fail(compression.error());
   b.compression = std::make_shared<const chosen_compression>(std::move(*compression));
   auto optimizer = make_optimizer_groups(c, *b.tensor.whole);

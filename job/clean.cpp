@@ -44,11 +44,13 @@ class cleaner {
       : config_(c), table_(table), updates_(updates), mask_(mask), changes_(changes) {}
 
   core::result<std::shared_ptr<const cleaning>> all() {
-    auto chosen = choose_compression(config_, table_, 1);
+    chosen_tensor uncut;
+    uncut.whole = std::shared_ptr<const core::model_table>(std::shared_ptr<const void>(), &table_);
+    auto chosen = choose_compression(config_, table_, uncut, 1);
     if (!chosen) return core::fail(chosen.error());
     out_->chosen = std::move(*chosen);
     out_->used = config_.parameter_dtype();
-    for (const auto& m : out_->chosen.modules)
+    for (auto& m : out_->chosen.modules)
       if (m.from_update <= updates_)
         if (auto ok = quantise(m); !ok) return core::fail(ok.error());
     for (const auto& m : out_->chosen.pruned) {
@@ -87,8 +89,15 @@ class cleaner {
     return {};
   }
 
-  core::result<void> quantise(const compressed_module& m) {
+  core::result<void> quantise(compressed_module& m) {
     const auto& w = config_.compression.weights;
+    const auto now = m.after(updates_, config_.seed, m.use.parameter);
+    if (now.kept > 0)
+      return refused(w.where, "compression_training.weight_quantization",
+                     "wanted weights on their grid, got those of " + m.module + ", of which a share of " +
+                         std::to_string(now.kept) + " is still as the optimizer has it (fp16_mixed_quantize)");
+    if (now.grid) m.recipe.grid = *now.grid;
+    m.recipe.stochastic = false;  // rounded once more, to nearest
     if (auto ok = not_shared(m.module, m.use.parameter, w.where, "compression_training.weight_quantization"); !ok)
       return ok;
     of(m.use.parameter).recipe = &m.recipe;

@@ -1,8 +1,10 @@
 #include "job/compression.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "job/module_choice.hpp"
+#include "job/weight_shares.hpp"
 
 namespace troupe::job {
 namespace {
@@ -13,29 +15,51 @@ bool is_compressible(const core::layer_info& l) {
   return holds_matrix && l.weight.has_value() && l.layout.has_value();
 }
 
+// Of the whole matrix. With bits that move, groups of embeddings are those of other matrices, as the peer has them.
 core::result<kernels::weight_recipe> recipe_of(const config::weight_quantization_section& w, uint32_t bits,
                                                const core::layer_info& l, const core::parameter_info& weight) {
   auto grid = kernels::weight_quantiser(bits, w.type == config::grid_type::symmetric);
   if (!grid) return core::fail(grid.error());
-  kernels::weight_recipe out{*grid, w.quantize_groups, static_cast<uint64_t>(weight.shape[0]),
+  kernels::weight_recipe out{*grid,
+                             w.quantize_groups,
+                             static_cast<uint64_t>(weight.shape[0]),
                              static_cast<uint64_t>(weight.shape[1]),
-                             l.kind == core::layer_kind::linear && l.layout == core::weight_layout::in_out};
-  if (l.kind != core::layer_kind::linear) out.groups = out.rows;
+                             l.kind == core::layer_kind::linear && l.layout == core::weight_layout::in_out,
+                             w.stochastic};
+  if (l.kind != core::layer_kind::linear && w.in_forward) out.groups = out.rows;
   if (const auto size = kernels::elements_of_group(out.elements(), out.groups); !size) return core::fail(size.error());
   return out;
 }
 
+// Its groups are those of the whole matrix; a rank of several has a share of it.
+core::result<compressed_module> module_from(const config::weight_quantization_section& w, const config::weight_group& g,
+                                            const core::model_table& table, const chosen_tensor& tensor,
+                                            uint32_t layer) {
+  const auto& l = table.layers[layer];
+  const auto& whole = tensor.whole->parameters[*l.weight];
+  auto recipe = recipe_of(w, g.target_bits, l, whole);
+  if (!recipe) return core::fail(recipe.error());
+  compressed_module out{l.name, g.name, {l.unit, *l.weight, recipe->room_elements()}, *recipe, w.schedule_offset};
+  if (!w.in_forward) out.bits = bit_schedule{g.start_bits, g.target_bits, g.period, w.mixed ? w.change_ratio : 0};
+  if (tensor.split.degree == 1 || !tensor.cut.parameters[*l.weight].cuts()) return out;
+  const auto& cut = tensor.cut.parameters[*l.weight];
+  auto shares = shares_of(*recipe, whole, table.parameters[*l.weight], cut, tensor.split.degree);
+  if (!shares) return core::fail(shares.error());
+  out.shares = std::move(*shares);
+  out.use.room_elements = out.shares.front().room_elements();
+  out.use.ranges = agreed_ranges(out.shares);
+  return out;
+}
+
 core::result<void> choose_weights(const config::job_config& c, const core::model_table& table,
-                                  chosen_compression& out) {
+                                  const chosen_tensor& tensor, chosen_compression& out) {
   const auto& w = c.compression.weights;
   if (!w.enabled) return {};
   const technique t{"compression_training.weight_quantization", w.where, w.schedule_offset};
-  if (auto ok = goes_together(c, t); !ok) return ok;
   const auto take = [&](const config::weight_group& g, uint32_t layer) -> core::result<void> {
-    const auto& l = table.layers[layer];
-    auto recipe = recipe_of(w, g.target_bits, l, table.parameters[*l.weight]);
-    if (!recipe) return core::fail(recipe.error());
-    out.modules.push_back({l.name, g.name, {l.unit, *l.weight, recipe->room_elements()}, *recipe, w.schedule_offset});
+    auto module = module_from(w, g, table, tensor, layer);
+    if (!module) return core::fail(module.error());
+    out.modules.push_back(std::move(*module));
     return {};
   };
   if (auto ok = choose(t, w.groups, table, is_compressible, take); !ok) return ok;
@@ -44,11 +68,10 @@ core::result<void> choose_weights(const config::job_config& c, const core::model
 }
 
 core::result<void> choose_inputs(const config::job_config& c, const core::model_table& table,
-                                 std::optional<uint64_t> rows, chosen_compression& out) {
+                                 const chosen_tensor& tensor, std::optional<uint64_t> rows, chosen_compression& out) {
   const auto& a = c.compression.activations;
   if (!a.enabled) return {};
   const technique t{"compression_training.activation_quantization", a.where, a.schedule_offset};
-  if (auto ok = goes_together(c, t); !ok) return ok;
   if (!rows)
     return refused(a.where, t.key + ".shared_parameters.enabled",
                    "wanted false beside a host's own modules, which multiply by themselves, got true");
@@ -57,10 +80,14 @@ core::result<void> choose_inputs(const config::job_config& c, const core::model_
   };
   const auto take = [&](const config::activation_group& g, uint32_t layer) -> core::result<void> {
     const auto& l = table.layers[layer];
+    if (!a.is_static && tensor.split.degree > 1 && tensor.cut.parameters[*l.weight].style == core::tp_style::row)
+      return core::fail(
+          core::error_kind::bad_input,
+          "wanted range_calibration static where tensor ranks cut the tokens that a layer takes, got dynamic");
     const auto grid = kernels::activation_quantiser(g.bits, a.type == config::grid_type::symmetric);
     if (!grid) return core::fail(grid.error());
     const uint64_t room_bytes = *rows * l.in * core::size_of(c.parameter_dtype());
-    out.layers.push_back({l.name, g.name, {layer, room_bytes}, *grid, a.schedule_offset});
+    out.layers.push_back({l.name, g.name, {layer, room_bytes}, *grid, a.schedule_offset, a.is_static});
     return {};
   };
   if (auto ok = choose(t, a.groups, table, is_linear, take); !ok) return ok;
@@ -80,8 +107,20 @@ void join_uses(std::vector<plan::compressed_use>& uses) {
     }
     out.back().room_elements = std::max(out.back().room_elements, x.room_elements);
     out.back().mask_bytes += x.mask_bytes;
+    out.back().ranges += x.ranges;
   }
   uses = std::move(out);
+}
+
+// The gradient of a score is of the weight as it is multiplied with, which is then the same for a whole phase.
+core::result<void> check_learned(const config::job_config& c, const chosen_compression& chosen) {
+  for (const auto& m : chosen.pruned) {
+    const auto* q = chosen.module_of(m.unit, m.weight);
+    if (m.score_parameter && q != nullptr && (q->bits || q->recipe.stochastic))
+      return refused(c.compression.weights.where, "compression_training.weight_quantization.shared_parameters.enabled",
+                     "wanted bits that do not move and no noise of weights whose masks are learned, got " + m.module);
+  }
+  return {};
 }
 
 }  // namespace
@@ -102,6 +141,8 @@ plan::compression_options chosen_compression::after(uint64_t updates) const {
     if (m.from_update <= updates) out.weights.push_back(m.use);
   for (const auto& l : layers)
     if (l.from_update <= updates) out.inputs.push_back(l.use);
+  for (const auto& l : layers)
+    if (l.is_static) out.calibrated.push_back(l.use.layer);
   for (const auto& m : pruned) {
     if (m.from_update > updates) continue;
     out.weights.push_back({m.unit, m.weight, 0, m.mask_bytes()});
@@ -111,24 +152,47 @@ plan::compression_options chosen_compression::after(uint64_t updates) const {
   return out;
 }
 
-const kernels::weight_recipe* chosen_compression::recipe_of(uint32_t unit, uint32_t parameter, uint64_t updates) const {
-  const auto at = std::ranges::lower_bound(modules, plan::compressed_use{unit, parameter}, {}, &compressed_module::use);
-  const bool is_there = at != modules.end() && at->use.unit == unit && at->use.parameter == parameter;
-  return is_there && at->from_update <= updates ? &at->recipe : nullptr;
+kernels::weight_moment compressed_module::after(uint64_t updates, uint64_t seed, uint32_t parameter) const {
+  kernels::weight_moment out;
+  if (recipe.stochastic) out.noise = kernels::rounding_key{seed, updates, parameter};
+  if (!bits) return out;
+  const moved_bits now = bits_in_step(*bits, updates - from_update + 1);
+  out.grid = kernels::weight_quantiser(now.bits, recipe.grid.kind != kernels::quantiser_kind::asymmetric).value();
+  out.kept = now.kept;
+  return out;
 }
 
-kernels::quantiser chosen_compression::input_of(uint32_t layer) const {
-  return std::ranges::lower_bound(layers, plan::compressed_input{layer}, {}, &compressed_layer::use)->grid;
+const compressed_module* chosen_compression::module_of(uint32_t unit, uint32_t parameter) const {
+  const auto at = std::ranges::lower_bound(modules, plan::compressed_use{unit, parameter}, {}, &compressed_module::use);
+  const bool is_there = at != modules.end() && at->use.unit == unit && at->use.parameter == parameter;
+  return is_there ? &*at : nullptr;
+}
+
+const compressed_layer& chosen_compression::layer_of(uint32_t layer) const {
+  return *std::ranges::lower_bound(layers, layer, {}, [](const compressed_layer& l) { return l.use.layer; });
+}
+
+void chosen_compression::follow(std::span<const kernels::value_range<double>> seen,
+                                std::vector<kernels::activation_range>& ranges) const {
+  if (seen.empty()) return;
+  ranges.resize(layers.size());
+  size_t k = 0;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (!layers[i].is_static) continue;
+    const auto& now = seen[k++];
+    if (std::isfinite(now.least) && std::isfinite(now.largest)) kernels::follow(ranges[i], now);
+  }
 }
 
 core::result<chosen_compression> choose_compression(const config::job_config& config, const core::model_table& table,
-                                                    std::optional<uint64_t> rows) {
+                                                    const chosen_tensor& tensor, std::optional<uint64_t> rows) {
   chosen_compression out;
-  if (auto ok = choose_weights(config, table, out); !ok) return core::fail(ok.error());
-  if (auto ok = choose_inputs(config, table, rows, out); !ok) return core::fail(ok.error());
+  if (auto ok = choose_weights(config, table, tensor, out); !ok) return core::fail(ok.error());
+  if (auto ok = choose_inputs(config, table, tensor, rows, out); !ok) return core::fail(ok.error());
   auto pruned = choose_pruning(config, table);
   if (!pruned) return core::fail(pruned.error());
   out.pruned = std::move(*pruned);
+  if (auto ok = check_learned(config, out); !ok) return core::fail(ok.error());
   return out;
 }
 

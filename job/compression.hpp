@@ -12,7 +12,10 @@
 #include "config/job_config.hpp"
 #include "core/error.hpp"
 #include "core/model_table.hpp"
+#include "job/bit_schedule.hpp"
 #include "job/pruning.hpp"
+#include "job/tensor.hpp"
+#include "kernels/compressed_share.hpp"
 #include "kernels/compressed_weight.hpp"
 #include "plan/options.hpp"
 
@@ -23,7 +26,12 @@ struct compressed_module {
   std::string module, group;  ///< their names
   plan::compressed_use use;
   kernels::weight_recipe recipe;
-  uint64_t from_update = 0;  ///< so many updates have been applied before it begins
+  uint64_t from_update = 0;                     ///< so many updates have been applied before it begins
+  std::optional<bit_schedule> bits{};           ///< of weights that lose their bits one by one
+  std::vector<kernels::matrix_share> shares{};  ///< [tensor coordinate]; none: every rank has all of it
+
+  /// What is made of the weight after `updates`; `seed` and `parameter` are keys of the noise.
+  [[nodiscard]] kernels::weight_moment after(uint64_t updates, uint64_t seed, uint32_t parameter) const;
 };
 
 /// A linear layer that multiplies with its input compressed, row by row.
@@ -32,6 +40,7 @@ struct compressed_layer {
   plan::compressed_input use;
   kernels::quantiser grid;
   uint64_t from_update = 0;
+  bool is_static = false;  ///< one range for all tokens, learned
 };
 
 /// All that a configuration compresses, and when.
@@ -44,18 +53,21 @@ struct chosen_compression {
   [[nodiscard]] std::vector<uint64_t> phases() const;
   /// What a plan needs to know of those that have begun after `updates`.
   [[nodiscard]] plan::compression_options after(uint64_t updates) const;
-  /// Null where the unit reads the parameter as it is, or pruned alone, after `updates`.
-  [[nodiscard]] const kernels::weight_recipe* recipe_of(uint32_t unit, uint32_t parameter, uint64_t updates) const;
+  /// Null where the unit reads the parameter as it is.
+  [[nodiscard]] const compressed_module* module_of(uint32_t unit, uint32_t parameter) const;
   /// What layer `layer` makes of its input; it is one of `layers`.
-  [[nodiscard]] kernels::quantiser input_of(uint32_t layer) const;
+  [[nodiscard]] const compressed_layer& layer_of(uint32_t layer) const;
+  /// Static ranges, [layer], after an update whose step saw `seen`, [calibrated layer].
+  void follow(std::span<const kernels::value_range<double>> seen, std::vector<kernels::activation_range>& ranges) const;
 };
 
 /// The modules of `table` that the patterns of `compression_training` choose: its linear layers and embeddings by name,
 /// anywhere in it. An embedding has a group for each row. Refused (bad_input), with file, line and key: a pattern that
 /// is none, a group that finds no module, a module in two groups, groups that do not divide a matrix, and what
 /// compression does not go together with yet.
+/// `tensor`: how `table`, a rank's, is cut out of the whole model, whose groups a share's are.
 /// `rows`: tokens of a micro-batch on a rank; none: a host's own modules, whose inputs are their own.
 core::result<chosen_compression> choose_compression(const config::job_config& config, const core::model_table& table,
-                                                    std::optional<uint64_t> rows);
+                                                    const chosen_tensor& tensor, std::optional<uint64_t> rows);
 
 }  // namespace troupe::job

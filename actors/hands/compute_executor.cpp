@@ -15,6 +15,8 @@
 #include "actors/hands/tensor_batch.hpp"
 #include "actors/hands/transferred.hpp"
 #include "actors/memory/ledger.hpp"
+#include "core/tied_copies.hpp"
+#include "kernels/compressed_share.hpp"
 #include "kernels/compressed_weight.hpp"
 #include "models/families/language_model.hpp"
 #include "models/layers/bytes.hpp"
@@ -31,6 +33,8 @@ std::string text_of_nonfinite(double loss) { return std::isnan(loss) ? "nan" : l
 // The most steps in a row that are skipped because the loss is not finite. Skipping heals a gradient that overflowed,
 // not broken weights; a dynamic loss scale gives up sooner.
 constexpr uint32_t bad_steps_max = 50;
+
+using range = kernels::value_range<double>;  // of a group, as ranks of a tensor group tell each other
 
 class compute_executor final : public executor, private models::gradient_sink {
  public:
@@ -56,6 +60,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     parameters_->begin(*context_);
     learned_.begin(context_->order.applied);
     if (std::exchange(program_, context_->program) != context_->program) look_up_inputs();
+    take_ranges();
     while (flights_.size() < p().options().accumulation) flights_.emplace_back(p().table());
     if (training() && !std::exchange(bad_step_, false)) bad_steps_ = 0;
   }
@@ -67,6 +72,10 @@ class compute_executor final : public executor, private models::gradient_sink {
     switch (x.kind) {
       case plan::kind::release:
         parameters_->release(x);
+        break;
+      case plan::kind::survey:
+        parameters_->bind_for(x);
+        survey(x);
         break;
       case plan::kind::compress:
         parameters_->bind_for(x);
@@ -113,7 +122,24 @@ class compute_executor final : public executor, private models::gradient_sink {
   void look_up_inputs() {
     const auto& inputs = p().options().compressed.inputs;
     input_grids_.assign(inputs.empty() ? 0 : p().table().layers.size(), std::nullopt);
-    for (const auto& x : inputs) input_grids_[x.layer] = compression_->input_of(x.layer);
+    for (const auto& x : inputs) {
+      const auto& layer = compression_->layer_of(x.layer);
+      input_grids_[x.layer] = models::input_rounding{.grid = layer.grid, .is_static = layer.is_static};
+    }
+  }
+  // Static ranges are those that the updates so far have left, for all uses of a step; what it sees goes into the vote.
+  void take_ranges() {
+    const auto& l = *p().layout;
+    const auto& calibrated = p().options().compressed.calibrated;
+    for (uint64_t k = 0; k < calibrated.size(); ++k) {
+      if (input_grids_.empty() || !input_grids_[calibrated[k]]) continue;  // it has not begun
+      auto& input = *input_grids_[calibrated[k]];
+      input.range.reset();
+      const size_t at = static_cast<size_t>(&compression_->layer_of(calibrated[k]) - compression_->layers.data());
+      if (const auto& known = context_->order.input_ranges; known != nullptr && (*known)[at].is_known())
+        input.range = {(*known)[at].least, (*known)[at].largest};
+      if (training()) input.seen = reinterpret_cast<range*>(&context_->votes[l.range_offset(p().rank, k)]);
+    }
   }
 
   [[nodiscard]] models::micro_batch micro_batch(uint32_t micro) const {
@@ -138,21 +164,53 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (learned_.learns(x.subject)) learned_.make(x.subject, type);
     const auto to = slot(x.compressed);
     const auto room = to.subspan(p().layout->compressed[x.subject].elements * core::size_of(type));
+    const auto agreed = slot(x.input);
+    uint64_t seen = 0;
     for (const auto& place : p().layout->compressed[x.subject].parameters) {
       const uint32_t q = place.parameter;
-      const std::byte* const from = parameters_->bytes(q);
-      std::byte* const out = &to[place.offset * core::size_of(type)];
+      const auto* const module = compression_->module_of(x.subject, q);
+      const auto* from = parameters_->bytes(q);
+      auto* out = &to[place.offset * core::size_of(type)];
       const uint64_t elements = p().table().parameters[q].numel();
-      if (const auto* recipe = compression_->recipe_of(x.subject, q, context_->order.applied))
-        kernels::compress_weight(*recipe, type, from, out, room);
-      else
+      if (module == nullptr || module->from_update > context_->order.applied) {  // pruned alone
         std::memcpy(out, from, elements * core::size_of(type));
+      } else {
+        const auto now = module->after(context_->order.applied, seed_, p().table().original(q));
+        if (module->shares.empty()) {
+          kernels::compress_weight(module->recipe, type, from, out, room, now);
+        } else {
+          take_agreed(x.subject, agreed, std::exchange(seen, seen + module->use.ranges), module->use.ranges);
+          kernels::compress_share(module->shares[p().layout->tensor_at(p().rank)], type, from, ranges_, out, room, now);
+        }
+      }
       if (const auto* mask = mask_of(x.subject, q)) kernels::apply_mask(out, type, elements, *mask);
     }
   }
   [[nodiscard]] const kernels::mask_bits* mask_of(uint32_t unit, uint32_t parameter) const {
     if (learned_.learns(unit)) return learned_.kept(unit, parameter);
     return masks_ == nullptr ? nullptr : masks_->kept(unit, parameter);
+  }
+  // Of `count` groups of a parameter, from range number `first` of the unit on: those of every rank.
+  void take_agreed(uint32_t unit, std::span<const std::byte> agreed, uint64_t first, uint64_t count) {
+    const uint64_t bytes = p().layout->range_bytes(unit);
+    ranges_.clear();
+    for (uint32_t t = 0; count > 0 && t < p().layout->tensor_ranks(); ++t) {
+      const auto* from = reinterpret_cast<const range*>(&agreed[t * bytes]) + first;
+      ranges_.insert(ranges_.end(), from, from + count);
+    }
+  }
+  // Ranges of the unit's parameters behind each other, in this rank's part of the slot.
+  void survey(const plan::instruction& x) {
+    const auto type = p().options().types.parameter;
+    const uint64_t bytes = p().layout->range_bytes(x.subject);
+    auto* to = reinterpret_cast<range*>(slot(x.output).subspan(p().layout->tensor_at(p().rank) * bytes, bytes).data());
+    for (const auto& place : p().layout->compressed[x.subject].parameters) {
+      const auto* const module = compression_->module_of(x.subject, place.parameter);
+      if (module == nullptr || module->use.ranges == 0) continue;
+      const auto& share = module->shares[p().layout->tensor_at(p().rank)];
+      kernels::share_ranges(share, type, parameters_->bytes(place.parameter), {to, module->use.ranges});
+      to += module->use.ranges;
+    }
   }
 
   core::result<void> forward(const plan::instruction& x) {
@@ -450,8 +508,9 @@ class compute_executor final : public executor, private models::gradient_sink {
   models::values again_;                             // output of the latest recompute, within its unit
   models::values gradient_;                          // of the latest backward's input
   std::shared_ptr<step_context> context_;
-  std::shared_ptr<const program> program_;                      // of the run; the next belongs to its plan
-  std::vector<std::optional<kernels::quantiser>> input_grids_;  // [layer]; empty: none has any
+  std::shared_ptr<const program> program_;                          // of the run; the next belongs to its plan
+  std::vector<std::optional<models::input_rounding>> input_grids_;  // [layer]; empty: none has any
+  std::vector<range> ranges_;                                       // of a parameter's groups, of every tensor rank
   const plan::instruction* instruction_ = nullptr;
   std::vector<uint32_t> losses_written_;  // micro-batches of this run, in order
   size_t losses_seen_ = 0;                // of these

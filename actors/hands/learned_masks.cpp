@@ -98,7 +98,8 @@ std::vector<float> learned_masks::of_weight(const job::pruned_module& m, const a
   const auto type = models::core_dtype(gradient.scalar_type());
   const std::byte* weight = parameters_->uncompressed_bytes(m.weight);
   std::vector<std::byte> quantised;
-  if (const auto* recipe = chosen_->recipe_of(m.unit, m.weight, updates_)) {
+  if (const auto* module = chosen_->module_of(m.unit, m.weight); module != nullptr && module->from_update <= updates_) {
+    const auto* const recipe = &module->recipe;
     quantised.resize((elements + recipe->room_elements()) * core::size_of(type));
     kernels::compress_weight(*recipe, type, weight, quantised.data(),
                              std::span(quantised).subspan(elements * core::size_of(type)));

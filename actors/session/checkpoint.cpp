@@ -28,6 +28,9 @@ core::result<std::shared_ptr<save_job>> session::parts::make_save(const save_req
   run.model = c.model.path.empty() ? c.model.hugging_face_json : c.model.path.string();
   run.client_state = request.client_state;
   run.teacher = teacher;
+  for (size_t i = 0; i < progress.input_ranges.size(); ++i)
+    if (const auto& range = progress.input_ranges[i]; range.is_known())
+      run.input_ranges.push_back({plan.compression->layers[i].module, range.least, range.largest});
   for (const auto& p : plan.table->parameters)
     if (!p.is_copy() && !p.of_teacher) run.parameter_order.push_back(p.name);
   run.masks = saved_masks();

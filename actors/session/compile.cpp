@@ -139,17 +139,24 @@ core::result<void> session::parts::change_passes() {
   return {};
 }
 
+// With passes they are chosen anew for what a step is now: one that is being tried has nothing to compare it with.
 core::result<void> session::parts::enter_phase() {
   turn_masks();
   if (job::is_phase_of(plan, progress.applied)) return {};
   if (auto ok = job::enter_phase(plan, progress.applied); !ok) return ok;
+  for (const auto& rank : programs) *rank = {};  // the other kinds of steps are written when they are wanted
+  passes.before.reset();
+  if (passes.next > 0) {
+    auto changed = job::change_steps(plan, passes.entries[passes.next - 1].wish);
+    if (!changed) return core::fail(changed.error());
+    return take_steps(std::move(*changed), {progress.steps, false, {}, {}});
+  }
   const auto all = plan.train.all();
   if (!all) return core::fail(all.error());
   for (uint32_t r = 0; r < memory.ranks.size(); ++r) {
     if (auto ok = same_states(*memory.ranks[r], *(*all)[r]); !ok) return ok;
     if (auto ok = memory.ranks[r]->train_by((*all)[r], plan.pools[r]); !ok) return ok;
   }
-  for (const auto& rank : programs) *rank = {};  // the other kinds of steps are written when they are wanted
   use_programs(plan::plan_choice::train, *all);
   passes.times = {};
   passes.peak_bytes.clear();
@@ -233,6 +240,12 @@ core::result<void> session::compile(std::vector<scheduled_passes> schedule) {
     job::pass_wish wish{std::move(x.passes), std::move(x.own), x.is_automatic, {}};
     // Refused now and not when its step comes, as far as that does not depend on what is measured.
     if (auto ok = job::change_steps(p.plan, wish); !ok) return core::fail(ok.error());
+    for (const uint64_t from : p.plan.compression->phases()) {
+      job::blueprint later = p.plan;
+      if (from <= p.progress.applied) continue;
+      if (auto ok = job::enter_phase(later, from); !ok) return ok;
+      if (auto ok = job::change_steps(later, wish); !ok) return core::fail(ok.error());
+    }
     next.entries.push_back({x.step, std::move(wish), x.tried_steps});
   }
   next.times = std::move(p.passes.times);  // of the plans that steps still run by

@@ -99,6 +99,7 @@ struct training_progress {
   uint64_t applied = 0;    ///< updates as the optimizer counts them: skipped steps are none
   uint64_t scheduled = 0;  ///< updates as the schedule counts them; a load may take over only one of the two
   kernels::loss_scale_state scale;
+  std::vector<kernels::activation_range> input_ranges;  ///< [job::chosen_compression::layers]; empty: none yet
   std::optional<double> gradient_factor;  ///< makes the last step's reduced gradients means; none before the first
   std::string client_state = "null";
 };

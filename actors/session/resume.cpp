@@ -114,6 +114,17 @@ training_progress progress_of(const checkpoint::source_run& run, const load_opti
   return out;
 }
 
+/// [layer]: those that the run knows by the layers' names.
+std::vector<kernels::activation_range> ranges_of(const checkpoint::source_run& run,
+                                                 const job::chosen_compression& compression) {
+  std::vector<kernels::activation_range> out(compression.layers.size());
+  for (size_t i = 0; i < out.size(); ++i) {
+    const auto at = std::ranges::find(run.input_ranges, compression.layers[i].module, &checkpoint::input_range::layer);
+    if (at != run.input_ranges.end()) out[i] = {at->least, at->largest};
+  }
+  return out;
+}
+
 }  // namespace
 
 core::result<std::filesystem::path> session::parts::resume(const std::filesystem::path& path, load_options options,
@@ -151,6 +162,7 @@ core::result<std::filesystem::path> session::parts::resume(const std::filesystem
                     running ? "present" : "first", loaded->first_missing));
 
   progress = continues ? progress_of(run, options, loaded->states) : training_progress{};
+  if (continues && loaded->states) progress.input_ranges = ranges_of(run, *plan.compression);
   const bool fp16 = plan.config->fp16.enabled, wants_states = options.load_optimizer_states;
   const auto& s = run.loss_scale;
   progress.scale = continues && s && fp16 && wants_states

@@ -62,6 +62,8 @@ core::result<run_outcome> session::parts::run(plan::plan_choice which, uint64_t 
   order->run = ++counts.runs;
   order->step = step;
   order->applied = progress.applied;
+  if (!progress.input_ranges.empty())
+    order->input_ranges = std::make_shared<const std::vector<kernels::activation_range>>(progress.input_ranges);
   order->settings = job::settings_of(*plan.optimizer, progress.scheduled);
   order->loss_scale = progress.scale.cur_scale;
   order->loads = counts.loads;
@@ -156,6 +158,7 @@ core::result<step_report> session::step() {
   p.record(report, std::move(spans));
   if (!report.skipped) {
     ++p.progress.applied;
+    p.plan.compression->follow(did->result.input_ranges, p.progress.input_ranges);
     ++p.progress.scheduled;
   }
   p.progress.gradient_factor = factor_of_mean(did->contexts->front()->plan(), p.progress.scale.cur_scale, p.plan.rules);

@@ -144,6 +144,10 @@ core::result<void> check_manifest(const manifest& m) {
   if (auto ok = check_tied(m); !ok) return ok;
   if (auto ok = check_order(m); !ok) return ok;
   if (m.run.loss_scale && !std::isfinite(m.run.loss_scale->cur_scale)) return bad("its loss scale is no number");
+  if (auto ok = limited("ranges of inputs", m.run.input_ranges.size(), max_tensors); !ok) return ok;
+  for (const auto& x : m.run.input_ranges)
+    if (x.layer.size() > max_name_bytes || !std::isfinite(x.least) || !std::isfinite(x.largest) || x.least > x.largest)
+      return bad(fmt::format("the range of the input of '{}' is none", shown(x.layer)));
   if (m.committed_unix_ns > INT64_MAX) return bad("its time of commit is no time");
   if (m.run.applied_updates > m.run.step)
     return bad(fmt::format("{} applied updates in {} steps", m.run.applied_updates, m.run.step));

@@ -41,6 +41,13 @@ struct teacher_record {
   bool operator==(const teacher_record&) const = default;
 };
 
+/// The range that a layer's input had so far, where it is multiplied with few bits and one range for all tokens.
+struct input_range {
+  std::string layer;
+  float least = 0, largest = 0;
+  bool operator==(const input_range&) const = default;
+};
+
 struct run_state {                            ///< what a run needs to resume, apart from tensors
   uint64_t step = 0;                          ///< optimizer steps done, skipped ones too
   uint64_t applied_updates = 0;               ///< of these, those that changed parameters
@@ -57,6 +64,7 @@ struct run_state {                            ///< what a run needs to resume, a
   std::vector<std::string> parameter_order;
   std::vector<mask_record> masks;         ///< of a run that prunes
   std::optional<teacher_record> teacher;  ///< none: it learns from data alone
+  std::vector<input_range> input_ranges;
   bool operator==(const run_state&) const = default;
 };
 

@@ -180,6 +180,16 @@ class taker {
       if (!text(member(*teacher, "folder", of), t.folder, of) || !digest(member(*teacher, "digest", of), t.digest, of))
         return false;
     }
+    if (const auto ranges = v.find("input_ranges"); ranges != v.end()) {
+      if (!list(&*ranges, 0, "the ranges of inputs")) return false;
+      for (const auto& x : *ranges) {
+        input_range& r = out.input_ranges.emplace_back();
+        constexpr const char* one = "a range of an input";
+        if (!list(&x, 3, one) || !text(&x[0], r.layer, one) || !number(&x[1], r.least, one) ||
+            !number(&x[2], r.largest, one))
+          return false;
+      }
+    }
     const json* scale = get("loss_scale");
     if (scale == nullptr) return false;
     if (scale->is_null()) return true;
@@ -344,6 +354,11 @@ std::string body_of(const manifest& m) {
     if (!order.empty()) order += ',';
     order += quoted(name);
   }
+  std::string ranges;
+  for (const auto& x : r.input_ranges)
+    ranges += fmt::format("{}[{},{},{}]", ranges.empty() ? ",\n\"input_ranges\":[" : ",", quoted(x.layer),
+                          json(x.least).dump(), json(x.largest).dump());
+  if (!ranges.empty()) ranges += "]";
   std::string scale = "null";
   if (r.loss_scale)
     scale = fmt::format(R"({{"cur_scale":{},"cur_iter":{},"last_overflow_iter":{},"cur_hysteresis":{}}})",
@@ -359,7 +374,7 @@ std::string body_of(const manifest& m) {
       "\"schedule_position\":{},\"samples_per_step\":{},\"parameter_order\":[{}]{}}},\n\"committed_unix_ns\":{},\n",
       to_hex(m.save_id), r.step, r.applied_updates, scale, r.data_position, r.seed, quoted(r.config), quoted(r.model),
       quoted(r.client_state), or_null(r.schedule_position), or_null(r.samples_per_step), order, masks_of(r), teacher,
-      m.committed_unix_ns);
+      ranges, m.committed_unix_ns);
   out += "\"files\":[";
   for (size_t i = 0; i < m.files.size(); ++i)
     out += fmt::format("{}[{},{}]", i == 0 ? "" : ",", quoted(m.files[i].name), m.files[i].bytes);

@@ -79,7 +79,8 @@ tensor_source source_of(const checkpoint_folder& c) {
              .model = m.run.model,
              .client_state = m.run.client_state,
              .masks = m.run.masks,
-             .teacher = m.run.teacher};
+             .teacher = m.run.teacher,
+             .input_ranges = m.run.input_ranges};
   out.parameter_order = m.run.parameter_order;
   return out;
 }

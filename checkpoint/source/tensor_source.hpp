@@ -44,6 +44,7 @@ struct source_run {
   std::string client_state = "null";         ///< JSON
   std::vector<mask_record> masks{};          ///< of a run that prunes
   std::optional<teacher_record> teacher;
+  std::vector<input_range> input_ranges{};  ///< as run_state::input_ranges
 };
 
 /// One checkpoint of any format. Pieces cover every element once, ascending, as in a manifest; here they may begin at

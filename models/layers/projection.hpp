@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "core/layer_table.hpp"
-#include "kernels/quantiser.hpp"
 #include "models/layers/row_panels.hpp"
+#include "models/layers/segment.hpp"
 #include "models/layers/weight.hpp"
 
 namespace troupe::models {
@@ -33,7 +33,7 @@ struct projection {
   panel_sums panels = panel_sums::none;
   /// What it multiplies with instead of a row, and forms the weight's gradient with; the row's own goes straight
   /// through.
-  std::optional<kernels::quantiser> input = std::nullopt;
+  std::optional<input_rounding> input = std::nullopt;
   input_watch* watch = nullptr;  ///< is told of the rows of forward
 
   /// Rows as it multiplies with them.

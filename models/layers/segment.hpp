@@ -37,6 +37,14 @@ class gradient_sink {
   virtual void formed(uint32_t /*parameter*/, const at::Tensor& /*contribution*/) {}
 };
 
+/// What a linear layer makes of its input before it multiplies.
+struct input_rounding {
+  kernels::quantiser grid;
+  bool is_static = false;                                  ///< one range for all tokens; else each has its own
+  std::optional<kernels::value_range<double>> range = {};  ///< static: that range; without one values stay as they are
+  kernels::value_range<double>* seen = nullptr;            ///< static, in training: joined with what comes
+};
+
 struct host_batch;
 class input_watch;
 
@@ -64,7 +72,7 @@ struct micro_batch {
   const core::token_order* by_token = nullptr;
   const core::token_order* by_column = nullptr;
   /// [layer of the table]: what the layer makes of its input, row by row, before it multiplies; null: nothing of any.
-  const std::vector<std::optional<kernels::quantiser>>* input_grids = nullptr;
+  const std::vector<std::optional<input_rounding>>* input_grids = nullptr;
   /// Is told what linear layers multiply with (input_watch.hpp); null: nobody is.
   input_watch* watch = nullptr;
   /// For a host's own model, which has no tokens: its tensors, and the numbers that identify the micro-batch.

@@ -143,7 +143,7 @@ weight segment_scope::parameter(uint32_t id) const {
   return {id, parameters_.tensor(id), table_.parameters[id].name, parameters_.trainable(id)};
 }
 
-std::optional<kernels::quantiser> segment_scope::input_grid(const core::layer_info& layer) const {
+std::optional<input_rounding> segment_scope::input_grid(const core::layer_info& layer) const {
   if (batch_.input_grids == nullptr) return std::nullopt;
   return batch_.input_grids->at(static_cast<size_t>(&layer - table_.layers.data()));
 }

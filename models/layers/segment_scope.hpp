@@ -25,7 +25,7 @@ class segment_scope {
   const core::layer_info& next(core::layer_kind kind);
   [[nodiscard]] weight parameter(uint32_t id) const;
   /// What `layer`, one of the table's, makes of its input before it multiplies.
-  [[nodiscard]] std::optional<kernels::quantiser> input_grid(const core::layer_info& layer) const;
+  [[nodiscard]] std::optional<input_rounding> input_grid(const core::layer_info& layer) const;
 
   [[nodiscard]] const micro_batch& batch() const { return batch_; }
   [[nodiscard]] const std::shared_ptr<sink_slot>& slot() const { return slot_; }

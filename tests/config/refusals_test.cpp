@@ -258,11 +258,17 @@ BOOST_AUTO_TEST_CASE(keys_that_would_change_results_or_memory_are_refused_not_ig
   BOOST_TEST(line_9("compression_training: {layer_reduction: {enabled: true}}") ==
              "j.yaml:9:51: error: compression_training.layer_reduction.enabled: only false is "
              "supported in this version, got true; it acts once there is compression\n");
-  BOOST_TEST(
-      line_9("compression_training: {weight_quantization: {shared_parameters: {enabled: true},\n"
-             "  different_groups: {all: {params: {start_bits: 8, target_bits: 8}}}}}") ==
-      "j.yaml:9:65: error: compression_training.weight_quantization.shared_parameters.quantize_weight_in_forward: "
-      "wanted true, got false: weights that lose bits after each step (MoQ) are not supported in this version\n");
+  const std::string weights = "compression_training: {weight_quantization: {shared_parameters: {enabled: true, ",
+                    bits_8 = "},\n  different_groups: {all: {params: {start_bits: 8, target_bits: 8}}}}}",
+                    bits_2 = "},\n  different_groups: {all: {params: {start_bits: 8, target_bits: 2}}}}}",
+                    mixed = "fp16_mixed_quantize: {enabled: true}";
+  const auto has = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
+  BOOST_TEST(line_9(weights + mixed + bits_8) == "");
+  BOOST_TEST(has(line_9(weights + "quantize_weight_in_forward: true, " + mixed + bits_8),
+                 "fp16_mixed_quantize.enabled: wanted false with quantize_weight_in_forward"));
+  BOOST_TEST(line_9(weights + "rounding: stochastic" + bits_8) == "");
+  BOOST_TEST(has(line_9(weights + "rounding: stochastic" + bits_2),
+                 "target_bits: wanted at least 3 with rounding stochastic, got 2"));
   BOOST_TEST(line_9("amp: {enabled: true}") ==
              "j.yaml:9:16: error: amp.enabled: only false is supported in this version, got true: Apex is gone; write "
              "fp16: {enabled: true} or bf16: {enabled: true}\n");

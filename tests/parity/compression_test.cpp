@@ -1,5 +1,5 @@
-// Weights that are trained for fewer bits: the same run wherever states lie and whoever computes, techniques that begin
-// after some updates, evaluation and resuming behind that.
+// Weights and inputs that are trained for fewer bits: the same run wherever states lie and whoever computes, techniques
+// that begin after some updates, bits that go one by one, ranges that are learned, evaluation and resuming behind that.
 #include "actors/session/session.hpp"
 #include "tests/parity/run_result.hpp"
 
@@ -26,6 +26,18 @@ settings quantised(const std::string& bits, const std::string& groups, const std
 settings quantised_inputs(const std::string& bits, const std::string& offset, const std::string& type = "symmetric") {
   return {inputs + "shared_parameters.enabled=true", inputs + "shared_parameters.schedule_offset=" + offset,
           inputs + "shared_parameters.quantization_type=" + type, inputs + "different_groups.all.params.bits=" + bits};
+}
+settings learned_ranges(const std::string& bits, const std::string& offset, const std::string& type = "symmetric") {
+  return quantised_inputs(bits, offset, type) + settings{inputs + "shared_parameters.range_calibration=static"};
+}
+/// From 8 bits on, the first of which goes after two steps.
+settings moving_bits(const std::string& target, const std::string& offset, bool mixed) {
+  auto out = quantised(target, "4", offset);
+  std::erase(out, weights + "shared_parameters.quantize_weight_in_forward=true");
+  out.push_back(weights + "different_groups.all.params.quantization_period=2");
+  if (mixed)
+    out.push_back(weights + "shared_parameters.fp16_mixed_quantize={enabled: true, quantize_change_ratio: 0.3}");
+  return out;
 }
 settings stage(int n) {
   return {zero + "stage=" + std::to_string(n), zero + "stage3_param_persistence_threshold=40",
@@ -83,6 +95,55 @@ BOOST_AUTO_TEST_CASE(quantised_inputs_have_the_same_bits_wherever_states_lie) {
   BOOST_TEST(late.losses[1] != whole.losses[1]);
 }
 
+BOOST_AUTO_TEST_CASE(tensor_ranks_multiply_with_what_the_uncut_model_does) {
+  const settings wide = {"data_types.param_dtype=fp64", "optimizer.params.eps=1.0e-5", "gradient_accumulation_steps=2"};
+  for (const std::string& model : {tiny_gpt2_with_dropout, tiny_llama}) {
+    const small_job job(model);
+    for (const settings& technique :
+         {quantised("4", "1", "0"),
+          quantised("3", "16", "1") + settings{weights + "shared_parameters.rounding=stochastic"},
+          moving_bits("6", "0", true), learned_ranges("8", "0", "asymmetric"),
+          quantised_inputs("8", "0") +
+              settings{inputs + "different_groups.all.modules=['c_attn|c_fc|[qkv]_proj|gate_proj|up_proj']"}}) {
+      const auto whole = train(job, wide + technique, steps);
+      for (const int degree : {2, 3}) BOOST_TEST_CONTEXT(model << text_of(technique) << ", tensor " << degree) {
+          check_near(train(job, wide + technique + settings{"parallel.tensor=" + std::to_string(degree)}, steps), whole,
+                     1e-11);
+        }
+    }
+    check_places(job, data_2 + settings{"parallel.tensor=2"} + quantised("4", "4", "1"),
+                 {stage(1), stage(3) + settings{"activation_checkpointing.enabled=true"},
+                  stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=dual_pipe_v"}});
+  }
+}
+
+BOOST_AUTO_TEST_CASE(bits_that_go_one_by_one_and_noise_are_the_same_wherever_weights_lie) {
+  const small_job gpt2(tiny_gpt2_with_dropout), llama(tiny_llama);
+  check_places(gpt2, data_2 + moving_bits("2", "1", true), places());
+  check_places(llama, data_2 + moving_bits("6", "0", false) + settings{"bf16.enabled=true"}, {stage(2), stage(3)});
+  const settings noisy = quantised("4", "2", "0") + settings{weights + "shared_parameters.rounding=stochastic"};
+  check_places(gpt2, data_2 + noisy, places());
+  const auto nearest = train(gpt2, data_2 + quantised("4", "2", "0"), 2), noise = train(gpt2, data_2 + noisy, 2),
+             other_seed = train(gpt2, data_2 + noisy + settings{"seed=8"}, 2),
+             moving = train(gpt2, data_2 + moving_bits("4", "0", false), 4),
+             mixed = train(gpt2, data_2 + moving_bits("4", "0", true), 4),
+             eight = train(gpt2, data_2 + quantised("8", "4", "0"), 4);
+  BOOST_TEST(noise.losses[0] != nearest.losses[0]);
+  BOOST_TEST(noise.losses[0] != other_seed.losses[0]);
+  BOOST_TEST(moving.losses[1] != eight.losses[1]);
+  BOOST_TEST(mixed.losses[0] != moving.losses[0]);
+}
+
+BOOST_AUTO_TEST_CASE(learned_ranges_are_one_value_for_all_ranks_wherever_they_compute) {
+  const small_job gpt2(tiny_gpt2_with_dropout), plain(tiny_gpt2);
+  check_places(gpt2, data_2 + learned_ranges("8", "1", "asymmetric"), places());
+  check_places(gpt2, data_2 + learned_ranges("4", "0") + settings{"bf16.enabled=true"}, {stage(2), stage(3)});
+  // The first step with it learns the range, the second multiplies with it; all data of a step count, whoever has them.
+  const auto none = train(plain, {}, 3), learned = train(plain, learned_ranges("4", "1"), 3);
+  BOOST_TEST(learned.losses[1] == none.losses[1]);
+  BOOST_TEST(learned.losses[2] != none.losses[2]);
+}
+
 BOOST_AUTO_TEST_CASE(a_technique_begins_after_its_updates_and_steps_that_are_skipped_are_none) {
   const small_job job(tiny_gpt2);
   const settings common = data_2 + stage(2);
@@ -118,20 +179,38 @@ BOOST_AUTO_TEST_CASE(an_evaluation_computes_with_what_a_step_would_compute_with)
 
 BOOST_AUTO_TEST_CASE(a_run_that_is_resumed_has_begun_what_had_begun) {
   const small_job job(tiny_gpt2);
-  const settings set = data_2 + quantised("4", "2", "2");
-  const auto whole = train(job, set + stage(2), 6);
-  for (const uint64_t saved : {1U, 2U, 4U}) {
-    const auto folder = job.folder().path() / ("saved-" + std::to_string(saved));
-    {
-      const auto s = job.open(set + stage(2));
-      for (uint64_t i = 0; i < saved; ++i) step_of(*s);
-      BOOST_TEST_REQUIRE(s->save({.root = folder}).has_value());
+  const settings static_at_1 = data_2 + learned_ranges("8", "1", "asymmetric"),
+                 noisy =
+                     data_2 + moving_bits("5", "1", true) + settings{weights + "shared_parameters.rounding=stochastic"};
+  for (const settings& set : {data_2 + quantised("4", "2", "2"), static_at_1, noisy}) {
+    const auto whole = train(job, set + stage(2), 6);
+    for (const uint64_t saved : {1U, 2U, 4U}) {
+      const auto folder = job.folder().path() / ("saved-" + std::to_string(saved));
+      {
+        const auto s = job.open(set + stage(2));
+        for (uint64_t i = 0; i < saved; ++i) step_of(*s);
+        BOOST_TEST_REQUIRE(s->save({.root = folder}).has_value());
+      }
+      auto again = actors::session::open({.config = job.config(set + stage(3)), .resume = folder});
+      BOOST_TEST_REQUIRE(again.has_value());
+      for (uint64_t i = saved; i < 6; ++i)
+        BOOST_TEST(std::bit_cast<uint64_t>(step_of(**again).loss) == whole.losses[i],
+                   "step " << i << " from " << saved);
     }
-    auto again = actors::session::open({.config = job.config(set + stage(3)), .resume = folder});
-    BOOST_TEST_REQUIRE(again.has_value());
-    for (uint64_t i = saved; i < 6; ++i)
-      BOOST_TEST(std::bit_cast<uint64_t>(step_of(**again).loss) == whole.losses[i], "step " << i << " from " << saved);
   }
+}
+
+BOOST_AUTO_TEST_CASE(passes_are_chosen_anew_where_a_technique_begins) {
+  const small_job job(tiny_gpt2_with_dropout);
+  const settings technique = quantised("4", "4", "2") + learned_ranges("8", "3");
+  const auto wanted = train(job, data_2 + stage(3) + technique, 7);
+  const std::string some = "[recompute, selective_gather, prefetch]";
+  for (const settings& compile :
+       {settings{"compile.deepcompile=true", "compile.schedule=[{step: 0, passes: " + some + "}]"},
+        settings{"compile.deepcompile=true",
+                 "compile.schedule=[{step: 1, passes: [recompute]}, {step: 4, passes: " + some + "}]"},
+        settings{"compile=auto", "compile.profile_steps=3"}})
+    BOOST_TEST_CONTEXT(text_of(compile)) { check_same(train(job, data_2 + stage(3) + technique + compile, 7), wanted); }
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused_by_name) {
@@ -144,7 +223,10 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused_by_name) {
   BOOST_TEST(has(refused(quantised("4", "7", "0")), "elements cannot be divided into 7 groups"));
   BOOST_TEST(
       has(refused(quantised("4", "1", "0", "no_such")), "wanted patterns that are found in the name of a module"));
-  BOOST_TEST(has(refused(quantised("4", "1", "0") + settings{"parallel.tensor=2"}), "parallel.tensor"));
+  const settings tensor = {"parallel.tensor=2"};
+  BOOST_TEST(has(refused(quantised("2", "1", "0") + tensor), "wanted groups that lie on one tensor rank each"));
+  BOOST_TEST(
+      has(refused(quantised_inputs("8", "0") + tensor), "wanted range_calibration static where tensor ranks cut"));
   const settings twice = quantised("4", "1", "0") + settings{weights + "different_groups.more.params.start_bits=8",
                                                              weights + "different_groups.more.params.target_bits=8",
                                                              weights + "different_groups.more.modules=[\"c_fc\"]"};

@@ -81,6 +81,34 @@ void draw_job(dice& d, drawn& out) {
   }
 }
 
+// A technique of compression or two, from some update on.
+void draw_compression(dice& d, drawn& out) {
+  const std::string root = "compression_training.", weights = root + "weight_quantization.",
+                    inputs = root + "activation_quantization.", shared = "shared_parameters.";
+  const std::string group = "different_groups.all.params.";
+  const bool cuts = out.axis == "tensor";
+  if (d.one_in(2)) {
+    const bool in_forward = d.one_in(2), sums = !cuts && d.one_in(3);
+    const std::string target = sums ? d.one_of({"1", "2"}) : d.one_of({"3", "4", "8"});
+    out.common = out.common + settings{weights + shared + "enabled=true",
+                                       weights + shared + "schedule_offset=" + d.one_of({"0", "1", "2"}),
+                                       weights + shared + "quantize_groups=" + d.one_of({"1", "2", "16"}),
+                                       weights + group + "start_bits=8", weights + group + "target_bits=" + target};
+    if (!sums) out.common.push_back(weights + shared + "quantization_type=" + d.one_of({"symmetric", "asymmetric"}));
+    if (!sums && d.one_in(3)) out.common.push_back(weights + shared + "rounding=stochastic");
+    if (in_forward)
+      out.common.push_back(weights + shared + "quantize_weight_in_forward=true");
+    else if (d.one_in(2))
+      out.common.push_back(weights + shared + "fp16_mixed_quantize={enabled: true, quantize_change_ratio: 0.4}");
+  }
+  if (!cuts && d.one_in(2))
+    out.common = out.common + settings{inputs + shared + "enabled=true",
+                                       inputs + shared + "schedule_offset=" + d.one_of({"0", "1", "2"}),
+                                       inputs + shared + "quantization_type=" + d.one_of({"symmetric", "asymmetric"}),
+                                       inputs + shared + "range_calibration=" + d.one_of({"dynamic", "static"}),
+                                       inputs + group + "bits=" + d.one_of({"4", "8"})};
+}
+
 void draw_cut(dice& d, drawn& out) {
   uint32_t ranks = d.number_of({1, 2, 2, 3, 3, 4});
   while (ranks * out.data * out.sharing > ranks_max) --ranks;
@@ -183,13 +211,14 @@ BOOST_AUTO_TEST_SUITE(random_cuts)
 
 BOOST_AUTO_TEST_CASE(leave_the_bits_of_the_uncut_run) {
   for (uint64_t seed = 0; seed < draws_wanted(); ++seed) {
-    dice d(seed), of_exchanges(~seed);
+    dice d(seed), of_exchanges(~seed), of_compression(seed + 1'000'000);
     drawn what;
     draw_job(d, what);
     const small_job job(what.model);
     draw_cut(d, what);
     draw_states(d, (job.folder().path() / "swap").string(), what);
     draw_exchanges(of_exchanges, what);
+    if (of_compression.one_in(2)) draw_compression(of_compression, what);
     draw_passes(d, job, what);
     BOOST_TEST_CONTEXT("seed " << seed << ": " << what.model << text_of(what.common + what.other)) {
       try {

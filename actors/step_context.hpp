@@ -16,7 +16,7 @@
 #include "data/batch.hpp"
 #include "device/stream.hpp"
 #include "job/step_rules.hpp"
-#include "kernels/quantiser.hpp"
+#include "kernels/compress/quantiser.hpp"
 #include "plan/lane_order.hpp"
 #include "telemetry/spans.hpp"
 

@@ -3,8 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "apps/common_options.hpp"
-#include "apps/plan_compression.hpp"
+#include "apps/base/common_options.hpp"
+#include "apps/plan/plan_compression.hpp"
 
 namespace troupe::apps {
 

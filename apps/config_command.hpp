@@ -1,8 +1,8 @@
 // `troupe config ...` on the command line: its options, and who carries them out.
 #pragma once
 
-#include "apps/configuration.hpp"
-#include "apps/output_form.hpp"
+#include "apps/base/configuration.hpp"
+#include "apps/base/output_form.hpp"
 #include "config/explain.hpp"
 
 namespace CLI {

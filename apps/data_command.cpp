@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "apps/common_options.hpp"
+#include "apps/base/common_options.hpp"
 
 namespace troupe::apps {
 

@@ -1,7 +1,7 @@
 // `troupe data ...` on the command line: its options; what the commands do is data.hpp's.
 #pragma once
 
-#include "apps/data.hpp"
+#include "apps/base/data.hpp"
 
 namespace CLI {
 class App;

@@ -8,19 +8,19 @@
 #include <cstring>
 #include <filesystem>
 
-#include "apps/checkpoint_command.hpp"
-#include "apps/common_options.hpp"
-#include "apps/compress_command.hpp"
+#include "apps/base/common_options.hpp"
+#include "apps/base/integer_options.hpp"
+#include "apps/base/last_catch.hpp"
+#include "apps/checkpoint/checkpoint_command.hpp"
+#include "apps/checkpoint/output_check.hpp"
+#include "apps/compress/compress_command.hpp"
 #include "apps/config_command.hpp"
 #include "apps/data_command.hpp"
-#include "apps/descriptors.hpp"
-#include "apps/doctor.hpp"
-#include "apps/integer_options.hpp"
-#include "apps/io_command.hpp"
-#include "apps/last_catch.hpp"
-#include "apps/output_check.hpp"
-#include "apps/plan_command.hpp"
-#include "apps/schedule_command.hpp"
+#include "apps/machine/descriptors.hpp"
+#include "apps/machine/doctor.hpp"
+#include "apps/machine/io_command.hpp"
+#include "apps/plan/plan_command.hpp"
+#include "apps/plan/schedule_command.hpp"
 
 namespace {
 

@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "apps/data.hpp"
-#include "apps/exit_code.hpp"
-#include "apps/interrupts.hpp"
+#include "apps/base/data.hpp"
+#include "apps/base/exit_code.hpp"
+#include "apps/base/interrupts.hpp"
 #include "checkpoint/files/atomic_file.hpp"
 #include "core/clock.hpp"
 #include "data/documents.hpp"

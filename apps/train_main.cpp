@@ -2,15 +2,15 @@
 #include <CLI/CLI.hpp>
 
 #include "actors/calibrate.hpp"
-#include "apps/common_options.hpp"
-#include "apps/compress_calibrated.hpp"
-#include "apps/compress_command.hpp"
-#include "apps/descriptors.hpp"
-#include "apps/integer_options.hpp"
-#include "apps/last_catch.hpp"
-#include "apps/output_check.hpp"
-#include "apps/plan_command.hpp"
-#include "apps/train.hpp"
+#include "apps/base/common_options.hpp"
+#include "apps/base/integer_options.hpp"
+#include "apps/base/last_catch.hpp"
+#include "apps/checkpoint/output_check.hpp"
+#include "apps/compress/compress_calibrated.hpp"
+#include "apps/compress/compress_command.hpp"
+#include "apps/machine/descriptors.hpp"
+#include "apps/plan/plan_command.hpp"
+#include "apps/run/train.hpp"
 
 namespace {
 

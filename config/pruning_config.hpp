@@ -1,5 +1,5 @@
 // The pruning sections of `compression_training`: which elements, rows, heads and channels of which modules go, and
-// when. Owns their form; masks are kernels/weight_mask.hpp's arithmetic.
+// when. Owns their form; masks are kernels/compress/weight_mask.hpp's arithmetic.
 #pragma once
 
 #include <cstdint>

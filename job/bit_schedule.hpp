@@ -1,5 +1,5 @@
 // Weights that lose bits while they are trained (MoQ): how many they have, and how much of a weight is still its own,
-// after some updates. Pure; what is made of a weight is kernels/compressed_weight.hpp's.
+// after some updates. Pure; what is made of a weight is kernels/compress/compressed_weight.hpp's.
 #pragma once
 
 #include <cstdint>

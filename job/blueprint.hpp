@@ -16,7 +16,7 @@
 #include "job/step_plans.hpp"
 #include "job/step_rules.hpp"
 #include "job/tensor.hpp"
-#include "kernels/loss_scaler.hpp"
+#include "kernels/optimizer/loss_scaler.hpp"
 #include "models/table/model_spec.hpp"
 #include "models/table/teacher.hpp"
 #include "plan/choose/cost.hpp"

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "job/module_choice.hpp"
-#include "kernels/pruning.hpp"
+#include "kernels/compress/pruning.hpp"
 
 namespace troupe::job {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cassert>
 
-#include "kernels/cast.hpp"
-#include "kernels/fake_quantise.hpp"
-#include "kernels/pruning.hpp"
+#include "kernels/base/cast.hpp"
+#include "kernels/compress/fake_quantise.hpp"
+#include "kernels/compress/pruning.hpp"
 
 namespace troupe::job {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/dtype.hpp"
-#include "kernels/compressed_weight.hpp"
-#include "kernels/weight_mask.hpp"
+#include "kernels/compress/compressed_weight.hpp"
+#include "kernels/compress/weight_mask.hpp"
 
 namespace troupe::job {
 

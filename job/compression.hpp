@@ -1,6 +1,6 @@
 // Which modules a configuration compresses, how, and from which update on. Owns the choice out of patterns and its
-// refusals; the arithmetic is kernels/compressed_weight.hpp's, and a plan knows only which parameters a unit reads
-// compressed.
+// refusals; the arithmetic is kernels/compress/compressed_weight.hpp's, and a plan knows only which parameters a unit
+// reads compressed.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 #include "job/bit_schedule.hpp"
 #include "job/pruning.hpp"
 #include "job/tensor.hpp"
-#include "kernels/compressed_share.hpp"
-#include "kernels/compressed_weight.hpp"
+#include "kernels/compress/compressed_share.hpp"
+#include "kernels/compress/compressed_weight.hpp"
 #include "plan/options.hpp"
 
 namespace troupe::job {

@@ -1,5 +1,5 @@
 // The teacher that a configuration names, and what the model loses to it. Owns the choice and its refusals; the table
-// of both is models/table/teacher.hpp's, the arithmetic kernels/distillation.hpp's.
+// of both is models/table/teacher.hpp's, the arithmetic kernels/layers/distillation.hpp's.
 #pragma once
 
 #include <optional>

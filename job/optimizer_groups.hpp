@@ -7,8 +7,8 @@
 #include "core/error.hpp"
 #include "core/model_table.hpp"
 #include "job/step_rules.hpp"
-#include "kernels/optimizer.hpp"
-#include "kernels/schedule.hpp"
+#include "kernels/optimizer/optimizer.hpp"
+#include "kernels/optimizer/schedule.hpp"
 #include "plan/options.hpp"
 
 namespace troupe::job {

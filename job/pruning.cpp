@@ -6,7 +6,7 @@
 #include "job/mask_scores.hpp"
 #include "job/module_choice.hpp"
 #include "job/snip_rule.hpp"
-#include "kernels/pruning.hpp"
+#include "kernels/compress/pruning.hpp"
 
 namespace troupe::job {
 namespace {

@@ -1,6 +1,6 @@
 // Which weights a configuration prunes, by which method and from which update on. Owns the choice of modules and its
-// refusals; what a mask is made of is kernels/weight_mask.hpp's arithmetic, and who makes and keeps it is not decided
-// here.
+// refusals; what a mask is made of is kernels/compress/weight_mask.hpp's arithmetic, and who makes and keeps it is not
+// decided here.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include "config/job_config.hpp"
 #include "core/error.hpp"
 #include "core/model_table.hpp"
-#include "kernels/weight_mask.hpp"
+#include "kernels/compress/weight_mask.hpp"
 
 namespace troupe::job {
 

@@ -1,13 +1,13 @@
 // How snip_momentum prunes one weight: its blocks and its schedule, out of a configuration. Owns the choice; the rule
-// is kernels/snip_momentum.hpp's.
+// is kernels/compress/snip_momentum.hpp's.
 #pragma once
 
 #include <cstdint>
 
 #include "config/job_config.hpp"
 #include "core/error.hpp"
-#include "kernels/snip_momentum.hpp"
-#include "kernels/weight_mask.hpp"
+#include "kernels/compress/snip_momentum.hpp"
+#include "kernels/compress/weight_mask.hpp"
 
 namespace troupe::job {
 

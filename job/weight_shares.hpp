@@ -1,5 +1,5 @@
 // What tensor ranks have of a compressed matrix: for each of them where the elements of its share lie in the groups of
-// the whole matrix. Owns this choice and its refusal; the arithmetic is kernels/compressed_share.hpp's.
+// the whole matrix. Owns this choice and its refusal; the arithmetic is kernels/compress/compressed_share.hpp's.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 #include "core/error.hpp"
 #include "core/model_table.hpp"
 #include "core/tp_plan.hpp"
-#include "kernels/compressed_share.hpp"
+#include "kernels/compress/compressed_share.hpp"
 
 namespace troupe::job {
 

@@ -1,13 +1,13 @@
 // The CPU's table. Where a kernel is computed in fp32 alone, fp64 takes its scalar twin.
 #include "kernels/operations.hpp"
 
-#include "kernels/cast.hpp"
-#include "kernels/column_sums.hpp"
-#include "kernels/cross_entropy.hpp"
-#include "kernels/elementwise.hpp"
-#include "kernels/norm.hpp"
-#include "kernels/orthogonalise.hpp"
-#include "kernels/undo.hpp"
+#include "kernels/base/cast.hpp"
+#include "kernels/layers/cross_entropy.hpp"
+#include "kernels/layers/elementwise.hpp"
+#include "kernels/optimizer/orthogonalise.hpp"
+#include "kernels/optimizer/undo.hpp"
+#include "kernels/sums/column_sums.hpp"
+#include "kernels/sums/norm.hpp"
 
 namespace troupe::kernels {
 namespace {

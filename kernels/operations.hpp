@@ -13,15 +13,15 @@
 
 #include "core/dtype.hpp"
 #include "device/device_id.hpp"
-#include "kernels/attention_call.hpp"
-#include "kernels/distillation.hpp"
-#include "kernels/dropout.hpp"
-#include "kernels/grouped_sums.hpp"
-#include "kernels/late_update.hpp"
-#include "kernels/optimizer.hpp"
-#include "kernels/reduce.hpp"
-#include "kernels/rotary.hpp"
-#include "kernels/row_norm.hpp"
+#include "kernels/layers/attention_call.hpp"
+#include "kernels/layers/distillation.hpp"
+#include "kernels/layers/dropout.hpp"
+#include "kernels/layers/rotary.hpp"
+#include "kernels/layers/row_norm.hpp"
+#include "kernels/optimizer/late_update.hpp"
+#include "kernels/optimizer/optimizer.hpp"
+#include "kernels/sums/grouped_sums.hpp"
+#include "kernels/sums/reduce.hpp"
 
 namespace troupe::kernels {
 

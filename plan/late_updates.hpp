@@ -1,6 +1,6 @@
 // ZenFlow's schedule: of every matrix, the columns with the largest gradients are updated in every step; the others'
 // gradients are deferred and applied at fixed steps. Owns the choice of parameters and steps, and the bytes needed; the
-// arithmetic is kernels/late_update.hpp's. See docs/numerics.md, "Late updates".
+// arithmetic is kernels/optimizer/late_update.hpp's. See docs/numerics.md, "Late updates".
 #pragma once
 
 #include <cstdint>

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "kernels/cast.hpp"
-#include "kernels/compressed_weight.hpp"
-#include "kernels/pruning.hpp"
+#include "kernels/base/cast.hpp"
+#include "kernels/compress/compressed_weight.hpp"
+#include "kernels/compress/pruning.hpp"
 #include "models/layers/bytes.hpp"
 #include "models/layers/torch_dtype.hpp"
 #include "models/layers/weight.hpp"

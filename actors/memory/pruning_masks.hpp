@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "job/compression.hpp"
-#include "kernels/weight_mask.hpp"
+#include "kernels/compress/weight_mask.hpp"
 
 namespace troupe::actors {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/cast.hpp"
+#include "kernels/base/cast.hpp"
 
 namespace troupe::actors {
 

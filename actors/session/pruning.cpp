@@ -1,5 +1,5 @@
 // Masks of a session's pruned weights: made of the weights that the run starts with, or taken from the checkpoint that
-// it resumes. Owns which of the two; the arithmetic is kernels/weight_mask.hpp's.
+// it resumes. Owns which of the two; the arithmetic is kernels/compress/weight_mask.hpp's.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include "actors/memory/pruning_masks.hpp"
 #include "actors/session/parts.hpp"
 #include "job/snip_rule.hpp"
-#include "kernels/pruning.hpp"
+#include "kernels/compress/pruning.hpp"
 
 namespace troupe::actors {
 

@@ -4,7 +4,7 @@
 
 #include "actors/session/parts.hpp"
 #include "job/mask_scores.hpp"
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 #include "models/families/hugging_face.hpp"
 #include "models/table/teacher.hpp"
 

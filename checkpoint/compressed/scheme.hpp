@@ -1,5 +1,5 @@
 // How a folder's linear weights are compressed: the formats of compressed-tensors that are read and written, and how
-// config.json says which. Owns names and keys; the arithmetic is kernels/weight_codes.hpp's.
+// config.json says which. Owns names and keys; the arithmetic is kernels/compress/weight_codes.hpp's.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 #include "core/dtype.hpp"
 #include "core/error.hpp"
-#include "kernels/weight_codes.hpp"
+#include "kernels/compress/weight_codes.hpp"
 
 namespace troupe::checkpoint {
 

@@ -10,7 +10,7 @@
 
 #include "checkpoint/source/element_cast.hpp"
 #include "core/math.hpp"
-#include "kernels/small_floats.hpp"
+#include "kernels/base/small_floats.hpp"
 
 namespace troupe::checkpoint {
 namespace {

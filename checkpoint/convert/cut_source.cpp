@@ -9,7 +9,7 @@
 
 #include "checkpoint/source/source_reader.hpp"
 #include "core/tensor_view.hpp"
-#include "kernels/weight_mask.hpp"
+#include "kernels/compress/weight_mask.hpp"
 
 namespace troupe::checkpoint {
 namespace {

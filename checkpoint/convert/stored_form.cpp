@@ -7,9 +7,9 @@
 #include <cstring>
 
 #include "checkpoint/safetensors/header.hpp"
-#include "kernels/block_codes.hpp"
-#include "kernels/cast.hpp"
-#include "kernels/half.hpp"
+#include "kernels/base/cast.hpp"
+#include "kernels/base/half.hpp"
+#include "kernels/compress/block_codes.hpp"
 
 namespace troupe::checkpoint {
 namespace {

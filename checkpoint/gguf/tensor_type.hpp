@@ -1,4 +1,5 @@
-// The element types of GGUF files: numbers, names, sizes. Arithmetic of the blocks is kernels/block_formats.hpp's.
+// The element types of GGUF files: numbers, names, sizes. Arithmetic of the blocks is
+// kernels/compress/block_formats.hpp's.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,7 @@
 #include <string_view>
 
 #include "core/dtype.hpp"
-#include "kernels/block_formats.hpp"
+#include "kernels/compress/block_formats.hpp"
 
 namespace troupe::checkpoint {
 

@@ -26,7 +26,7 @@ struct shard_file {  ///< one data file of the folder
   bool operator==(const shard_file&) const = default;
 };
 
-/// Where dynamic loss scaling stands; the meaning is kernels/loss_scaler.hpp's.
+/// Where dynamic loss scaling stands; the meaning is kernels/optimizer/loss_scaler.hpp's.
 struct loss_scale_record {
   double cur_scale = 1;
   int64_t cur_iter = 0, last_overflow_iter = -1;

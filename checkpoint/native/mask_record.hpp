@@ -1,5 +1,5 @@
 // Which parts of a weight a pruned run keeps, as a checkpoint has it. Owns the form and its text; what a mask means is
-// kernels/weight_mask.hpp's.
+// kernels/compress/weight_mask.hpp's.
 #pragma once
 
 #include <cstdint>

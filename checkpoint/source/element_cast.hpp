@@ -1,5 +1,5 @@
 // Stored floating elements as another floating type, a value at a time: for what passes through checkpoint/ without
-// a model. Inside a run the same is kernels/cast.hpp's, with the same bits.
+// a model. Inside a run the same is kernels/base/cast.hpp's, with the same bits.
 #pragma once
 
 #include <cstddef>

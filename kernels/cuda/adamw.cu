@@ -1,7 +1,7 @@
-#include "kernels/adamw_element.hpp"
+#include "kernels/base/with_dtype.hpp"
 #include "kernels/cuda/kernels.hpp"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/with_dtype.hpp"
+#include "kernels/optimizer/adamw_element.hpp"
 
 namespace troupe::kernels::cuda {
 namespace {

@@ -1,6 +1,6 @@
+#include "kernels/base/with_dtype.hpp"
 #include "kernels/cuda/kernels.hpp"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/with_dtype.hpp"
 
 namespace troupe::kernels::cuda {
 namespace {

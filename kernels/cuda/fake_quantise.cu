@@ -1,9 +1,9 @@
 #include <cassert>
 
 #include "core/math.hpp"
+#include "kernels/base/with_dtype.hpp"
 #include "kernels/cuda/kernels.hpp"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/with_dtype.hpp"
 
 namespace troupe::kernels::cuda {
 namespace {

@@ -8,14 +8,14 @@
 #include <span>
 
 #include "core/error.hpp"
-#include "kernels/adagrad.hpp"
-#include "kernels/adamw.hpp"
-#include "kernels/fake_quantise.hpp"
-#include "kernels/lamb.hpp"
-#include "kernels/lion.hpp"
-#include "kernels/muon.hpp"
-#include "kernels/reduce.hpp"
-#include "kernels/sgd.hpp"
+#include "kernels/compress/fake_quantise.hpp"
+#include "kernels/optimizer/adagrad.hpp"
+#include "kernels/optimizer/adamw.hpp"
+#include "kernels/optimizer/lamb.hpp"
+#include "kernels/optimizer/lion.hpp"
+#include "kernels/optimizer/muon.hpp"
+#include "kernels/optimizer/sgd.hpp"
+#include "kernels/sums/reduce.hpp"
 
 struct CUstream_st;
 
@@ -26,35 +26,36 @@ using stream = CUstream_st*;  ///< what CUDA calls cudaStream_t
 /// The most contributions of one sum: their pointers travel in the launch's arguments.
 inline constexpr size_t max_sum_ranks = 256;
 
-/// kernels/cast.hpp
+/// kernels/base/cast.hpp
 core::result<void> cast(const std::byte* in, core::dtype from, std::byte* out, core::dtype to, uint64_t count,
                         stream on);
 
-/// kernels/reduce.hpp. The span itself is host memory; more than `max_sum_ranks` inputs are refused.
+/// kernels/sums/reduce.hpp. The span itself is host memory; more than `max_sum_ranks` inputs are refused.
 core::result<void> sum_in_rank_order(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count,
                                      const reduce_options& options, stream on);
 
-/// kernels/norm.hpp. `out` is device memory, one number per started block of `core::partition_grain` elements.
+/// kernels/sums/norm.hpp. `out` is device memory, one number per started block of `core::partition_grain` elements.
 core::result<void> block_square_sums(const std::byte* values, core::dtype type, uint64_t count, std::span<double> out,
                                      stream on);
 
-/// kernels/norm.hpp. Sets `*found`, in device memory, to 1 if an element is infinite or NaN; never clears it.
+/// kernels/sums/norm.hpp. Sets `*found`, in device memory, to 1 if an element is infinite or NaN; never clears it.
 core::result<void> has_nonfinite(const std::byte* values, core::dtype type, uint64_t count, uint32_t* found, stream on);
 
-/// kernels/fake_quantise.hpp, of f32, bf16 and f16. `ranges` is device memory: of all groups, or one for all of them;
-/// null: each group's own is measured.
+/// kernels/compress/fake_quantise.hpp, of f32, bf16 and f16. `ranges` is device memory: of all groups, or one for all
+/// of them; null: each group's own is measured.
 core::result<void> fake_quantise(const grouped_values& x, const quantiser& q, std::byte* y,
                                  std::span<const value_range<double>> ranges, const stochastic_rounding* rounding,
                                  stream on);
 core::result<void> group_ranges(const grouped_values& x, std::span<value_range<double>> out, stream on);
 
-/// kernels/pruning.hpp. `keep` is device memory.
+/// kernels/compress/pruning.hpp. `keep` is device memory.
 core::result<void> mask_elements(std::byte* x, core::dtype type, std::span<const uint8_t> keep, stream on);
 core::result<void> mask_rows(std::byte* x, core::dtype type, uint64_t width, std::span<const uint8_t> keep, stream on);
 core::result<void> mask_heads(std::byte* x, core::dtype type, uint64_t rows, uint64_t head_width,
                               std::span<const uint8_t> keep, stream on);
 
-/// kernels/adamw.hpp, adagrad.hpp, lion.hpp, sgd.hpp. The piece itself is host memory, what it points to is not.
+/// kernels/optimizer/adamw.hpp, adagrad.hpp, lion.hpp, sgd.hpp. The piece itself is host memory, what it points to is
+/// not.
 core::result<void> adamw(const adamw_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                          stream on);
 core::result<void> adagrad(const adagrad_options& options, const optimizer_step& step,
@@ -64,13 +65,14 @@ core::result<void> lion(const lion_options& options, const optimizer_step& step,
 core::result<void> sgd(const sgd_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                        stream on);
 
-/// kernels/lamb.hpp. The sums are device memory, one number per started block of `core::partition_grain` elements.
+/// kernels/optimizer/lamb.hpp. The sums are device memory, one number per started block of `core::partition_grain`
+/// elements.
 core::result<void> prepare(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                            std::span<double> weight_sums, std::span<double> update_sums, stream on);
 core::result<void> apply(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                          double trust_ratio, stream on);
 
-/// kernels/muon.hpp
+/// kernels/optimizer/muon.hpp
 core::result<void> prepare(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                            float* direction, stream on);
 core::result<void> apply(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,

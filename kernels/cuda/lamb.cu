@@ -1,10 +1,10 @@
 #include <cassert>
 
+#include "kernels/base/with_dtype.hpp"
 #include "kernels/cuda/kernels.hpp"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/lamb_element.hpp"
-#include "kernels/norm.hpp"
-#include "kernels/with_dtype.hpp"
+#include "kernels/optimizer/lamb_element.hpp"
+#include "kernels/sums/norm.hpp"
 
 namespace troupe::kernels::cuda {
 namespace {

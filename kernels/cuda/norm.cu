@@ -1,9 +1,9 @@
 #include <cassert>
 
+#include "kernels/base/with_dtype.hpp"
 #include "kernels/cuda/kernels.hpp"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/norm.hpp"
-#include "kernels/with_dtype.hpp"
+#include "kernels/sums/norm.hpp"
 
 namespace troupe::kernels::cuda {
 namespace {

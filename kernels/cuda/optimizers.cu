@@ -1,9 +1,9 @@
-#include "kernels/adagrad_element.hpp"
+#include "kernels/base/with_dtype.hpp"
 #include "kernels/cuda/kernels.hpp"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/lion_element.hpp"
-#include "kernels/sgd_element.hpp"
-#include "kernels/with_dtype.hpp"
+#include "kernels/optimizer/adagrad_element.hpp"
+#include "kernels/optimizer/lion_element.hpp"
+#include "kernels/optimizer/sgd_element.hpp"
 
 namespace troupe::kernels::cuda {
 namespace {

@@ -1,6 +1,6 @@
 #include "kernels/cuda/kernels.hpp"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/reduce_element.hpp"
+#include "kernels/sums/reduce_element.hpp"
 
 namespace troupe::kernels::cuda {
 namespace {

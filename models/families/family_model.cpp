@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "core/tied_copies.hpp"
-#include "kernels/cross_entropy.hpp"
+#include "kernels/layers/cross_entropy.hpp"
 #include "models/layers/attention_lesson.hpp"
 #include "models/layers/documents.hpp"
 #include "models/layers/torch_dtype.hpp"

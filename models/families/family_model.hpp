@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "kernels/distillation.hpp"
+#include "kernels/layers/distillation.hpp"
 #include "models/families/language_model.hpp"
 #include "models/layers/dropout.hpp"
 #include "models/layers/next_layer.hpp"

@@ -11,7 +11,7 @@
 #include "checkpoint/safetensors/weights_folder.hpp"
 #include "core/json_text.hpp"
 #include "core/source_file.hpp"
-#include "kernels/cast.hpp"
+#include "kernels/base/cast.hpp"
 
 namespace troupe::models {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 
 namespace troupe::models {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/dropout.hpp"
+#include "kernels/layers/dropout.hpp"
 #include "models/layers/segment_scope.hpp"
 
 namespace troupe::models {

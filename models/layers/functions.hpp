@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "kernels/distillation.hpp"
+#include "kernels/layers/distillation.hpp"
 #include "models/layers/norm.hpp"
 #include "models/layers/projection.hpp"
 #include "models/layers/segment_scope.hpp"

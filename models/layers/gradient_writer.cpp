@@ -3,7 +3,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
 
-#include "kernels/weight_mask.hpp"
+#include "kernels/compress/weight_mask.hpp"
 #include "models/layers/bytes.hpp"
 #include "models/layers/torch_dtype.hpp"
 #include "models/layers/weight.hpp"

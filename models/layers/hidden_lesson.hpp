@@ -11,7 +11,7 @@ struct hidden_lesson {
 };
 
 /// Of two hidden states of equal shape and type. `scale` is what the loss is multiplied with before it goes back.
-/// Differences are rounded to the type, their squares are added as a norm's (kernels/norm.hpp).
+/// Differences are rounded to the type, their squares are added as a norm's (kernels/sums/norm.hpp).
 hidden_lesson learn_hidden(const at::Tensor& model, const at::Tensor& teacher, double weight, double scale);
 
 }  // namespace troupe::models

@@ -2,7 +2,7 @@
 // and the gradient overwrites the logits.
 #include <ATen/ops/empty.h>
 
-#include "kernels/cross_entropy.hpp"
+#include "kernels/layers/cross_entropy.hpp"
 #include "models/layers/bytes.hpp"
 #include "models/layers/columns.hpp"
 #include "models/layers/function_node.hpp"

@@ -4,7 +4,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 
-#include "kernels/fake_quantise.hpp"
+#include "kernels/compress/fake_quantise.hpp"
 #include "models/layers/bytes.hpp"
 #include "models/layers/input_watch.hpp"
 #include "models/layers/kept_tensor.hpp"

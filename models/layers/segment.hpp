@@ -11,7 +11,7 @@
 
 #include "core/dtype.hpp"
 #include "core/token_order.hpp"
-#include "kernels/quantiser.hpp"
+#include "kernels/compress/quantiser.hpp"
 #include "models/layers/values.hpp"
 
 namespace troupe::models {

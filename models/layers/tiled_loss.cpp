@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cross_entropy.hpp"
+#include "kernels/layers/cross_entropy.hpp"
 #include "models/layers/bytes.hpp"
 #include "models/layers/function_node.hpp"
 #include "models/layers/functions.hpp"

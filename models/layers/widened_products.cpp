@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "kernels/cast.hpp"
+#include "kernels/base/cast.hpp"
 #include "models/layers/bytes.hpp"
 #include "models/layers/products.hpp"
 #include "models/layers/torch_dtype.hpp"

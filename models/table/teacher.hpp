@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/model_table.hpp"
-#include "kernels/distillation.hpp"
+#include "kernels/layers/distillation.hpp"
 #include "models/table/model_spec.hpp"
 
 namespace troupe::models {

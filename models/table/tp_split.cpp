@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "kernels/cross_entropy.hpp"
+#include "kernels/layers/cross_entropy.hpp"
 #include "models/table/model_spec.hpp"
 
 namespace troupe::models {

@@ -1,5 +1,5 @@
 // The doctor: facts read from a machine's files, its findings, and the command on this machine.
-#include "apps/doctor.hpp"
+#include "apps/machine/doctor.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>

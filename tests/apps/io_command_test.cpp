@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "apps/io_report.hpp"
-#include "apps/io_sweep.hpp"
+#include "apps/machine/io_report.hpp"
+#include "apps/machine/io_sweep.hpp"
 #include "tests/apps/process.hpp"
 #include "tests/apps/topology.hpp"
 #include "tests/scratch_folder.hpp"
@@ -150,7 +150,8 @@ BOOST_AUTO_TEST_CASE(text_has_table_bars_best_and_section) {
         "\naio:\n  block_size: 65536\n  queue_depth: 4\n  intra_op_parallelism: 1\n  single_submit: false\n"
         "  overlap_events: true\n"})
     BOOST_TEST(has(plain, part), part << "\nis missing in\n" << plain);
-  BOOST_TEST(has(apps::io_text(made_up(), apps::bar_style::blocks), " 4.00 ████████████████████████████████████████\n"));
+  BOOST_TEST(
+      has(apps::io_text(made_up(), apps::bar_style::blocks), " 4.00 ████████████████████████████████████████\n"));
 }
 
 BOOST_AUTO_TEST_CASE(only_the_fastest_bars_are_drawn) {

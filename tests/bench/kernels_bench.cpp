@@ -9,17 +9,17 @@
 #include <vector>
 
 #include "core/math.hpp"
-#include "kernels/adamw.hpp"
-#include "kernels/cast.hpp"
-#include "kernels/column_sums.hpp"
-#include "kernels/cross_entropy.hpp"
-#include "kernels/elementwise.hpp"
-#include "kernels/fake_quantise.hpp"
-#include "kernels/norm.hpp"
-#include "kernels/pruning.hpp"
-#include "kernels/random.hpp"
-#include "kernels/reduce.hpp"
-#include "kernels/row_norm.hpp"
+#include "kernels/base/cast.hpp"
+#include "kernels/base/random.hpp"
+#include "kernels/compress/fake_quantise.hpp"
+#include "kernels/compress/pruning.hpp"
+#include "kernels/layers/cross_entropy.hpp"
+#include "kernels/layers/elementwise.hpp"
+#include "kernels/layers/row_norm.hpp"
+#include "kernels/optimizer/adamw.hpp"
+#include "kernels/sums/column_sums.hpp"
+#include "kernels/sums/norm.hpp"
+#include "kernels/sums/reduce.hpp"
 
 namespace {
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "core/math.hpp"
-#include "kernels/matrix_product.hpp"
-#include "kernels/optimizer.hpp"
-#include "kernels/orthogonalise.hpp"
+#include "kernels/optimizer/optimizer.hpp"
+#include "kernels/optimizer/orthogonalise.hpp"
+#include "kernels/products/matrix_product.hpp"
 
 namespace {
 

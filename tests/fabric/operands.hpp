@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "fabric/layout.hpp"
-#include "kernels/half.hpp"
-#include "kernels/reduce.hpp"
+#include "kernels/base/half.hpp"
+#include "kernels/sums/reduce.hpp"
 
 namespace troupe::tests {
 

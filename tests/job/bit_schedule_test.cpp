@@ -8,7 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "kernels/compressed_weight.hpp"
+#include "kernels/compress/compressed_weight.hpp"
 
 using namespace troupe;
 

@@ -4,7 +4,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "config/load.hpp"
-#include "kernels/pruning.hpp"
+#include "kernels/compress/pruning.hpp"
 #include "models/table/model_spec.hpp"
 
 using namespace troupe;

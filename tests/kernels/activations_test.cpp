@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/elementwise.hpp"
+#include "kernels/layers/elementwise.hpp"
 #include "samples.hpp"
 
 namespace troupe::kernels::tests {

@@ -1,5 +1,5 @@
 // Blocks taken apart and put together again; blocks that weigh columns.
-#include "kernels/block_codes.hpp"
+#include "kernels/compress/block_codes.hpp"
 
 #include <array>
 #include <boost/test/unit_test.hpp>

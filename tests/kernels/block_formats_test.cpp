@@ -1,6 +1,6 @@
 // Blocks of a few bits: byte for byte what the `gguf` package makes of the same rows, and of the formats with a search
 // no worse than llama.cpp's own; by the fixture of tests/peer/make_gguf_fixtures.py.
-#include "kernels/block_formats.hpp"
+#include "kernels/compress/block_formats.hpp"
 
 #include <fstream>
 #include <limits>

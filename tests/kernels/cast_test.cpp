@@ -1,4 +1,4 @@
-#include "kernels/cast.hpp"
+#include "kernels/base/cast.hpp"
 
 #include <limits>
 

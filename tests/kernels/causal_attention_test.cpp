@@ -1,5 +1,5 @@
 // Attention's kernel against sums written out in fp64.
-#include "kernels/causal_attention.hpp"
+#include "kernels/layers/causal_attention.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

@@ -2,8 +2,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "kernels/fake_quantise.hpp"
-#include "kernels/pruning.hpp"
+#include "kernels/compress/fake_quantise.hpp"
+#include "kernels/compress/pruning.hpp"
 #include "tests/kernels/samples.hpp"
 
 namespace troupe::kernels::tests {

@@ -1,5 +1,5 @@
 // Cross-entropy: vectors against scalar twins bit by bit on every target, and against plain fp64.
-#include "kernels/cross_entropy.hpp"
+#include "kernels/layers/cross_entropy.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>

@@ -1,5 +1,5 @@
 // A model's loss to a teacher: against plain fp64 formulas, and its gradient against differences of the loss.
-#include "kernels/distillation.hpp"
+#include "kernels/layers/distillation.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>

@@ -1,5 +1,5 @@
 // GELU and dropout's scaling against plain arithmetic in fp64.
-#include "kernels/elementwise.hpp"
+#include "kernels/layers/elementwise.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/cast.hpp"
+#include "kernels/base/cast.hpp"
 
 using namespace troupe;
 

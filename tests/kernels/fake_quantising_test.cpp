@@ -1,4 +1,4 @@
-#include "kernels/fake_quantise.hpp"
+#include "kernels/compress/fake_quantise.hpp"
 
 #include <limits>
 

@@ -1,5 +1,5 @@
 // Columns chosen by their gradients are updated at once, the others with the mean of their deferred gradients.
-#include "kernels/late_update.hpp"
+#include "kernels/optimizer/late_update.hpp"
 
 #include <algorithm>
 

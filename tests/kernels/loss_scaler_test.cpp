@@ -1,4 +1,4 @@
-#include "kernels/loss_scaler.hpp"
+#include "kernels/optimizer/loss_scaler.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <string>

@@ -1,4 +1,4 @@
-#include "kernels/matrix_product.hpp"
+#include "kernels/products/matrix_product.hpp"
 
 #include "tests/kernels/samples.hpp"
 

@@ -1,4 +1,4 @@
-#include "kernels/norm.hpp"
+#include "kernels/sums/norm.hpp"
 
 #include <limits>
 

@@ -7,9 +7,9 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 
-#include "kernels/cross_entropy.hpp"
-#include "kernels/elementwise.hpp"
-#include "kernels/rotary.hpp"
+#include "kernels/layers/cross_entropy.hpp"
+#include "kernels/layers/elementwise.hpp"
+#include "kernels/layers/rotary.hpp"
 #include "samples.hpp"
 
 namespace troupe::kernels::tests {

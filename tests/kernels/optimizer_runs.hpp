@@ -6,8 +6,8 @@
 #include <span>
 
 #include "core/math.hpp"
-#include "kernels/optimizer.hpp"
-#include "kernels/orthogonalise.hpp"
+#include "kernels/optimizer/optimizer.hpp"
+#include "kernels/optimizer/orthogonalise.hpp"
 #include "tests/kernels/samples.hpp"
 
 namespace troupe::kernels::tests {

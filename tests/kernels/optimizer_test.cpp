@@ -1,6 +1,6 @@
-#include "kernels/optimizer.hpp"
+#include "kernels/optimizer/optimizer.hpp"
 
-#include "kernels/schedule.hpp"
+#include "kernels/optimizer/schedule.hpp"
 #include "tests/kernels/samples.hpp"
 
 namespace troupe::kernels::tests {

@@ -1,9 +1,9 @@
-#include "kernels/orthogonalise.hpp"
+#include "kernels/optimizer/orthogonalise.hpp"
 
 #include <numeric>
 #include <thread>
 
-#include "kernels/matrix_product.hpp"
+#include "kernels/products/matrix_product.hpp"
 #include "tests/kernels/optimizer_runs.hpp"
 
 namespace troupe::kernels::tests {

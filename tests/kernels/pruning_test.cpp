@@ -1,10 +1,10 @@
-#include "kernels/pruning.hpp"
+#include "kernels/compress/pruning.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <numeric>
 
-#include "kernels/snip_momentum.hpp"
+#include "kernels/compress/snip_momentum.hpp"
 #include "tests/kernels/samples.hpp"
 
 namespace troupe::kernels::tests {

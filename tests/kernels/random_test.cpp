@@ -1,4 +1,4 @@
-#include "kernels/random.hpp"
+#include "kernels/base/random.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "kernels/reduce.hpp"
+#include "kernels/sums/reduce.hpp"
 
 #include <rapidcheck.h>
 

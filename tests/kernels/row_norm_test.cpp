@@ -1,5 +1,5 @@
 // Norms over rows: vectors against scalar twins bit by bit on every target, and the twins' fp64 against the formulas.
-#include "kernels/row_norm.hpp"
+#include "kernels/layers/row_norm.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>

@@ -2,8 +2,8 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 
-#include "kernels/column_sums.hpp"
-#include "kernels/rotary.hpp"
+#include "kernels/layers/rotary.hpp"
+#include "kernels/sums/column_sums.hpp"
 #include "samples.hpp"
 
 namespace troupe::kernels::tests {

@@ -11,8 +11,8 @@
 #include <random>
 #include <vector>
 
-#include "kernels/cast.hpp"
-#include "kernels/with_dtype.hpp"
+#include "kernels/base/cast.hpp"
+#include "kernels/base/with_dtype.hpp"
 
 namespace troupe::kernels::tests {
 

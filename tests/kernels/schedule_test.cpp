@@ -1,4 +1,4 @@
-#include "kernels/schedule.hpp"
+#include "kernels/optimizer/schedule.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>

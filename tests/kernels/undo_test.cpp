@@ -1,6 +1,6 @@
 // An update that keeps a copy of the data it overwrites gives the bits of a plain one, and undoing it restores all
 // bits.
-#include "kernels/undo.hpp"
+#include "kernels/optimizer/undo.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,8 +1,8 @@
-#include "kernels/weight_codes.hpp"
+#include "kernels/compress/weight_codes.hpp"
 
 #include <limits>
 
-#include "kernels/small_floats.hpp"
+#include "kernels/base/small_floats.hpp"
 #include "tests/kernels/samples.hpp"
 
 namespace troupe::kernels::tests {

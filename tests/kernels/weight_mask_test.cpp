@@ -1,8 +1,8 @@
-#include "kernels/weight_mask.hpp"
+#include "kernels/compress/weight_mask.hpp"
 
 #include <limits>
 
-#include "kernels/pruning.hpp"
+#include "kernels/compress/pruning.hpp"
 #include "tests/kernels/samples.hpp"
 
 namespace troupe::kernels::tests {

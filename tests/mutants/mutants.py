@@ -136,7 +136,7 @@ faults = [
     ("tensors of a GGUF file may overlap", "checkpoint/gguf/header.cpp",
      "if (order[i]->offset_bytes < order[i - 1]->offset_bytes + order[i - 1]->bytes())",
      "if (order[i]->offset_bytes < order[i - 1]->offset_bytes)", "checkpoint", "gguf_format"),
-    ("a scale that is not finite is a number", "kernels/block_formats.cpp",
+    ("a scale that is not finite is a number", "kernels/compress/block_formats.cpp",
      "  if (magnitude_bits(scale) >= infinite_bits || magnitude_bits(least) >= infinite_bits) return false;\n", "",
      "kernels", "block_formats"),
 ]

@@ -5,7 +5,7 @@
 
 #include "actors/session/session.hpp"
 #include "checkpoint/commit/commit.hpp"
-#include "kernels/pruning.hpp"
+#include "kernels/compress/pruning.hpp"
 #include "tests/parity/run_result.hpp"
 
 using namespace troupe;

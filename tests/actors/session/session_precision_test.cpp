@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "checkpoint/safetensors/weights_folder.hpp"
-#include "kernels/schedule.hpp"
+#include "kernels/optimizer/schedule.hpp"
 #include "tests/small_job.hpp"
 
 using namespace troupe;

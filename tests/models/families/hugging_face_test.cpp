@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "checkpoint/safetensors/weights_folder.hpp"
-#include "kernels/cast.hpp"
+#include "kernels/base/cast.hpp"
 #include "tests/scratch_folder.hpp"
 
 namespace troupe::models {

@@ -1,0 +1,134 @@
+#include "apps/base/checkpoint_start.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/commit/commit.hpp"
+#include "core/system_error.hpp"
+
+namespace troupe::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct checkpoint_name {
+  std::string name;
+  uint64_t step = 0;
+};
+
+/// Of ours in `root`; those with a tag where their manifest says what they are.
+core::result<std::vector<checkpoint_name>> checkpoints_in(const fs::path& root) {
+  std::vector<checkpoint_name> out;
+  std::error_code e;
+  if (!fs::is_directory(root, e)) return out;
+  const auto entries = checkpoint::real_files().list(root);
+  if (!entries) return core::fail(entries.error());
+  for (const auto& x : *entries) {
+    if (x.kind != checkpoint::entry_kind::folder) continue;
+    if (const auto step = checkpoint::step_of(x.name)) {
+      out.push_back({x.name, *step});
+    } else if (checkpoint::is_tag(x.name)) {
+      const auto known = checkpoint::read_manifest(checkpoint::real_files(), root / x.name);
+      if (known) out.push_back({x.name, known->content.run.step});
+    }
+  }
+  return out;
+}
+
+bool lies_in(const fs::path& path, const fs::path& root) {
+  std::error_code e;
+  const fs::path inner = fs::weakly_canonical(path, e), outer = fs::weakly_canonical(root, e);
+  return inner == outer || inner.parent_path() == outer;
+}
+
+core::result<fs::path> make_place_aside(const fs::path& root) {
+  for (uint32_t n = 1; n <= max_set_aside; ++n) {
+    const fs::path place = fmt::format("{}.{}", root.string(), n);
+    std::error_code e;
+    if (fs::create_directory(place, e)) return place;
+    if (e) return core::fail(core::path_error("make the folder", place, e.value()));
+  }
+  return core::fail(core::error_kind::limit, fmt::format("{}.1 to .{} hold earlier checkpoints: remove some of them",
+                                                         root.string(), max_set_aside));
+}
+
+}  // namespace
+
+checkpoint_start::checkpoint_start(fs::path root, config::checkpoint_load_section load, start_wishes wishes)
+    : root_(std::move(root)), load_(std::move(load)), wishes_(wishes) {}
+
+core::result<void> checkpoint_start::claim(const say_function& say) {
+  if (lock_) return {};
+  auto claimed = checkpoint::claim_folder(root_);
+  if (!claimed) return core::fail(claimed.error());
+  lock_.emplace(std::move(claimed->lock));
+  for (const auto& l : claimed->left)
+    say(fmt::format("{}: a crash had left {}{}", root_.string(), l.name,
+                    l.restored ? ", which has its name again" : ": removed"));
+  return {};
+}
+
+core::result<run_start> checkpoint_start::choose(const say_function& say) {
+  std::error_code e;
+  if (fs::exists(root_, e))
+    if (auto ok = claim(say); !ok) return core::fail(ok.error());
+  run_start out;
+  out.load = load_;
+  if (wishes_.named_by_hand || wishes_.fresh) {
+    // People name the output folder of a run, too.
+    if (const fs::path inner = out.load.path / root_.filename(); !out.load.path.empty() && fs::is_directory(inner, e))
+      out.load.path = inner;
+    out.own = !out.load.path.empty() && lies_in(out.load.path, root_) && !out.load.module_only;
+    return out;
+  }
+  if (!fs::is_directory(root_, e)) return out;  // what is in the way of a folder is told by whoever makes it
+  const auto there = checkpoints_in(root_);
+  if (!there) return core::fail(there.error());
+  const auto latest = checkpoint::read_latest(checkpoint::real_files(), root_);
+  if (!latest && !load_.fallback_to_previous) return core::fail(latest.error());
+  // One with a tag that `latest` was not to name is for whoever asks for it.
+  const bool any_step = std::any_of(there->begin(), there->end(),
+                                    [](const checkpoint_name& c) { return checkpoint::step_of(c.name).has_value(); });
+  if (!any_step && latest && !*latest) return out;
+  out.own = true;
+  out.load = {};
+  out.load.path = root_;
+  // Whoever reads a folder without `latest` is told that it is looked for.
+  out.load.fallback_to_previous = load_.fallback_to_previous || (latest && !*latest);
+  out.load.changed_batch = load_.changed_batch;
+  out.load.changed_seed = load_.changed_seed;
+  return out;
+}
+
+core::result<void> checkpoint_start::begin(const run_start& start, uint64_t step, const say_function& say) const {
+  const auto there = checkpoints_in(root_);
+  if (!there) return core::fail(there.error());
+  std::vector<fs::path> moved;
+  for (const auto& c : *there)
+    if (!start.own || c.step > step) moved.emplace_back(c.name);
+  if (moved.empty()) return {};
+  // `latest` stays where it names what stays: a save that was cut off behind it is all that goes. Else it goes first: a
+  // crash in between must not leave a name of something that is gone.
+  const auto latest = checkpoint::read_latest(checkpoint::real_files(), root_);
+  const bool named =
+      start.own && latest && *latest && std::find(moved.begin(), moved.end(), (*latest)->folder) == moved.end();
+  std::error_code e;
+  if (!named && fs::exists(root_ / checkpoint::latest_file_name, e))
+    moved.emplace(moved.begin(), checkpoint::latest_file_name);
+  const auto place = make_place_aside(root_);
+  if (!place) return core::fail(place.error());
+  for (const auto& name : moved) {
+    fs::rename(root_ / name, *place / name, e);
+    if (e) return core::fail(core::path_error("move", root_ / name, e.value()));
+  }
+  for (const auto& folder : {*place, root_, root_.parent_path()})
+    if (auto ok = checkpoint::real_files().sync_folder(folder); !ok) return ok;
+  say(fmt::format("{}: checkpoints {} are in {} now", root_.string(),
+                  start.own ? fmt::format("after step {}", step) : "of an earlier run", place->string()));
+  return {};
+}
+
+}  // namespace troupe::apps

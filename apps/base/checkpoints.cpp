@@ -1,0 +1,156 @@
+#include "apps/base/checkpoints.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "core/clock.hpp"
+
+namespace troupe::apps {
+namespace fs = std::filesystem;
+
+checkpoints::checkpoints(const config::job_config& config, std::string configuration, start_wishes wishes,
+                         listeners heard)
+    : start_(fs::absolute(config.output).lexically_normal() / "checkpoints", config.checkpoint.load, wishes),
+      when_(config.checkpoint),
+      configuration_(std::move(configuration)),
+      heard_(std::move(heard)) {}
+
+core::result<run_start> checkpoints::choose_start() {
+  if (!when_.tag.empty())
+    if (auto ok = checkpoint::check_tag(tag_of(0), 0); !ok) return core::fail(ok.error().in("checkpoint.tag"));
+  return start_.choose(heard_.on_warning);
+}
+
+core::result<void> checkpoints::begin(const run_start& start, const actors::session& s) {
+  last_begin_ns_ = core::now_ns();
+  if (start.own) saved_step_ = s.steps_done();
+  asked_ = start.own;
+  if (when_.is_on())
+    if (auto ok = start_.claim(heard_.on_warning); !ok) return ok;
+  return start_.begin(start, s.steps_done(), heard_.on_warning);
+}
+
+bool checkpoints::is_due(uint64_t step, moment why) const {
+  switch (why) {
+    case moment::asked:
+      return true;
+    case moment::rescued:
+      return when_.is_on() || asked_;
+    case moment::end:
+      return when_.is_on() && tried_step_ != step;
+    case moment::step:
+      break;
+  }
+  if (when_.every_steps > 0 && step % when_.every_steps == 0) return true;
+  return when_.every_minutes > 0 && double(core::now_ns() - last_begin_ns_) >= when_.every_minutes * 60e9;
+}
+
+core::result<void> checkpoints::after_step(actors::session& s, moment why) {
+  if (failure_) return core::fail(*std::exchange(failure_, std::nullopt));
+  const bool last = why == moment::end || why == moment::rescued;
+  if (last)
+    if (auto ok = end_saves(s); !ok) return ok;
+  const uint64_t step = s.steps_done();
+  if (saved_step_ == step) return {};
+  asked_ = asked_ || why == moment::asked;
+  const bool due = is_due(step, why);
+  if (why == moment::rescued && !due)
+    heard_.on_warning(
+        fmt::format("ended by SIGTERM after step {}: nothing is saved, as neither checkpoint.every_steps nor "
+                    "checkpoint.every_minutes asks for it",
+                    step));
+  if (!due && !waiting_) return {};
+  if (last || !when_.asynchronous) return save(s);
+  if (!s.save_under_way()) return begin_save(s);
+  if (why != moment::asked && due && when_.when_busy == config::checkpoint_section::busy_policy::skip) {
+    ++counts_.skipped;
+    last_begin_ns_ = core::now_ns();
+    heard_.on_warning(fmt::format("checkpoint of step {}: left out, another is still being written", step));
+  } else {
+    waiting_ = true;
+  }
+  return {};
+}
+
+void checkpoints::heard(const actors::save_report& r) {
+  told_ = true;
+  if (r.folder.empty()) {
+    if (auto ok = failed(r.step, *r.failure); !ok) failure_ = ok.error();
+    return;
+  }
+  if (r.failure) heard_.on_warning("removing checkpoints that need not stay: " + r.failure->text);
+  const double waited = blocking_ ? r.seconds : r.waited_seconds;
+  ++counts_.written;
+  counts_.bytes += r.bytes;
+  counts_.seconds += r.seconds;
+  counts_.waited_seconds += waited;
+  if (heard_.on_written) heard_.on_written({r.step, r.folder, r.bytes, r.seconds, waited});
+}
+
+std::string checkpoints::tag_of(uint64_t step) const {
+  constexpr std::string_view place = "{step}";
+  std::string out;
+  for (std::string_view rest = when_.tag; !rest.empty();) {
+    const bool here = rest.starts_with(place);
+    out += here ? std::to_string(step) : std::string(1, rest.front());
+    rest.remove_prefix(here ? place.size() : 1);
+  }
+  return out;
+}
+
+core::result<actors::save_request> checkpoints::prepare(uint64_t step) {
+  tried_step_ = saved_step_ = step;
+  waiting_ = false;
+  last_begin_ns_ = core::now_ns();
+  if (auto ok = start_.claim(heard_.on_warning); !ok) return core::fail(ok.error());
+  return actors::save_request{.root = start_.root(),
+                              .configuration = configuration_,
+                              .keep_last = static_cast<uint32_t>(when_.keep_last),
+                              .keep_every = when_.keep_every,
+                              .exclude_frozen_parameters = when_.exclude_frozen_parameters,
+                              .tag = tag_of(step)};
+}
+
+core::result<void> checkpoints::begin_save(actors::session& s) {
+  const auto request = prepare(s.steps_done());
+  if (!request) return failed(s.steps_done(), request.error());
+  if (auto ok = s.save_async(*request); !ok) return failed(s.steps_done(), ok.error());
+  return {};
+}
+
+core::result<void> checkpoints::save(actors::session& s) {
+  const auto request = prepare(s.steps_done());
+  if (!request) return failed(s.steps_done(), request.error());
+  told_ = false;
+  blocking_ = true;
+  const auto saved = s.save(*request);
+  blocking_ = false;
+  // What was known at once is told by the call alone.
+  if (!saved && !told_) return failed(s.steps_done(), saved.error());
+  if (failure_) return core::fail(*std::exchange(failure_, std::nullopt));
+  return {};
+}
+
+core::result<void> checkpoints::end_saves(actors::session& s) {
+  if (!s.save_under_way()) return {};
+  const int64_t begin = core::now_ns();
+  told_ = false;
+  const auto ended = s.wait_for_saves();
+  counts_.waited_seconds += double(core::now_ns() - begin) / 1e9;
+  if (!ended && !told_) return failed(s.steps_done(), ended.error());
+  if (failure_) return core::fail(*std::exchange(failure_, std::nullopt));
+  return {};
+}
+
+// Once for each: the next one that is due tries again.
+core::result<void> checkpoints::failed(uint64_t step, const core::error& e) {
+  ++counts_.failed;
+  if (saved_step_ == step) saved_step_.reset();
+  const std::string what = fmt::format("checkpoint of step {}", step);
+  if (when_.on_error == config::checkpoint_section::error_policy::stop) return core::fail(e.in(what));
+  heard_.on_warning(fmt::format("{}: {}; the earlier ones stay as they are, the run continues", what, e.text));
+  return {};
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,85 @@
+// The checkpoints of a run from the command line: when one is written, which stay, what happens where one cannot be
+// written. The session writes them; where a run begins is checkpoint_start.hpp's.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "actors/session/session.hpp"
+#include "apps/base/checkpoint_start.hpp"
+#include "config/job_config.hpp"
+
+namespace troupe::apps {
+
+/// Of a run, or of one checkpoint.
+struct checkpoint_counts {
+  uint64_t written = 0, failed = 0, skipped = 0;
+  uint64_t bytes = 0;
+  double seconds = 0;         ///< from the first copy to the commit
+  double waited_seconds = 0;  ///< of these, those in which training stood still
+};
+
+struct checkpoint_event {  ///< one checkpoint that is over
+  uint64_t step = 0;
+  std::filesystem::path folder;  ///< empty where it failed
+  uint64_t bytes = 0;
+  double seconds = 0, waited_seconds = 0;
+};
+
+class checkpoints {
+ public:
+  struct listeners {
+    std::function<void(const std::string&)> on_warning;
+    std::function<void(const checkpoint_event&)> on_written;
+  };
+  /// Why `after_step` is called.
+  enum class moment : uint8_t {
+    step,     ///< another one follows
+    asked,    ///< another one follows, and somebody wants a checkpoint now
+    end,      ///< none follows
+    rescued,  ///< none follows, somebody ended the run from outside: as `end`, and said where nothing is saved
+  };
+
+  /// `configuration` goes into every checkpoint as it is.
+  checkpoints(const config::job_config& config, std::string configuration, start_wishes wishes, listeners heard);
+
+  /// See checkpoint_start. Errors: also bad_input for a `checkpoint.tag` that is none.
+  core::result<run_start> choose_start();
+  core::result<void> begin(const run_start& start, const actors::session& s);
+
+  /// Between steps: begins one when it is time, unless this step has one; at the end, none is under way any more. An
+  /// error only where `checkpoint.on_error` is stop; else a failure is a warning and counted.
+  core::result<void> after_step(actors::session& s, moment why);
+
+  /// For session_hooks::on_saved.
+  void heard(const actors::save_report& r);
+
+  [[nodiscard]] const checkpoint_counts& counts() const { return counts_; }
+
+ private:
+  [[nodiscard]] bool is_due(uint64_t step, moment why) const;
+  [[nodiscard]] std::string tag_of(uint64_t step) const;
+  core::result<actors::save_request> prepare(uint64_t step);
+  core::result<void> begin_save(actors::session& s);
+  core::result<void> save(actors::session& s);
+  core::result<void> end_saves(actors::session& s);
+  core::result<void> failed(uint64_t step, const core::error& e);
+
+  checkpoint_start start_;
+  config::checkpoint_section when_;
+  std::string configuration_;
+  listeners heard_;
+  checkpoint_counts counts_;
+  std::optional<uint64_t> saved_step_;  ///< the last that has one, or was begun from
+  std::optional<core::error> failure_;  ///< of one that was written beside training, where it ends the run
+  bool asked_ = false;                  ///< somebody wanted one, or the run resumes from one of its own
+  bool waiting_ = false;                ///< one is due and another under way
+  bool blocking_ = false;               ///< training stands still for the one under way
+  bool told_ = false;                   ///< `heard` was called
+  std::optional<uint64_t> tried_step_;  ///< the last that should have one
+  int64_t last_begin_ns_ = 0;           ///< of the run or of the last checkpoint
+};
+
+}  // namespace troupe::apps

@@ -1,0 +1,93 @@
+#include "apps/base/job_rules.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "job/blueprint.hpp"
+#include "models/table/row_tiles.hpp"
+#include "plan/choose/batch_need.hpp"
+#include "storage/memory/memory_room.hpp"
+
+namespace troupe::apps {
+namespace {
+
+using config::key_problem;
+
+/// Of memory.
+constexpr uint64_t no_machine_has_bytes = uint64_t{1} << 50;
+
+/// "model key 'n_head' wants 1" beside the key's own name: "wanted 1".
+std::string without_key(const models::spec_problem& p) {
+  const std::string begin = fmt::format("model key '{}' wants ", p.key);
+  return p.what.text.starts_with(begin) ? std::string("wanted ").append(p.what.text, begin.size()) : p.what.text;
+}
+
+std::optional<models::model_spec> model_of(const config::model_section& m, std::vector<key_problem>& out) {
+  if (!m.path.empty()) {
+    auto spec = models::read_spec(m.path);
+    if (spec) return std::move(*spec);
+    out.push_back({"model.path", spec.error().text});
+    return std::nullopt;
+  }
+  const auto problems = models::problems_of(m.hugging_face_json);
+  for (const auto& p : problems) out.push_back({p.key.empty() ? "model" : "model." + p.key, without_key(p)});
+  if (!problems.empty()) return std::nullopt;
+  return *models::parse_model_spec(m.hugging_face_json);
+}
+
+/// What the model and the schedule say of a pipeline whose batches some machine can hold.
+std::optional<key_problem> pipeline_problem_of(const config::job_config& job, const models::model_spec& spec,
+                                               const plan::batch_request& batches) {
+  if (!job.pipeline.cuts(job.parallel.pipeline)) return std::nullopt;
+  const auto table_of = [&](uint64_t rows) {
+    return models::make_model_table(spec, rows, batches.columns, core::size_of(job.parameter_dtype()));
+  };
+  if (plan::need_of(table_of(1), batches).total() > double(no_machine_has_bytes)) return std::nullopt;
+  auto found = job::find_pipeline_problem(job, table_of(batches.rows), job::options_from(job, plan::mode::train));
+  if (!found) return std::nullopt;
+  return key_problem{std::move(found->key), std::move(found->what.text)};
+}
+
+}  // namespace
+
+std::vector<key_problem> job_problems(const config::job_config& job, intent why) {
+  std::vector<key_problem> out;
+  auto spec = model_of(job.model, out);
+  if (!spec) return out;
+  const uint64_t columns = job.data.sequence_length > 0 ? job.data.sequence_length : spec->positions;
+  if (columns > spec->positions) {
+    out.push_back({"data.sequence_length",
+                   fmt::format("wanted at most the model's {} positions, got {}", spec->positions, columns)});
+    return out;
+  }
+  spec->head_tile_rows = models::tile_rows_for(*spec, job.train_micro_batch_size_per_gpu * columns,
+                                               core::size_of(job.parameter_dtype()), job.row_tile_bytes);
+  spec->mlp_tile_rows = models::mlp_tile_rows_for(*spec, spec->inner, job.train_micro_batch_size_per_gpu * columns,
+                                                  core::size_of(job.parameter_dtype()), job.mlp_tile_bytes);
+  const bool has_batches = job.train_micro_batch_size_per_gpu > 0 && job.gradient_accumulation_steps > 0;
+  if (!has_batches) return out;
+  const plan::batch_request batches{
+      .rows = job.train_micro_batch_size_per_gpu,
+      .columns = columns,
+      .accumulation = job.gradient_accumulation_steps,
+      .prefetched = job.data.prefetch_batches,
+      .ranks = job.parallel.data,
+      .recompute = job.activation_checkpointing.enabled && !job.activation_checkpointing.selective,
+      .light = job.activation_checkpointing.enabled && job.activation_checkpointing.selective,
+      .inputs_on_disk = job.offload_activations == config::offload_device::nvme};
+  if (auto problem = pipeline_problem_of(job, *spec, batches)) out.push_back(std::move(*problem));
+  if (why == intent::plan) return out;
+  const auto one_row = models::make_model_table(*spec, 1, columns, core::size_of(job.parameter_dtype()));
+  const bool now = why == intent::run;
+  const auto memory = now ? storage::free_memory() : storage::all_memory();
+  if (!memory) return out;
+  auto refusal =
+      plan::refusal_of(one_row, batches, memory->bytes, memory->where + (now ? "'s free memory" : "'s memory"));
+  if (!refusal.key.empty())
+    out.push_back({std::move(refusal.key), std::move(refusal.text),
+                   !now && plan::need_of(one_row, batches).total() < double(no_machine_has_bytes)});
+  return out;
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,286 @@
+#include "apps/base/progress.hpp"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "apps/base/work_table.hpp"
+#include "core/text.hpp"
+#include "telemetry/text.hpp"
+
+namespace troupe::apps {
+namespace {
+
+using telemetry::json_number;
+using telemetry::json_string;
+using telemetry::text_of;
+
+unsigned terminal_columns() {
+  winsize w{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 20 ? w.ws_col : 100;
+}
+
+// The sign of a NaN says nothing.
+double shown(double x) { return std::isnan(x) ? std::fabs(x) : x; }
+
+uint64_t total_bytes(const actors::rank_memory_report& m) { return m.resident.total() + m.activations_peak_bytes; }
+
+}  // namespace
+
+void log_line(output_style style, const std::string& line) {
+  if (style == output_style::quiet) return;
+  std::FILE* const to = style == output_style::json ? stderr : stdout;
+  // The bar's line is written over; the next step draws it again.
+  std::fprintf(to, "%s%s\n", style == output_style::bar ? "\r\033[K" : "", line.c_str());
+  std::fflush(to);
+}
+
+progress::progress(output_style style, uint64_t total_steps, double flops_per_token, uint64_t lines_every,
+                   std::string loss_unit)
+    : style_(style),
+      total_(total_steps),
+      every_(std::max<uint64_t>(1, lines_every)),
+      flops_per_token_(flops_per_token),
+      loss_unit_(std::move(loss_unit)) {}
+
+void progress::step(const actors::step_report& r, uint64_t memory_bytes) {
+  const double rate = double(r.tokens) / r.seconds;
+  tokens_per_s_ = seen_ == 0 ? rate : 0.9 * tokens_per_s_ + 0.1 * rate;
+  seconds_ += r.seconds;
+  ++seen_;
+  if (style_ == output_style::json) {
+    std::printf(
+        "{\"event\":\"step\",\"step\":%llu,\"loss\":%s,\"lr\":%s,\"grad_norm\":%s,\"loss_scale\":%s,\"tokens_per_s\":%"
+        "s,\"step_s\":%s,\"skipped\":%s}\n",
+        static_cast<unsigned long long>(r.step), json_number(r.loss).c_str(), json_number(r.lr).c_str(),
+        json_number(r.grad_norm).c_str(), json_number(r.loss_scale).c_str(), json_number(rate).c_str(),
+        json_number(r.seconds).c_str(), r.skipped ? "true" : "false");
+    std::fflush(stdout);
+    return;
+  }
+  if (style_ == output_style::quiet) return;
+  if (style_ == output_style::lines && r.step % every_ != 0 && r.step != total_ && r.step != 1) return;
+  const double left_s = seconds_ / double(seen_) * double(total_ > r.step ? total_ - r.step : 0);
+  std::string text =
+      text_of("step %llu/%llu  loss %.4f  lr %.2e  norm %.3f  %.0f tok/s", static_cast<unsigned long long>(r.step),
+              static_cast<unsigned long long>(total_), shown(r.loss), r.lr, shown(r.grad_norm), tokens_per_s_);
+  if (peak_flops_ > 0) text += text_of("  MFU %.0f%%", 100 * tokens_per_s_ * flops_per_token_ / peak_flops_);
+  text += "  " + core::human_bytes(memory_bytes) + "  ETA " + core::clock_text(left_s);
+  if (r.skipped) text += text_of("  skipped (loss scale %.0f)", r.loss_scale);
+  if (style_ == output_style::lines) {
+    std::printf("%s\n", text.c_str());
+    std::fflush(stdout);
+    return;
+  }
+  const unsigned columns = terminal_columns();
+  const size_t room = columns > text.size() + 6 ? columns - text.size() - 4 : 0;
+  const auto filled = static_cast<size_t>(double(room) * double(r.step) / double(std::max<uint64_t>(1, total_)));
+  std::string bar;
+  if (room >= 8) bar.append("[").append(filled, '#').append(room - filled, '.').append("] ");
+  std::printf("\r\033[K%s", (bar + text).substr(0, columns - 1).c_str());
+  std::fflush(stdout);
+  open_line_ = true;
+}
+
+void progress::evaluation(uint64_t step, double loss) {
+  finish_line();
+  if (style_ == output_style::json)
+    std::printf("{\"event\":\"evaluation\",\"step\":%llu,\"loss\":%s}\n", static_cast<unsigned long long>(step),
+                json_number(loss).c_str());
+  else if (style_ != output_style::quiet)
+    std::printf("step %llu: validation loss %.4f %s\n", static_cast<unsigned long long>(step), loss,
+                loss_unit_.c_str());
+  std::fflush(stdout);
+}
+
+void progress::checkpoint(const checkpoint_event& e) {
+  if (style_ == output_style::json) {
+    std::printf(
+        "{\"event\":\"checkpoint\",\"step\":%llu,\"folder\":%s,\"bytes\":%llu,\"seconds\":%s,\"waited_seconds\":%s}\n",
+        static_cast<unsigned long long>(e.step), json_string(e.folder.string()).c_str(),
+        static_cast<unsigned long long>(e.bytes), json_number(e.seconds).c_str(),
+        json_number(e.waited_seconds).c_str());
+    std::fflush(stdout);
+  } else if (style_ == output_style::lines) {
+    std::printf("step %llu: checkpoint %s, %s in %.2f s; training waited %.2f s\n",
+                static_cast<unsigned long long>(e.step), e.folder.filename().c_str(),
+                core::human_bytes(e.bytes).c_str(), e.seconds, e.waited_seconds);
+    std::fflush(stdout);
+  }
+}
+
+void progress::finish_line() {
+  if (open_line_) std::printf("\n");
+  open_line_ = false;
+}
+
+namespace {
+
+// Of a step as its caller sees it.
+double share_of_step(const telemetry::step_summary& l, double seconds) {
+  const double whole = l.whole_s + l.control.between_s;
+  return whole > 0 ? seconds / whole : 0;
+}
+
+std::string control_json(const telemetry::step_summary& l) {
+  const auto& c = l.control;
+  return "{\"idle_s\":" + json_number(c.idle_s) + ",\"idle_share\":" + json_number(share_of_step(l, c.idle_s)) +
+         ",\"no_core_s\":" + json_number(c.no_core_s) + ",\"between_s\":" + json_number(c.between_s) +
+         ",\"in_lane_us\":" + json_number(c.in_lane_us) + ",\"in_lane_p99_us\":" + json_number(c.in_lane_p99_us) +
+         ",\"cross_lane_us\":" + json_number(c.cross_lane_us) +
+         ",\"cross_lane_p99_us\":" + json_number(c.cross_lane_p99_us) + "}";
+}
+
+std::string control_line(const telemetry::step_summary& l) {
+  const auto& c = l.control;
+  return text_of(
+      "control: compute idle %.2f ms (%.2f%% of a step) though it could have started, and %.2f ms for want of a core; "
+      "%.2f ms between steps\n"
+      "from a last dependency to the start, median and 99%%: %.1f and %.0f us in a lane that told no other, %.0f and "
+      "%.0f us across lanes\n",
+      1e3 * c.idle_s, 100 * share_of_step(l, c.idle_s), 1e3 * c.no_core_s, 1e3 * c.between_s, c.in_lane_us,
+      c.in_lane_p99_us, c.cross_lane_us, c.cross_lane_p99_us);
+}
+
+}  // namespace
+
+std::string end_json(const end_summary& e) {
+  std::string out =
+      "{\"event\":\"end\",\"steps\":" + std::to_string(e.steps) + ",\"skipped\":" + std::to_string(e.skipped) +
+      ",\"seconds\":" + json_number(e.seconds) + ",\"stopped\":" + (e.stopped ? "true" : "false") +
+      ",\"loss\":" + json_number(e.last_loss) + ",\"tokens_per_s\":" + json_number(e.tokens_per_s) +
+      ",\"validation_loss\":" + (e.has_validation ? json_number(e.validation_loss) : "null") +
+      ",\"gathers\":" + std::to_string(e.lanes.gathers) + ",\"releases\":" + std::to_string(e.lanes.releases) +
+      ",\"reductions\":" + std::to_string(e.lanes.reductions) +
+      ",\"peak_live_parameters\":" + std::to_string(e.peak_live_elements) +
+      ",\"model_parameters\":" + std::to_string(e.model_elements) +
+      ",\"process_peak_bytes\":" + std::to_string(e.process_peak_bytes) + ",\"memory\":{\"host\":[";
+  for (size_t r = 0; r < e.memory.size(); ++r) {
+    const auto& m = e.memory[r];
+    if (r > 0) out += ',';
+    out += "{\"rank\":" + std::to_string(r) + ",\"parameters\":" + std::to_string(m.resident.parameters) +
+           ",\"gathered\":" + std::to_string(m.resident.gathered) + ",\"master\":" + std::to_string(m.resident.master) +
+           ",\"moments\":" + std::to_string(m.resident.moments) +
+           ",\"gradients\":" + std::to_string(m.resident.gradients) +
+           ",\"accumulated\":" + std::to_string(m.resident.accumulated) +
+           ",\"windows\":" + std::to_string(m.resident.windows) + ",\"swapped\":" + std::to_string(m.resident.swapped) +
+           ",\"undo\":" + std::to_string(m.resident.undo) + ",\"deferred\":" + std::to_string(m.resident.deferred) +
+           ",\"votes\":" + std::to_string(m.resident.votes) + ",\"transfers\":" + std::to_string(m.resident.transfers) +
+           ",\"compressed\":" + std::to_string(m.resident.compressed) +
+           ",\"masks\":" + std::to_string(m.resident.masks) +
+           ",\"activations_peak\":" + std::to_string(m.activations_peak_bytes) +
+           ",\"total\":" + std::to_string(total_bytes(m)) + "}";
+  }
+  const auto& io = e.lanes.io;
+  out += "]},\"io\":{\"planned_bytes\":" + std::to_string(io.planned_bytes) +
+         ",\"read_bytes\":" + std::to_string(io.read_bytes) + ",\"written_bytes\":" + std::to_string(io.written_bytes) +
+         ",\"read_s\":" + json_number(io.read_s) + ",\"read_hidden_s\":" + json_number(io.read_hidden_s) +
+         ",\"write_s\":" + json_number(io.write_s) + ",\"stalled_s\":" + json_number(io.stalled_s) +
+         ",\"longest_wait_s\":" + json_number(io.longest_wait_s) + ",\"waiter\":" + json_string(io.waiter) +
+         ",\"waited_for\":" + json_string(io.waited_for) + "}";
+  out += ",\"communication_s\":" + json_number(e.lanes.communication_s) +
+         ",\"exposed_s\":" + json_number(e.lanes.exposed_s) + ",\"compute_idle_s\":" + json_number(e.lanes.idle_s[1]) +
+         ",\"control\":" + control_json(e.lanes) + ",\"work\":" + work_json(e.lanes.work, e.units, e.peak_flops) +
+         (e.pipeline.steps > 0 ? ",\"pipeline\":" + telemetry::stage_json(e.pipeline) : "") +
+         ",\"checkpoints\":{\"written\":" + std::to_string(e.checkpoints.written) +
+         ",\"failed\":" + std::to_string(e.checkpoints.failed) +
+         ",\"skipped\":" + std::to_string(e.checkpoints.skipped) + ",\"bytes\":" + std::to_string(e.checkpoints.bytes) +
+         ",\"seconds\":" + json_number(e.checkpoints.seconds) +
+         ",\"waited_seconds\":" + json_number(e.checkpoints.waited_seconds) + "}" +
+         ",\"trace\":" + json_string(e.trace_file) + ",\"report\":" + json_string(e.report_file) +
+         ",\"not_recorded\":" + std::to_string(e.num_not_recorded) + ",\"output\":" + json_string(e.output_folder) +
+         ",\"sample\":" + json_string(e.sample) + "}\n";
+  return out;
+}
+
+namespace {
+
+std::string io_lines(const telemetry::step_summary& l) {
+  const auto& io = l.io;
+  std::string out = text_of(
+      "swap files: a step reads %s and writes %s (planned %s); reading takes %.1f ms, of which %.0f%% hidden, writing "
+      "%.1f ms; stalled %.1f ms\n",
+      core::human_bytes(io.read_bytes).c_str(), core::human_bytes(io.written_bytes).c_str(),
+      core::human_bytes(io.planned_bytes).c_str(), 1e3 * io.read_s,
+      io.read_s > 0 ? 100 * io.read_hidden_s / io.read_s : 100.0, 1e3 * io.write_s, 1e3 * io.stalled_s);
+  out += text_of("practicality: %.2f (a step without its stalls / a step)",
+                 l.step_s > 0 ? (l.step_s - io.stalled_s) / l.step_s : 1.0);
+  if (io.longest_wait_s > 0)
+    out += text_of("; the longest wait, %.1f ms: ", 1e3 * io.longest_wait_s) + io.waiter + " for " + io.waited_for;
+  return out + "\n";
+}
+
+std::string stage_lines(const telemetry::pipeline_figures& p) {
+  return text_of(
+             "stages, a step of one rank of each; compute idle as a share of the step: planned, the plan played with "
+             "this run's mean times, %.1f ms; measured, %.1f ms, %.1f%% of it idle beyond the plan\n",
+             1e3 * p.planned_step_s, 1e3 * p.measured_step_s, 100 * p.idle_beyond_plan()) +
+         telemetry::stage_table(p);
+}
+
+}  // namespace
+
+std::string end_text(const end_summary& e) {
+  // Without a step there is nothing to tell of steps.
+  if (e.trained == 0) return e.sample.empty() ? "" : "sample: " + e.sample + "\n";
+  std::string out =
+      "\nmemory by owner (host)\n  rank  parameters    gathered      master     moments   gradients accumulated "
+      "    windows activations       total\n";
+  for (size_t r = 0; r < e.memory.size(); ++r) {
+    const auto& m = e.memory[r];
+    out += text_of("  %4zu", r);
+    for (uint64_t b :
+         {m.resident.parameters, m.resident.gathered, m.resident.master, m.resident.moments, m.resident.gradients,
+          m.resident.accumulated, m.resident.windows, m.activations_peak_bytes, total_bytes(m)})
+      out += text_of(" %11s", core::human_bytes(b).c_str());
+    out += "\n";
+  }
+  for (const auto& m : e.memory)
+    if (m.resident.undo + m.resident.deferred > 0) {
+      out += "  with " + core::human_bytes(m.resident.undo) + " of undo copies and " +
+             core::human_bytes(m.resident.deferred) + " of deferred gradients in the first total\n";
+      break;
+    }
+  uint64_t transfers = 0;
+  for (const auto& m : e.memory) transfers = std::max(transfers, m.resident.transfers);
+  if (transfers > 0)
+    out +=
+        "  with at most " + core::human_bytes(transfers) + " of activations and gradients between stages in a total\n";
+  if (e.process_peak_bytes > 0)
+    out += "  the whole process at its peak: " + core::human_bytes(e.process_peak_bytes) + "\n";
+  if (e.lanes.gathers > 0)
+    out += text_of("parameters: %llu gathers and %llu releases %s; at most %llu of %llu were whole at once (%.0f%%)\n",
+                   static_cast<unsigned long long>(e.lanes.gathers), static_cast<unsigned long long>(e.lanes.releases),
+                   e.pipeline.steps > 0 ? "on one rank of each stage" : "on each rank",
+                   static_cast<unsigned long long>(e.peak_live_elements),
+                   static_cast<unsigned long long>(e.model_elements),
+                   100.0 * double(e.peak_live_elements) / double(std::max<uint64_t>(1, e.model_elements)));
+  out += text_of(
+      "a step: %.1f ms, compute busy %.1f ms; communication %.1f ms, of which %.1f ms hidden and %.1f ms exposed\n",
+      1e3 * e.lanes.step_s, 1e3 * e.lanes.compute_s, 1e3 * e.lanes.communication_s,
+      1e3 * (e.lanes.communication_s - e.lanes.exposed_s), 1e3 * e.lanes.exposed_s);
+  out += text_of("idle: compute %.1f ms, fabric %.1f ms, shard %.1f ms\n", 1e3 * e.lanes.idle_s[1],
+                 1e3 * e.lanes.idle_s[2], 1e3 * e.lanes.idle_s[3]);
+  out += control_line(e.lanes);
+  out += work_text(e.lanes.work, e.units, e.lanes.step_s, e.peak_flops);
+  if (e.lanes.io.bytes() > 0) out += io_lines(e.lanes);
+  if (e.pipeline.steps > 0) out += stage_lines(e.pipeline);
+  if (const auto& c = e.checkpoints; c.written + c.failed + c.skipped > 0) {
+    out += text_of("checkpoints: %llu of %s in %.2f s, for which training waited %.2f s",
+                   static_cast<unsigned long long>(c.written), core::human_bytes(c.bytes).c_str(), c.seconds,
+                   c.waited_seconds);
+    if (c.failed > 0) out += text_of("; %llu could not be written", static_cast<unsigned long long>(c.failed));
+    if (c.skipped > 0)
+      out += text_of("; %llu left out, another was being written", static_cast<unsigned long long>(c.skipped));
+    out += "\n";
+  }
+  if (!e.trace_file.empty()) out += "trace: " + e.trace_file + " (open in ui.perfetto.dev or chrome://tracing)\n";
+  if (!e.report_file.empty()) out += "report: " + e.report_file + " (open in a browser)\n";
+  out += e.communication_table;
+  if (!e.sample.empty()) out += "sample: " + e.sample + "\n";
+  return out;
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,51 @@
+#include "apps/checkpoint/checkpoint_arguments.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "apps/base/exit_code.hpp"
+#include "checkpoint/convert/open_source.hpp"
+#include "config/name_map_file.hpp"
+
+namespace troupe::apps {
+
+using core::error_kind;
+using core::fail;
+
+namespace {
+
+/// People name the output folder of a run, too, as with `train --resume`.
+std::filesystem::path place_of(const std::filesystem::path& path, const std::optional<std::string>& tag) {
+  const auto inner = path / "checkpoints";
+  std::error_code e;
+  return std::filesystem::is_directory(inner, e) && !checkpoint::recognise(path, tag) ? inner : path;
+}
+
+}  // namespace
+
+core::result<checkpoint::tensor_source> open_checkpoint_at(const source_arguments& a) {
+  checkpoint::source_options options;
+  if (!a.tag.empty()) options.tag = a.tag;
+  auto map = config::read_name_map(a.map);
+  if (!map) return fail(map.error());
+  options.map = std::move(*map);
+  options.fallback_to_previous = a.fallback_to_previous;
+  options.say = [](const std::string& line) { std::fprintf(stderr, "troupe: %s\n", line.c_str()); };
+  return checkpoint::open_source(place_of(a.path, options.tag), options);
+}
+
+int ended_with(const core::error& e) {
+  const int code = failed(e);
+  return e.kind == error_kind::mismatch || e.kind == error_kind::limit ? 2 : code;
+}
+
+int ended(const core::result<void>& r) { return r ? 0 : ended_with(r.error()); }
+
+core::result<core::dtype> dtype_from(const std::string& option, const std::string& text) {
+  if (const auto type = core::float_dtype_from(text); type && *type != core::dtype::f64) return *type;
+  return fail(error_kind::bad_input, fmt::format("{}: wanted fp32, bf16 or fp16, got '{}'", option, text));
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,40 @@
+// What the checkpoint commands are told, and how each ends. Exit codes: 0 well; 1 differs, damaged or failed; 2 the
+// arguments or what lies at PATH are refused; 130 interrupted.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "apps/base/output_form.hpp"
+#include "checkpoint/source/tensor_source.hpp"
+#include "core/dtype.hpp"
+#include "core/error.hpp"
+
+namespace troupe::apps {
+
+struct source_arguments {  ///< of a command that reads a checkpoint
+  std::string path;
+  std::string tag;  ///< of several below `path`; empty: the one that `latest` names
+  std::string map;  ///< a file of names for its tensors; empty: none
+  bool fallback_to_previous = false;
+  apps::verbosity verbosity = apps::verbosity::normal;
+};
+
+struct output_arguments {  ///< of a command that writes
+  std::string out;
+  bool force = false;
+};
+
+/// Opens what `a` names; what was passed over goes to stderr.
+core::result<checkpoint::tensor_source> open_checkpoint_at(const source_arguments& a);
+
+/// Says `e` on stderr and gives its exit code.
+int ended_with(const core::error& e);
+/// 0, or the same of the error.
+int ended(const core::result<void>& r);
+
+/// fp32, bf16, fp16 and their longer names. Refused with `option`.
+core::result<core::dtype> dtype_from(const std::string& option, const std::string& text);
+
+}  // namespace troupe::apps

@@ -1,0 +1,160 @@
+#include "apps/checkpoint/checkpoint_command.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include "apps/base/common_options.hpp"
+#include "apps/checkpoint/checkpoint_convert.hpp"
+#include "apps/checkpoint/checkpoint_show.hpp"
+#include "checkpoint/gguf/mixture.hpp"
+
+namespace troupe::apps {
+
+struct checkpoint_command::arguments {
+  source_arguments source;
+  diff_arguments diff;
+  weights_arguments fp32, hugging_face;
+  gguf_arguments gguf;
+  deepspeed_arguments deepspeed, universal;
+  reshape_arguments reshape;
+  output_form form = output_form::text;
+};
+
+namespace {
+
+constexpr const char* path_help =
+    "a checkpoint, a folder of them or a run's output folder: Troupe's, DeepSpeed's (universal too), Hugging Face's; "
+    "or one .safetensors, .pt, "
+    ".bin or .gguf file";
+
+constexpr const char* model_config_help =
+    "Hugging Face's config.json of the model; by default what the checkpoint says of it";
+
+void add_shard_size(CLI::App& c, weights_arguments& a) {
+  c.add_option("--max-shard-size", a.max_shard_size, "of one file of a folder")->capture_default_str();
+}
+void add_source(CLI::App& c, source_arguments& a, const char* name = "path", const char* help = path_help) {
+  c.add_option(name, a.path, help)->required();
+  c.add_option("--tag", a.tag, "which checkpoint of the folder; by default the one that its `latest` names");
+  c.add_option("--map", a.map, "a file that gives the tensors other names, of a pipeline's layers for one");
+  c.add_flag("--fallback-to-previous", a.fallback_to_previous,
+             "where the newest of a folder cannot be opened, take the newest that can");
+}
+void add_output(CLI::App& c, output_arguments& a, const char* help) {
+  c.add_option("out", a.out, help)->required();
+  c.add_flag("--force", a.force, "replace OUT where it is what an earlier conversion wrote, and nothing else");
+}
+void add_deepspeed(CLI::App& c, deepspeed_arguments& a) {
+  c.add_option("--dtype", a.dtype, "that DeepSpeed computes in: fp32, bf16 or fp16")->capture_default_str();
+  c.add_option("--job", a.job,
+               "topology or ds_config.json with the optimizer; by default the one that the checkpoint keeps");
+  c.add_option("--model-config", a.model_config, model_config_help);
+  c.add_flag("--integer-steps", a.integer_steps,
+             "the optimizer's steps as whole numbers, as DeepSpeed's own optimizers want them; else as torch.optim's");
+  add_quiet(c, a.source.verbosity);
+}
+
+}  // namespace
+
+checkpoint_command::checkpoint_command(CLI::App& parent)
+    : command_(parent.add_subcommand("checkpoint", "look at checkpoints of any format, check and convert them")),
+      arguments_(std::make_unique<arguments>()) {
+  auto& a = *arguments_;
+  command_->require_subcommand(1);
+  command_->footer("Exit codes: 0 well; 1 differs, damaged or failed; 2 arguments or PATH refused; 130 interrupted.");
+
+  auto* inspect = command_->add_subcommand("inspect", "the tree of tensors: shapes, dtypes, sizes, who holds what");
+  add_source(*inspect, a.source);
+  add_json(*inspect, a.form);
+  actions_.emplace_back(inspect, [&a] { return inspect_checkpoint(a.source, a.form); });
+
+  auto* verify = command_->add_subcommand("verify", "read every byte and compare every digest");
+  add_source(*verify, a.source);
+  add_quiet(*verify, a.source.verbosity);
+  actions_.emplace_back(verify, [&a] { return verify_checkpoint_at(a.source); });
+
+  auto* diff = command_->add_subcommand("diff", "compare the tensors of two checkpoints, of any two formats");
+  add_source(*diff, a.diff.first, "first");
+  diff->add_option("second", a.diff.second, "the other one")->required();
+  diff->add_option("--tolerance", a.diff.tolerance,
+                   "values may differ by so much and dtypes may differ; by default every bit counts");
+  add_quiet(*diff, a.diff.first.verbosity);
+  actions_.emplace_back(diff, [&a] { return diff_checkpoints_at(a.diff); });
+
+  auto* fp32 = command_->add_subcommand("to-fp32", "the weights in fp32, as DeepSpeed's zero_to_fp32.py writes them");
+  add_source(*fp32, a.fp32.source);
+  add_output(*fp32, a.fp32.output,
+             "NAME.safetensors, NAME.pt, NAME.pth, NAME.bin, or a folder for files with an index");
+  add_shard_size(*fp32, a.fp32);
+  fp32->add_option("--model-config", a.fp32.model_config, model_config_help);
+  fp32->add_flag("--exclude-frozen", a.fp32.exclude_frozen, "leave out parameters that were not trained");
+  add_quiet(*fp32, a.fp32.source.verbosity);
+  actions_.emplace_back(fp32, [&a] { return to_fp32(a.fp32); });
+
+  auto* hf = command_->add_subcommand("to-hf", "config.json and safetensors that transformers loads");
+  add_source(*hf, a.hugging_face.source);
+  add_output(*hf, a.hugging_face.output, "a folder");
+  hf->add_option("--dtype", a.hugging_face.dtype, "fp32, bf16 or fp16")->capture_default_str();
+  hf->add_option("--model-config", a.hugging_face.model_config, model_config_help);
+  add_shard_size(*hf, a.hugging_face);
+  add_quiet(*hf, a.hugging_face.source.verbosity);
+  actions_.emplace_back(hf, [&a] { return to_hugging_face(a.hugging_face); });
+
+  auto* gguf = command_->add_subcommand("to-gguf", "one file that llama.cpp loads, with its vocabulary");
+  add_source(*gguf, a.gguf.source);
+  add_output(*gguf, a.gguf.output, "a file, NAME.gguf");
+  gguf->add_option("--type", a.gguf.type, "of the matrices: " + checkpoint::mixture_names())->capture_default_str();
+  gguf->add_option("--tokenizer", a.gguf.tokenizer,
+                   "a tokenizer.model, tokenizer.json, vocab.json, a folder with one, or 'bytes'; by default what lies "
+                   "beside the weights or what the run was trained on");
+  gguf->add_option("--model-config", a.gguf.model_config, model_config_help);
+  add_quiet(*gguf, a.gguf.source.verbosity);
+  actions_.emplace_back(gguf, [&a] { return to_gguf(a.gguf); });
+
+  auto* deepspeed = command_->add_subcommand("to-deepspeed", "a folder that DeepSpeed resumes from");
+  add_source(*deepspeed, a.deepspeed.source);
+  add_output(*deepspeed, a.deepspeed.output, "a folder: gets `latest` and the tag's folder");
+  deepspeed->add_option("--stage", a.deepspeed.stage, "of ZeRO, 0 to 3")->capture_default_str();
+  deepspeed->add_option("--ranks", a.deepspeed.ranks, "data-parallel")->capture_default_str();
+  add_deepspeed(*deepspeed, a.deepspeed);
+  actions_.emplace_back(deepspeed, [&a] { return to_deepspeed(a.deepspeed); });
+
+  auto* universal = command_->add_subcommand("to-universal", "DeepSpeed's universal layout, for any degrees");
+  add_source(*universal, a.universal.source);
+  add_output(*universal, a.universal.output,
+             "a folder; `latest_universal` beside it names it, another than before with --force alone");
+  add_deepspeed(*universal, a.universal);
+  actions_.emplace_back(universal, [&a] { return to_universal(a.universal); });
+
+  auto* reshape = command_->add_subcommand("reshape", "files for other tensor-parallel, pipeline and data degrees");
+  add_source(*reshape, a.reshape.written.source);
+  add_output(*reshape, a.reshape.written.output, "a folder: gets `latest` and the tag's folder");
+  reshape->add_option("--tp", a.reshape.tensor, "tensor-parallel degree")->capture_default_str();
+  reshape->add_option("--pp", a.reshape.pipeline, "pipeline degree")->capture_default_str();
+  reshape
+      ->add_option("--partition", a.reshape.partition,
+                   "the number of each stage's first layer, as 0,4, where the engine that loads OUT has cut its layers "
+                   "so; by default evenly")
+      ->delimiter(',');
+  reshape->add_option("--dp", a.reshape.written.ranks, "data-parallel degree")->capture_default_str();
+  reshape->add_option("--stage", a.reshape.written.stage, "of ZeRO, 0 to 3")->capture_default_str();
+  reshape->add_option("--qkv-version", a.reshape.qkv_version,
+                      "Megatron's checkpoint_version of PATH: 0, 1.0 or 2.0; by default what PATH says");
+  reshape->add_option("--to-qkv-version", a.reshape.to_qkv_version, "of OUT; by default as it is");
+  reshape->add_option("--heads", a.reshape.heads, "attention heads of the model, for --to-qkv-version");
+  reshape->add_option("--map-back", a.reshape.map_back,
+                      "a file as for --map, read backwards: OUT has the names that it leads from");
+  add_deepspeed(*reshape, a.reshape.written);
+  actions_.emplace_back(reshape, [&a] { return reshape_checkpoint(a.reshape); });
+}
+
+checkpoint_command::~checkpoint_command() = default;
+
+bool checkpoint_command::chosen() const { return command_->parsed(); }
+
+int checkpoint_command::run() {
+  for (const auto& [command, action] : actions_)
+    if (command->parsed()) return action();
+  return 2;
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,145 @@
+#include "apps/checkpoint/checkpoint_convert.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <filesystem>
+
+#include "apps/base/stop_request.hpp"
+#include "apps/checkpoint/conversion.hpp"
+#include "apps/checkpoint/model_description.hpp"
+#include "apps/checkpoint/output_mark.hpp"
+#include "checkpoint/convert/weights_export.hpp"
+#include "checkpoint/source/name_map.hpp"
+#include "core/tensor_view.hpp"
+#include "core/text.hpp"
+
+namespace troupe::apps {
+namespace {
+
+namespace fs = std::filesystem;
+using core::error_kind;
+using core::fail;
+using core::human_bytes;
+
+/// For files' headers, paddings and the index, beside the tensors.
+constexpr uint64_t header_reserve_bytes = uint64_t{1} << 20;
+
+void say_written(const conversion& writing, const checkpoint::weights_export_report& r) {
+  writing.say(fmt::format("{} tensor{}, {} in {} file{}", r.tensors, r.tensors == 1 ? "" : "s",
+                          human_bytes(r.tensor_bytes), r.files.size(), r.files.size() == 1 ? "" : "s"),
+              r.tensor_bytes);
+}
+
+core::result<uint64_t> needed_bytes(const checkpoint::tensor_source& s, const checkpoint::weights_export_options& o) {
+  const auto weights = checkpoint::weights_of(s, o);
+  if (!weights) return fail(weights.error());
+  uint64_t out = header_reserve_bytes;
+  for (const auto& w : *weights) out += core::numel_of(w.from->shape) * core::size_of(w.type);
+  return out;
+}
+
+/// What OUT's name says: one file by its ending, else a folder. An ending like those of files that are not written is
+/// refused; a folder of such a name is there already or has a slash behind it.
+core::result<output_kind> kind_of(const fs::path& out) {
+  const auto ending = out.extension().string();
+  for (const char* known : {".safetensors", ".pt", ".pth", ".bin"})
+    if (ending == known) return output_kind::file;
+  const bool like_a_file =
+      ending.size() > 1 && std::isalpha(static_cast<unsigned char>(ending[1])) != 0 &&
+      std::all_of(ending.begin() + 1, ending.end(), [](unsigned char c) { return std::isalnum(c) != 0; });
+  std::error_code e;
+  if (!like_a_file || fs::is_directory(out, e)) return output_kind::folder;
+  return fail(
+      error_kind::bad_input,
+      fmt::format("'{}': wanted NAME.safetensors, NAME.pt, NAME.pth, NAME.bin or the name of a folder ('{}/' for "
+                  "one of this name), got the ending {}",
+                  out.string(), out.string(), ending));
+}
+
+core::result<void> write_fp32(const weights_arguments& a) {
+  const auto shard_bytes = checkpoint::shard_bytes_from(a.max_shard_size);
+  if (!shard_bytes) return fail(shard_bytes.error().in("--max-shard-size"));
+  const auto kind = kind_of(a.output.out);
+  if (!kind) return fail(kind.error());
+  auto s = open_checkpoint_at(a.source);
+  if (!s) return fail(s.error());
+  if (s->has_layer_names) {
+    const auto model = describe_model(*s, a.model_config);
+    if (!model) return fail(model.error());
+    s = checkpoint::named_by_layers(std::move(*s), parameters_of(*model));
+    if (!s) return fail(s.error());
+    if (s->has_layer_names && a.source.verbosity != verbosity::quiet)
+      std::fprintf(stderr, "troupe: names are those of the pipeline's layers: --model-config or --map gives others\n");
+  }
+  conversion writing(a.source, a.output);
+  checkpoint::weights_export_options options{.out = a.output.out,
+                                             .max_shard_bytes = *shard_bytes,
+                                             .exclude_frozen = a.exclude_frozen,
+                                             .about = file_mark(),
+                                             .progress = writing.progress()};
+  const auto needed = needed_bytes(*s, options);
+  if (!needed) return fail(needed.error());
+  if (auto ok = writing.prepare(*s, *kind, *needed); !ok) return ok;
+  options.out = writing.place().working();
+  const auto report = checkpoint::export_weights(*s, options);
+  if (!report) return fail(report.error());
+  if (auto ok = writing.commit(); !ok) return ok;
+  say_written(writing, *report);
+  return {};
+}
+
+core::result<void> write_hugging_face(const weights_arguments& a) {
+  const auto shard_bytes = checkpoint::shard_bytes_from(a.max_shard_size);
+  if (!shard_bytes) return fail(shard_bytes.error().in("--max-shard-size"));
+  const auto type = dtype_from("--dtype", a.dtype);
+  if (!type) return fail(type.error());
+  const auto opened = open_described(a.source, a.model_config);
+  if (!opened) return fail(opened.error());
+  const auto* s = &opened->source;
+  const auto* model = &opened->model;
+  if (model->json.empty())
+    return fail(
+        error_kind::bad_input,
+        fmt::format("'{}' does not say which model it is of: wanted Hugging Face's config.json by --model-config",
+                    s->folder.string()));
+  if (auto ok = check_names(*opened); !ok) return ok;
+  conversion writing(a.source, a.output);
+  const auto is_tied = [&](const std::string& name) {
+    return std::any_of(s->tied.begin(), s->tied.end(), [&](const auto& t) { return t.name == name; });
+  };
+  checkpoint::weights_export_options options{.out = a.output.out, .max_shard_bytes = *shard_bytes, .type = *type};
+  // transformers ties what the configuration says is tied, and wants it once.
+  options.rename = [&](const std::string& name) -> std::optional<std::string> {
+    if (model->tied_embedding && is_tied(name)) return std::nullopt;
+    return checkpoint::hugging_face_name(model->model_type, name);
+  };
+  options.progress = writing.progress();
+  const auto needed = needed_bytes(*s, options);
+  if (!needed) return fail(needed.error());
+  if (auto ok = writing.prepare(*s, output_kind::folder, *needed); !ok) return ok;
+  options.out = writing.place().working();
+  const auto report = checkpoint::export_weights(*s, options);
+  if (!report) return fail(report.error());
+  const auto config = options.out / "config.json";
+  if (auto ok = checkpoint::write_file_atomically(config, hugging_face_config(*model, *type)); !ok) return ok;
+  if (auto ok = writing.commit(); !ok) return ok;
+  say_written(writing, *report);
+  return {};
+}
+
+}  // namespace
+
+int to_fp32(const weights_arguments& a) {
+  const stop_request stop;
+  return ended(write_fp32(a));
+}
+
+int to_hugging_face(const weights_arguments& a) {
+  const stop_request stop;
+  return ended(write_hugging_face(a));
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,21 @@
+// `troupe checkpoint inspect`, `verify` and `diff`: what a checkpoint of any format holds, whether it is whole, how two
+// differ. Nothing is written.
+#pragma once
+
+#include <optional>
+
+#include "apps/checkpoint/checkpoint_arguments.hpp"
+
+namespace troupe::apps {
+
+struct diff_arguments {
+  source_arguments first;
+  std::string second;
+  std::optional<double> tolerance;  ///< none: bits
+};
+
+int inspect_checkpoint(const source_arguments& a, output_form form);
+int verify_checkpoint_at(const source_arguments& a);
+int diff_checkpoints_at(const diff_arguments& a);
+
+}  // namespace troupe::apps

@@ -1,0 +1,194 @@
+// The commands whose files hold the optimizer too.
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <string_view>
+
+#include "apps/base/stop_request.hpp"
+#include "apps/checkpoint/checkpoint_convert.hpp"
+#include "apps/checkpoint/conversion.hpp"
+#include "apps/checkpoint/model_description.hpp"
+#include "apps/checkpoint/optimizer_description.hpp"
+#include "checkpoint/convert/reshape.hpp"
+#include "checkpoint/deepspeed/universal_writer.hpp"
+#include "checkpoint/deepspeed/writer.hpp"
+#include "checkpoint/files/atomic_file.hpp"
+#include "checkpoint/safetensors/header.hpp"
+#include "checkpoint/source/name_map.hpp"
+#include "checkpoint/source/name_rules.hpp"
+#include "config/name_map_file.hpp"
+#include "core/source_file.hpp"
+#include "core/text.hpp"
+
+namespace troupe::apps {
+namespace {
+
+namespace fs = std::filesystem;
+using core::fail;
+
+/// How the weights are written; without an optimizer.
+core::result<checkpoint::deepspeed_write_options> options_for(const deepspeed_arguments& a,
+                                                              const described_checkpoint& opened) {
+  const auto type = dtype_from("--dtype", a.dtype);
+  if (!type) return fail(type.error());
+  const auto& s = opened.source;
+  checkpoint::deepspeed_write_options out;
+  out.stage = a.stage;
+  out.ranks = a.ranks;
+  out.weight_type = *type;
+  out.integer_step = a.integer_steps;
+  if (s.has_layer_names) return out;  // they stay what they are
+  out.shared = shared_names(opened.model, s);
+  out.name = [type = opened.model.model_type](const std::string& name) {
+    return checkpoint::hugging_face_name(type, name);
+  };
+  return out;
+}
+
+core::result<void> add_optimizer(checkpoint::deepspeed_write_options& o, const deepspeed_arguments& a,
+                                 const checkpoint::tensor_source& s) {
+  auto optimizer = describe_optimizer(s, a.job, a.stage, o.weight_type);
+  if (!optimizer) return fail(optimizer.error());
+  o.groups = std::move(optimizer->groups);
+  o.ds_config = std::move(optimizer->ds_config);
+  return {};
+}
+
+void say_written(const conversion& writing, uint64_t bytes, size_t files) {
+  writing.say(fmt::format("{} in {} files", core::human_bytes(bytes), files));
+}
+
+core::result<void> write_deepspeed(const deepspeed_arguments& a) {
+  const auto opened = open_described(a.source, a.model_config);
+  if (!opened) return fail(opened.error());
+  auto options = options_for(a, *opened);
+  if (!options) return fail(options.error());
+  if (auto ok = add_optimizer(*options, a, opened->source); !ok) return ok;
+  conversion writing(a.source, a.output);
+  options->progress = writing.progress();
+  if (auto ok = writing.prepare(opened->source); !ok) return ok;
+  const auto report = checkpoint::write_deepspeed_folder(opened->source, writing.place().working(), *options);
+  if (!report) return fail(report.error());
+  if (auto ok = write_description(opened->model, report->folder); !ok) return ok;
+  if (auto ok = writing.commit(); !ok) return ok;
+  say_written(writing, report->bytes, report->files);
+  return {};
+}
+
+/// What is read of a file that names a folder.
+constexpr uint64_t most_pointer_bytes = 4096;
+
+/// Whether the file by which DeepSpeed finds one of several universal folders may name `name`: it does, it is not
+/// there, or the user wants it replaced.
+core::result<void> check_pointer(const fs::path& pointer, const fs::path& name, const output_arguments& a) {
+  std::error_code e;
+  const auto status = fs::symlink_status(pointer, e);
+  if (!fs::exists(status)) return {};
+  const auto text = core::source_file::open(pointer, O_NOFOLLOW);
+  std::string names;
+  if (text) {
+    names.resize(std::min<uint64_t>(text->size(), most_pointer_bytes));
+    if (auto ok = text->read(0, std::as_writable_bytes(std::span(names))); !ok) return ok;
+  }
+  names = names.substr(0, names.find('\n'));
+  if (fs::is_regular_file(status) && (a.force || names == name.string())) return {};
+  return fail(core::error_kind::bad_input,
+              fmt::format("'{}' names '{}': wanted --force to let it name '{}', or another folder for OUT",
+                          pointer.string(), checkpoint::shown(names), name.string()));
+}
+
+core::result<void> write_universal(const deepspeed_arguments& a) {
+  const auto opened = open_described(a.source, a.model_config);
+  if (!opened) return fail(opened.error());
+  auto options = options_for(a, *opened);
+  if (!options) return fail(options.error());
+  if (auto ok = add_optimizer(*options, a, opened->source); !ok) return ok;
+  conversion writing(a.source, a.output);
+  options->progress = writing.progress();
+  if (auto ok = writing.prepare(opened->source); !ok) return ok;
+  // Its parent gets a file that says its name; both take their places below.
+  const auto name = writing.place().out().filename();
+  const auto pointer = fs::absolute(writing.place().out()).parent_path() / "latest_universal";
+  if (auto ok = check_pointer(pointer, name, a.output); !ok) return ok;
+  const auto report = checkpoint::write_universal_folder(opened->source, writing.place().working() / name, *options);
+  if (!report) return fail(report.error());
+  if (auto ok = check_pointer(pointer, name, a.output); !ok) return ok;
+  if (auto ok = writing.commit(name); !ok) return ok;
+  if (auto ok = checkpoint::write_file_atomically(pointer, name.string()); !ok) return ok;
+  say_written(writing, report->bytes, report->files);
+  return {};
+}
+
+/// Back to the names that a file of names begins from. Refused: a name that no rule leads to.
+core::result<void> name_back(checkpoint::deepspeed_write_options& o, const std::filesystem::path& file,
+                             const checkpoint::tensor_source& s) {
+  if (file.empty()) return {};
+  const auto lines = config::read_name_map(file);
+  if (!lines) return fail(lines.error());
+  const auto rules = checkpoint::name_rules::of(*lines);
+  if (!rules) return fail(rules.error());
+  const auto before = [name = o.name](const std::string& own) { return name ? name(own) : own; };
+  for (const auto& t : s.tensors)
+    if (!rules->find_back(before(t.name)))
+      return fail(core::error_kind::mismatch, fmt::format("'{}' leads to no name like '{}', which '{}' holds",
+                                                          file.string(), before(t.name), s.folder.string()));
+  for (auto& [alias, owner] : o.shared) owner = rules->find_back(owner).value_or(owner);
+  o.name = [before, rules = *rules](const std::string& name) {
+    const auto own = before(name);
+    return rules.find_back(own).value_or(own);
+  };
+  return {};
+}
+
+/// Megatron's files say how they are cut; other models' parameters by their names.
+core::result<void> write_reshaped(const reshape_arguments& a) {
+  const auto opened = open_described(a.written.source, a.written.model_config);
+  if (!opened) return fail(opened.error());
+  const auto* s = &opened->source;
+  auto options = options_for(a.written, *opened);
+  if (!options) return fail(options.error());
+  // Without moments there is no optimizer to describe.
+  if (std::any_of(s->tensors.begin(), s->tensors.end(),
+                  [](const auto& t) { return t.kind == checkpoint::tensor_kind::moment; }))
+    if (auto ok = add_optimizer(*options, a.written, *s); !ok) return ok;
+  if (auto ok = name_back(*options, a.map_back, *s); !ok) return ok;
+  conversion writing(a.written.source, a.written.output);
+  options->progress = writing.progress();
+  if (auto ok = writing.prepare(*s); !ok) return ok;
+  checkpoint::reshape_options how;
+  how.to = {.pipeline = a.pipeline, .tensor = a.tensor, .data = a.written.ranks};
+  how.partition = a.partition;
+  how.cuts = cuts_of(opened->model, a.tensor);
+  how.qkv_version = a.qkv_version;
+  how.to_qkv_version = a.to_qkv_version;
+  how.heads = a.heads;
+  how.write = std::move(*options);
+  const auto report = checkpoint::reshape(*s, writing.place().working(), how);
+  if (!report) return fail(report.error());
+  if (auto ok = write_description(opened->model, report->folder); !ok) return ok;
+  if (auto ok = writing.commit(); !ok) return ok;
+  say_written(writing, report->bytes, report->files);
+  return {};
+}
+
+}  // namespace
+
+int to_deepspeed(const deepspeed_arguments& a) {
+  const stop_request stop;
+  return ended(write_deepspeed(a));
+}
+
+int to_universal(const deepspeed_arguments& a) {
+  const stop_request stop;
+  return ended(write_universal(a));
+}
+
+int reshape_checkpoint(const reshape_arguments& a) {
+  const stop_request stop;
+  return ended(write_reshaped(a));
+}
+
+}  // namespace troupe::apps

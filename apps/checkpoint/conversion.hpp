@@ -1,0 +1,42 @@
+// The frame of a command that writes OUT from a checkpoint: the line that says how far it is, the place aside where all
+// is written, the last line. Leaves what is written to the command.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "apps/base/work_display.hpp"
+#include "apps/checkpoint/checkpoint_arguments.hpp"
+#include "apps/checkpoint/output_place.hpp"
+
+namespace troupe::apps {
+
+class conversion {
+ public:
+  /// The time of the last line counts from here. Both outlive this object.
+  conversion(const source_arguments& from, const output_arguments& to)
+      : from_(from), to_(to), display_("writing", from.verbosity) {}
+
+  /// For the work; this object outlives it.
+  checkpoint::progress_function progress() { return display_.progress(); }
+
+  /// As output_place::prepare(), of OUT. Before place().
+  core::result<void> prepare(const checkpoint::tensor_source& source, output_kind kind = output_kind::folder,
+                             uint64_t needed_bytes = 0);
+  [[nodiscard]] const output_place& place() const { return *place_; }
+
+  /// As output_place::commit().
+  core::result<void> commit(const std::filesystem::path& below = {});
+
+  /// `OUT: 1.5 GiB in 3 files, 2.0 s`, unless the user wants quiet: `written` is what stands before the time. With
+  /// `bytes`, also how many of them a second.
+  void say(const std::string& written, std::optional<uint64_t> bytes = {}) const;
+
+ private:
+  const source_arguments& from_;
+  const output_arguments& to_;
+  work_display display_;
+  std::optional<output_place> place_;
+};
+
+}  // namespace troupe::apps

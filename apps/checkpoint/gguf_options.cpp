@@ -1,0 +1,81 @@
+#include "apps/checkpoint/gguf_options.hpp"
+
+#include <fmt/format.h>
+
+#include "apps/checkpoint/gguf_vocabulary.hpp"
+#include "apps/checkpoint/output_mark.hpp"
+#include "checkpoint/gguf/source.hpp"
+#include "models/table/model_spec.hpp"
+
+namespace troupe::apps {
+namespace {
+
+using checkpoint::gguf_metadata;
+using checkpoint::gguf_value;
+using core::error_kind;
+using core::fail;
+
+core::result<checkpoint::gguf_model> gguf_model_of(const models::model_spec& spec) {
+  const bool llama = spec.kind == models::family::llama;
+  // What llama.cpp computes for these architectures, whatever a file says.
+  const auto wanted = llama ? models::activation::silu : models::activation::gelu_tanh;
+  if (spec.act != wanted)
+    return fail(error_kind::bad_input,
+                fmt::format("model key '{}' wants {} for a GGUF file, which cannot say another",
+                            llama ? "hidden_act" : "activation_function", llama ? "silu" : "gelu_new"));
+  return checkpoint::gguf_model{.architecture = llama ? "llama" : "gpt2",
+                                .blocks = spec.layers,
+                                .width = spec.width,
+                                .inner = spec.inner,
+                                .heads = spec.heads,
+                                .kv_heads = spec.kv_heads,
+                                .head_width = spec.head_width,
+                                .positions = spec.positions,
+                                .vocabulary = spec.vocabulary,
+                                .norm_epsilon = spec.norm_epsilon,
+                                .rope_theta = spec.rope_theta,
+                                .rope_scaling = {},
+                                .tied = spec.tied,
+                                .attention_bias = spec.attention_bias,
+                                .mlp_bias = spec.mlp_bias};
+}
+
+/// A name for people; what another GGUF file says of its model's name, makers and licence stays.
+core::result<gguf_metadata> about(const checkpoint::tensor_source& s) {
+  const auto before = checkpoint::gguf_metadata_of(s);
+  if (!before) return fail(before.error());
+  gguf_metadata out;
+  for (const char* key : {"general.name", "general.author", "general.organization", "general.license",
+                          "general.license.link", "general.url", "general.description", "general.languages"})
+    if (const auto* value = before->find(key)) out.set(key, *value);
+  if (out.entries.empty() && s.folder.has_filename())
+    out.set("general.name", gguf_value::of(s.folder.filename().string()));
+  out.set(std::string(gguf_mark_key), gguf_mark());
+  return out;
+}
+
+}  // namespace
+
+core::result<checkpoint::gguf_export_options> gguf_options_of(const described_checkpoint& from,
+                                                              const checkpoint::gguf_mixture& type,
+                                                              const std::string& tokenizer) {
+  const auto& s = from.source;
+  if (from.model.json.empty())
+    return fail(
+        error_kind::bad_input,
+        fmt::format("'{}' does not say which model it is of: wanted Hugging Face's config.json by --model-config",
+                    s.folder.string()));
+  if (auto ok = check_names(from); !ok) return fail(ok.error());
+  const auto spec = models::parse_model_spec(from.model.json);
+  if (!spec) return fail(spec.error());
+  const auto model = gguf_model_of(*spec);
+  if (!model) return fail(model.error());
+  auto more = about(s);
+  if (!more) return fail(more.error());
+  const auto vocabulary = gguf_vocabulary(s, tokenizer, model->vocabulary);
+  if (!vocabulary) return fail(vocabulary.error());
+  for (const auto& [key, value] : vocabulary->entries) more->set(key, value);
+  return checkpoint::gguf_export_options{.out = {}, .type = type, .model = *model, .more = std::move(*more)};
+}
+
+}  // namespace troupe::apps

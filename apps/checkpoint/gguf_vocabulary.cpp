@@ -1,0 +1,130 @@
+#include "apps/checkpoint/gguf_vocabulary.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <vector>
+
+#include "apps/checkpoint/model_description.hpp"
+#include "checkpoint/gguf/source.hpp"
+#include "data/vocabulary.hpp"
+
+namespace troupe::apps {
+namespace {
+
+using checkpoint::gguf_metadata;
+using checkpoint::gguf_value;
+using core::error_kind;
+using core::fail;
+using data::vocabulary_kind;
+namespace fs = std::filesystem;
+
+constexpr std::string_view prefix = "tokenizer.";
+constexpr std::string_view tokens_key = "tokenizer.ggml.tokens";
+/// llama.cpp refuses a byte-level vocabulary without merges. No token is two characters from U+0100, so this one never
+/// comes to pass.
+constexpr const char* merge_of_nothing = "\u0100\u0100 \u0100";
+
+const char* model_of(vocabulary_kind k) {
+  switch (k) {
+    case vocabulary_kind::byte_level:
+      return "gpt2";
+    case vocabulary_kind::sentencepiece_bpe:
+      return "llama";
+    case vocabulary_kind::sentencepiece_unigram:
+      return "t5";
+  }
+  return "";
+}
+
+gguf_metadata keys_of(const data::vocabulary& v, uint64_t tokens) {
+  gguf_metadata out;
+  const auto set = [&](const char* key, auto value) {
+    out.set(std::string("tokenizer.ggml.") + key, gguf_value::of(std::move(value)));
+  };
+  std::vector<std::string> texts;
+  std::vector<int32_t> kinds;
+  std::vector<float> scores;
+  for (uint64_t t = 0; t < tokens; ++t) {
+    const bool is_there = t < v.entries.size() && !v.entries[t].text.empty();
+    texts.push_back(is_there ? v.entries[t].text : fmt::format("[PAD{}]", t));
+    kinds.push_back(static_cast<int32_t>(is_there ? v.entries[t].kind : data::token_kind::unused));
+    scores.push_back(is_there ? v.entries[t].score : 0);
+  }
+  set("model", std::string(model_of(v.kind)));
+  const bool is_byte_level = v.kind == vocabulary_kind::byte_level;
+  set("pre", is_byte_level ? v.words : std::string("default"));
+  set("tokens", std::move(texts));
+  if (!is_byte_level) set("scores", std::span<const float>(scores));
+  set("token_type", std::span<const int32_t>(kinds));
+  if (is_byte_level) set("merges", v.merges.empty() ? std::vector<std::string>{merge_of_nothing} : v.merges);
+  // Without these llama.cpp takes tokens 11 and 11 of a byte-level vocabulary: a byte like any other. 0 is in no text.
+  const bool is_bytes = is_byte_level && v.merges.empty();
+  if (v.begin || is_bytes) set("bos_token_id", v.begin.value_or(0));
+  if (v.end || is_bytes) set("eos_token_id", v.end.value_or(0));
+  if (v.unknown_token) set("unknown_token_id", *v.unknown_token);
+  if (v.padding) set("padding_token_id", *v.padding);
+  if (!v.chat_template.empty()) out.set("tokenizer.chat_template", gguf_value::of(v.chat_template));
+  const bool is_unigram = v.kind == vocabulary_kind::sentencepiece_unigram;
+  // llama.cpp's own ways: BPE pieces begin with `begin`, unigram ones end with `end`, which no language model here
+  // wants.
+  if (is_byte_level || is_unigram || v.adds_begin) set("add_bos_token", v.adds_begin.value_or(false));
+  if (is_unigram) set("add_eos_token", false);
+  if (is_byte_level) return out;
+  set("add_space_prefix", v.adds_space);
+  set("remove_extra_whitespaces", v.removes_extra_spaces);
+  if (is_unigram && !v.normaliser.empty()) {
+    gguf_value table{.type = checkpoint::gguf_value_type::array, .items = checkpoint::gguf_value_type::u8};
+    const auto bytes = std::as_bytes(std::span(v.normaliser));
+    table.numbers.assign(bytes.begin(), bytes.end());
+    out.set("tokenizer.ggml.precompiled_charsmap", std::move(table));
+  }
+  return out;
+}
+
+/// What the run that wrote it trained on; nothing where its configuration does not say.
+std::optional<std::string> trained_on(const checkpoint::tensor_source& s) {
+  const auto job = own_configuration(s);
+  if (!job) return std::nullopt;
+  const auto& path = job->data.tokenizer_path;
+  return path.empty() ? std::string(bytes_name) : path.string();
+}
+
+core::result<gguf_metadata> copied(const checkpoint::tensor_source& s) {
+  const auto all = checkpoint::gguf_metadata_of(s);
+  if (!all) return fail(all.error());
+  gguf_metadata out;
+  for (const auto& [key, value] : all->entries)
+    if (key.starts_with(prefix)) out.set(key, value);
+  return out;
+}
+
+}  // namespace
+
+core::result<gguf_metadata> gguf_vocabulary(const checkpoint::tensor_source& s, const std::string& wanted,
+                                            uint64_t tokens) {
+  std::string place = wanted;
+  if (place.empty()) {
+    auto own = copied(s);
+    if (!own) return own;
+    if (const auto* list = own->find(tokens_key); list != nullptr && list->count() == tokens) return own;
+    if (data::has_vocabulary(s.folder)) place = s.folder.string();
+  }
+  if (place.empty()) place = trained_on(s).value_or("");
+  if (place.empty())
+    return fail(error_kind::bad_input,
+                fmt::format("'{}' has no tokenizer that belongs in a GGUF file: wanted one by --tokenizer, a path or "
+                            "'{}'",
+                            s.folder.string(), bytes_name));
+  auto vocabulary =
+      place == bytes_name ? core::result<data::vocabulary>(data::byte_vocabulary()) : data::read_vocabulary(place);
+  if (!vocabulary) return fail(vocabulary.error());
+  // A model may know the first bytes alone: its texts had no others.
+  if (place == bytes_name && vocabulary->entries.size() > tokens) vocabulary->entries.resize(tokens);
+  if (vocabulary->entries.size() > tokens)
+    return fail(error_kind::mismatch, fmt::format("the tokenizer '{}' has {} tokens, the model {}", place,
+                                                  vocabulary->entries.size(), tokens));
+  return keys_of(*vocabulary, tokens);
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,110 @@
+// What a token file holds: as described beside it, and as counted.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "apps/base/data.hpp"
+#include "apps/base/exit_code.hpp"
+#include "data/files.hpp"
+#include "data/token_file.hpp"
+#include "data/token_stream.hpp"
+
+namespace troupe::apps {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+/// Text that a terminal can show: control characters are spelt out, line breaks kept.
+std::string shown(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7F)
+      out += fmt::format("\\x{:02x}", byte);
+    else
+      out.push_back(c);
+  }
+  return out;
+}
+
+core::result<std::shared_ptr<data::tokenizer>> tokenizer_for(const inspect_arguments& a,
+                                                             const std::optional<data::token_file>& described) {
+  std::string path = a.tokenizer;
+  if (path.empty()) {
+    if (!described) return std::shared_ptr<data::tokenizer>();
+    path = described->tokenizer_path;
+  }
+  auto opened = data::open_tokenizer(path == "bytes" ? "" : path);
+  if (!opened) return fail(opened.error());
+  if (described && (*opened)->description().digest != described->tokenizer.digest)
+    return fail(error_kind::bad_input, fmt::format("the tokenizer '{}' is not the one that made the file", path));
+  return std::shared_ptr<data::tokenizer>(std::move(*opened));
+}
+
+core::result<void> show(const inspect_arguments& a) {
+  const std::filesystem::path path = a.file;
+  const auto dtype = data::bin_width_from(a.dtype);
+  if (!dtype) return fail(error_kind::bad_input, fmt::format("--dtype: wanted uint16 or uint32, got '{}'", a.dtype));
+  if (data::kind_of(path) != data::source_kind::tokens || data::is_packed(path))
+    return fail(error_kind::bad_input, fmt::format("wanted a .bin of tokens, got '{}'", a.file));
+  std::error_code ec;
+  const auto bytes = std::filesystem::file_size(path, ec);
+  if (ec) return fail(error_kind::bad_input, fmt::format("cannot read '{}': {}", a.file, ec.message()));
+  const auto described = data::read_token_file(path, bytes);
+  if (!described) return fail(described.error());
+  const auto stream = data::open_tokens(
+      {.path = path, .bin = *dtype, .vocab_size = *described ? (*described)->tokenizer.vocab_size : uint64_t{1} << 32});
+  if (!stream) return fail(stream.error());
+
+  int64_t largest = 0;
+  uint64_t ends = 0;
+  const bool has_end = *described && (*described)->tokenizer.end_of_text;
+  const int64_t end = has_end ? int64_t{*(*described)->tokenizer.end_of_text} : -1;
+  std::vector<int64_t> block(1 << 16);
+  for (uint64_t at = 0; at < (*stream)->size(); at += block.size()) {
+    const auto part = std::span(block).first(std::min<uint64_t>(block.size(), (*stream)->size() - at));
+    if (auto ok = (*stream)->copy(at, part); !ok) return ok;
+    for (const int64_t t : part) {
+      largest = std::max(largest, t);
+      ends += t == end;
+    }
+  }
+  std::printf("%llu tokens, %s, largest %lld\n", static_cast<unsigned long long>((*stream)->size()),
+              *described ? data::name_of((*described)->width) : a.dtype.c_str(), static_cast<long long>(largest));
+  if (*described) {
+    const auto& t = (*described)->tokenizer;
+    std::printf(
+        "%llu document%s%s\n", static_cast<unsigned long long>((*described)->documents),
+        (*described)->documents == 1 ? "" : "s",
+        has_end && ends != (*described)->documents ? fmt::format(", but {} end-of-text tokens", ends).c_str() : "");
+    const auto& path_of_it = (*described)->tokenizer_path;  // empty where the kind says it all
+    std::printf("vocabulary of %llu: %s%s%s, end of text %s, digest %s\n",
+                static_cast<unsigned long long>(t.vocab_size), t.kind.c_str(), path_of_it.empty() ? "" : " ",
+                path_of_it.c_str(), has_end ? std::to_string(end).c_str() : "none", t.digest.c_str());
+  } else {
+    std::printf("no %s beside it: one document of an unknown vocabulary\n",
+                data::description_path(path).filename().c_str());
+  }
+  const auto tokenizer = tokenizer_for(a, *described);
+  if (!tokenizer && !a.tokenizer.empty()) return fail(tokenizer.error());
+  if (!tokenizer) {
+    std::printf("not decoded: %s\n", tokenizer.error().text.c_str());
+  } else if (*tokenizer) {
+    std::vector<int64_t> first(std::min<uint64_t>(a.tokens, (*stream)->size()));
+    if (auto ok = (*stream)->copy(0, first); !ok) return ok;
+    const std::vector<uint32_t> ids(first.begin(), first.end());
+    std::printf("%s\n", shown((*tokenizer)->decode(ids)).c_str());
+  }
+  return {};
+}
+
+}  // namespace
+
+int inspect(const inspect_arguments& a) {
+  const auto ok = show(a);
+  return ok ? 0 : failed(ok.error());
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,181 @@
+#include "apps/checkpoint/output_place.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "apps/checkpoint/output_mark.hpp"
+#include "checkpoint/files/atomic_file.hpp"
+#include "checkpoint/files/file_system.hpp"
+#include "core/system_error.hpp"
+
+namespace troupe::apps {
+namespace {
+
+namespace fs = std::filesystem;
+using core::error_kind;
+using core::fail;
+
+fs::path parent_of(const fs::path& out) {
+  const auto parent = out.parent_path();
+  return parent.empty() ? fs::path(".") : parent;
+}
+
+/// `dir/out` for `dir/out/` too.
+fs::path plain(const fs::path& out) { return out.has_filename() ? out : out.parent_path(); }
+
+/// Refuses to replace what is read: the files of `source` by whatever links they are reached, and its folder.
+core::result<void> check_apart(const fs::path& out, const checkpoint::tensor_source& source) {
+  std::error_code e;
+  const auto outer = fs::canonical(out, e);
+  if (e) return fail(error_kind::io, fmt::format("cannot look at '{}': {}", out.string(), e.message()));
+  std::vector<fs::path> read;
+  if (!source.folder.empty()) read.push_back(source.folder);
+  for (const auto& f : source.files)
+    if (f.is_stored()) read.push_back(f.path);
+  for (const auto& r : read) {
+    const auto inner = fs::canonical(r, e);
+    if (e) return fail(error_kind::io, fmt::format("cannot look at '{}': {}", r.string(), e.message()));
+    if (std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end())
+      return fail(error_kind::bad_input,
+                  fmt::format("'{}' cannot be replaced: '{}', which is read, lies in it", out.string(), r.string()));
+  }
+  return {};
+}
+
+bool is_taken(const fs::path& out, output_kind kind) {
+  std::error_code e;
+  const auto status = fs::symlink_status(out, e);
+  return fs::exists(status) && !(kind == output_kind::folder && fs::is_directory(status) && fs::is_empty(out, e));
+}
+
+core::result<void> check(const output_wish& wish, const checkpoint::tensor_source* source) {
+  const auto& out = wish.out;
+  const auto name = out.filename();
+  if (name.empty() || name == "." || name == "..")
+    return fail(error_kind::bad_input, fmt::format("cannot write '{}': wanted the name of a {}", out.string(),
+                                                   wish.kind == output_kind::file ? "file" : "folder"));
+  std::error_code e;
+  const auto status = fs::symlink_status(out, e);
+  if (wish.kind == output_kind::file && fs::is_directory(status))
+    return fail(error_kind::bad_input, fmt::format("'{}' is a folder, wanted a file's name", out.string()));
+  if (!is_taken(out, wish.kind)) return {};
+  if (!wish.replace)
+    return fail(error_kind::bad_input, fmt::format("'{}' exists{}: wanted a new name, or --force to replace it",
+                                                   out.string(), fs::is_directory(status) ? " and is not empty" : ""));
+  if (source != nullptr)
+    if (auto apart = check_apart(out, *source); !apart) return apart;
+  return check_marked(out);
+}
+
+core::result<void> check_parent(const fs::path& out, uint64_t needed_bytes) {
+  const auto parent = parent_of(out);
+  std::error_code e;
+  if (!fs::is_directory(parent, e))
+    return fail(error_kind::bad_input,
+                fmt::format("cannot write '{}': '{}' is no folder", out.string(), parent.string()));
+  if (::faccessat(AT_FDCWD, parent.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
+    return fail(error_kind::io,
+                fmt::format("cannot write '{}': '{}': {}", out.string(), parent.string(), core::system_message(errno)));
+  const auto free = checkpoint::real_files().free_bytes(parent);
+  if (!free) return fail(free.error());
+  if (needed_bytes > *free)
+    return fail(error_kind::no_space, fmt::format("cannot write '{}': {} bytes are needed, {} are free in '{}'",
+                                                  out.string(), needed_bytes, *free, parent.string()));
+  return {};
+}
+
+/// What a conversion into `name` has in its room: OUT itself and, of one file, its working name.
+bool is_of_room(const std::string& entry, const std::string& name) {
+  return entry == name || (entry.starts_with("." + name + ".") && entry.ends_with(".part"));
+}
+
+/// What stands at the working name is a crash's, or somebody else's.
+core::result<void> check_room(const fs::path& room, const std::string& name) {
+  std::error_code e;
+  const auto status = fs::symlink_status(room, e);
+  if (!fs::exists(status)) return {};
+  bool ours = fs::is_directory(status);
+  for (fs::directory_iterator at(room, e), end; ours && !e && at != end; at.increment(e)) {
+    const auto entry = at->path().filename().string();
+    ours = entry == checkpoint::lock_file_name || is_of_room(entry, name);
+  }
+  if (ours && !e) return {};
+  return fail(error_kind::bad_input,
+              fmt::format("'{}' is in the way: what is written takes shape there; remove it", room.string()));
+}
+
+/// Under the lock: what a crash left.
+void clear_room(const fs::path& room, const std::string& name, std::error_code& e) {
+  for (fs::directory_iterator at(room, e), end; !e && at != end; at.increment(e))
+    if (is_of_room(at->path().filename().string(), name)) fs::remove_all(at->path(), e);
+}
+
+}  // namespace
+
+output_place::output_place(output_wish wish, fs::path room, checkpoint::folder_lock lock)
+    : wish_(std::move(wish)), room_(std::move(room)), working_(room_ / wish_.out.filename()), lock_(std::move(lock)) {}
+
+output_place::output_place(output_place&& other) noexcept
+    : wish_(std::move(other.wish_)),
+      room_(std::exchange(other.room_, {})),
+      working_(std::move(other.working_)),
+      lock_(std::move(other.lock_)) {}
+
+output_place::~output_place() {
+  std::error_code e;
+  if (!room_.empty()) fs::remove_all(room_, e);
+}
+
+core::result<output_place> output_place::prepare(const output_wish& wish, const checkpoint::tensor_source& source) {
+  output_wish w = wish;
+  w.out = plain(wish.out);
+  if (auto ok = check(w, &source); !ok) return fail(ok.error());
+  if (auto ok = check_parent(w.out, w.needed_bytes); !ok) return fail(ok.error());
+  const auto name = w.out.filename().string();
+  const auto room = parent_of(w.out) / fmt::format(".{}.part", name);
+  const auto failed = [&](const core::error& why) {
+    return fail(why.in(fmt::format("cannot write '{}'", w.out.string())));
+  };
+  if (auto ok = check_room(room, name); !ok) return failed(ok.error());
+  auto lock = checkpoint::folder_lock::take(room, "writes it");
+  if (!lock) return failed(lock.error());
+  output_place place(std::move(w), room, std::move(*lock));
+  // Another may have ended between the first look and the lock.
+  if (auto ok = check(place.wish_, &source); !ok) return fail(ok.error());
+  std::error_code e;
+  clear_room(room, name, e);
+  if (!e && wish.kind == output_kind::folder) fs::create_directory(place.working_, e);
+  if (e)
+    return fail(core::kind_of_write_error(e.value()),
+                fmt::format("cannot write '{}': {}", place.out().string(), e.message()));
+  return place;
+}
+
+core::result<void> output_place::commit(const fs::path& below) {
+  const auto from = below.empty() ? working_ : working_ / below;
+  const auto& out = wish_.out;
+  if (wish_.kind == output_kind::folder) {
+    if (auto ok = mark_folder(from); !ok) return ok;
+    if (auto ok = checkpoint::sync_folder(from); !ok) return ok;
+  }
+  // Sources that were read are no matter any more: only what took the name meanwhile.
+  if (auto ok = check(wish_, nullptr); !ok) return ok;
+  int why = 0;
+  if (!is_taken(out, wish_.kind) || wish_.kind == output_kind::file)
+    why = ::rename(from.c_str(), out.c_str()) == 0 ? 0 : errno;
+  else  // The two change places, the destructor removes the old one.
+    why = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, out.c_str(), RENAME_EXCHANGE) == 0 ? 0 : errno;
+  if (why != 0)
+    return fail(core::kind_of_write_error(why),
+                fmt::format("cannot write '{}': {}", out.string(), core::system_message(why)));
+  return checkpoint::sync_folder(parent_of(out));
+}
+
+}  // namespace troupe::apps

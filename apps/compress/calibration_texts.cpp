@@ -1,0 +1,220 @@
+#include "apps/compress/calibration_texts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "apps/checkpoint/gguf_vocabulary.hpp"
+#include "apps/compress/compress_validation.hpp"
+#include "checkpoint/gguf/source.hpp"
+#include "core/text.hpp"
+#include "data/byte_pair.hpp"
+#include "data/corpus.hpp"
+#include "data/token_stream.hpp"
+#include "data/tokenizer.hpp"
+#include "data/vocabulary.hpp"
+
+namespace troupe::apps {
+namespace {
+
+namespace fs = std::filesystem;
+using core::error_kind;
+using core::fail;
+using models::token_windows;
+using stream_pointer = std::shared_ptr<const data::token_stream>;
+
+/// Of a calibration text that is its own validation.
+constexpr double held_out_share = 0.1;
+
+core::result<std::shared_ptr<data::tokenizer>> shared(core::result<std::unique_ptr<data::tokenizer>> t) {
+  if (!t) return fail(t.error());
+  return std::shared_ptr<data::tokenizer>(std::move(*t));
+}
+
+/// As `--tokenizer` says; else what the checkpoint carries; else what its run read with; else bytes, where the model
+/// has no more tokens.
+core::result<std::shared_ptr<data::tokenizer>> tokenizer_of(const compress_arguments& a,
+                                                            const described_checkpoint& from,
+                                                            const models::model_spec& spec) {
+  if (a.tokenizer == bytes_name) return shared(data::make_byte_tokenizer());
+  if (!a.tokenizer.empty()) return shared(data::open_tokenizer(a.tokenizer));
+  const auto metadata = checkpoint::gguf_metadata_of(from.source);
+  if (!metadata) return fail(metadata.error());
+  if (metadata->text("tokenizer.ggml.model") == "gpt2") {
+    const auto* words = metadata->find("tokenizer.ggml.tokens");
+    const auto* merges = metadata->find("tokenizer.ggml.merges");
+    if (words != nullptr && merges != nullptr) return shared(data::byte_pair_of(words->texts, merges->texts));
+  }
+  std::error_code e;
+  for (const char* name : {"tokenizer.model", "vocab.json"})
+    if (fs::exists(from.source.folder / name, e)) return shared(data::open_tokenizer(from.source.folder / name));
+  if (const auto job = own_configuration(from.source)) return shared(data::open_tokenizer(job->data.tokenizer_path));
+  if (spec.vocabulary <= 256) return shared(data::make_byte_tokenizer());
+  return fail(error_kind::bad_input,
+              fmt::format("'{}' has no tokenizer that is known here (tokenizer.model, or vocab.json with merges.txt): "
+                          "wanted one by --tokenizer, a path or '{}'",
+                          from.source.folder.string(), bytes_name));
+}
+
+core::result<stream_pointer> open_text(const fs::path& path, const std::shared_ptr<data::tokenizer>& tokenizer,
+                                       const models::model_spec& spec, const char* option) {
+  data::source_options options;
+  options.path = path;
+  options.vocab_size = spec.vocabulary;
+  options.tokens_of = tokenizer;
+  auto stream = data::open_tokens(options);
+  if (!stream) return fail(stream.error().in(option));
+  return stream;
+}
+
+/// `count` windows that lie evenly over tokens [begin, end).
+core::result<token_windows> windows_of(const data::token_stream& s, uint64_t begin, uint64_t end, uint64_t count,
+                                       uint64_t columns) {
+  token_windows out{.tokens = std::vector<int64_t>(count * (columns + 1)), .columns = columns};
+  const uint64_t room = end - begin - (columns + 1);
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint64_t first = begin + (count > 1 ? room / (count - 1) * i + room % (count - 1) * i / (count - 1) : 0);
+    if (auto ok = s.copy(first, std::span(out.tokens).subspan(i * (columns + 1), columns + 1)); !ok)
+      return fail(ok.error());
+  }
+  return out;
+}
+
+double bytes_per_token(const data::token_stream& s, const data::tokenizer& tokenizer, const token_windows& w) {
+  if (s.tokens_are_bytes()) return 1;
+  if (tokenizer.description().kind == "bytes") return 0;
+  uint64_t bytes = 0;
+  for (uint64_t i = 0; i < w.count(); ++i) {
+    const auto* row = w.tokens.data() + i * (w.columns + 1) + 1;
+    const std::vector<uint32_t> targets(row, row + w.columns);
+    bytes += tokenizer.decode(targets).size();
+  }
+  return static_cast<double>(bytes) / static_cast<double>(w.count() * w.columns);
+}
+
+class reading {
+ public:
+  reading(const compress_arguments& a, const described_checkpoint& from, const models::model_spec& spec)
+      : a_(a), from_(from), spec_(spec) {}
+
+  core::result<calibration_texts> read() {
+    columns_ = a_.sequence > 0 ? a_.sequence : std::min<uint64_t>(spec_.positions, calibration_columns);
+    if (columns_ > spec_.positions)
+      return fail(error_kind::bad_input,
+                  fmt::format("--sequence: the model reads 1 to {} tokens, got {}", spec_.positions, columns_));
+    if (a_.samples == 0) return fail(error_kind::bad_input, "--samples: wanted 1 or more, got 0");
+    auto tokenizer = tokenizer_of(a_, from_, spec_);
+    if (!tokenizer) return fail(tokenizer.error());
+    tokenizer_ = std::move(*tokenizer);
+    const auto job = own_configuration(from_.source);
+    const bool own = a_.validate.empty() && job && has_own_validation(*job);
+    holds_out_ = a_.validate.empty() && !own;
+    if (!a_.calibrate.empty())
+      if (auto ok = calibration(); !ok) return fail(ok.error());
+    if (auto ok = own ? own_validation(*job) : other_validation(); !ok) return fail(ok.error());
+    return std::move(out_);
+  }
+
+ private:
+  [[nodiscard]] uint64_t validation_windows(uint64_t there) const {
+    const uint64_t parameters = models::make_model_table(spec_, 1, 1, sizeof(float)).numel();
+    const uint64_t tokens =
+        std::clamp(validation_products / parameters, least_validation_tokens, most_validation_tokens);
+    return std::min(there, std::max<uint64_t>(1, tokens / columns_));
+  }
+
+  core::result<void> calibration() {
+    auto stream = open_text(a_.calibrate, tokenizer_, spec_, "--calibrate");
+    if (!stream) return fail(stream.error());
+    const auto& s = **stream;
+    const auto held_out = holds_out_ ? static_cast<uint64_t>(held_out_share * static_cast<double>(s.size())) : 0;
+    const uint64_t end = s.size() - held_out, wanted = a_.samples * (columns_ + 1);
+    if (end < wanted || (holds_out_ && held_out < columns_ + 1))
+      return fail(
+          error_kind::bad_input,
+          fmt::format("--calibrate: {} windows of {} tokens want {} tokens{}, '{}' has {}: wanted a longer text, "
+                      "fewer --samples or a shorter --sequence",
+                      a_.samples, columns_, wanted, holds_out_ ? " before the tenth that is held out for the loss" : "",
+                      core::shown(a_.calibrate), end));
+    auto windows = windows_of(s, 0, end, a_.samples, columns_);
+    if (!windows) return fail(windows.error());
+    out_.calibration = std::move(*windows);
+    if (!holds_out_) return {};
+    return validate_with(s, end, s.size(), fmt::format("the last tenth of {}", a_.calibrate));
+  }
+
+  core::result<void> validate_with(const data::token_stream& s, uint64_t begin, uint64_t end, const std::string& what) {
+    auto windows = windows_of(s, begin, end, validation_windows((end - begin) / (columns_ + 1)), columns_);
+    if (!windows) return fail(windows.error());
+    out_.validation = std::move(*windows);
+    out_.held_out = fmt::format("{}, {} windows of {} tokens", what, out_.validation.count(), columns_);
+    out_.bytes_per_token = bytes_per_token(s, *tokenizer_, out_.validation);
+    return {};
+  }
+
+  core::result<void> other_validation() {
+    if (a_.validate.empty() || a_.validate == no_validation) return {};
+    auto stream = open_text(a_.validate, tokenizer_, spec_, "--validate");
+    if (!stream) return fail(stream.error());
+    if ((*stream)->size() < columns_ + 1)
+      return fail(error_kind::bad_input, fmt::format("--validate: a window wants {} tokens, '{}' has {}", columns_ + 1,
+                                                     core::shown(a_.validate), (*stream)->size()));
+    return validate_with(**stream, 0, (*stream)->size(), a_.validate);
+  }
+
+  /// What the run that wrote the checkpoint held out, cut as there.
+  core::result<void> own_validation(const config::job_config& job) {
+    auto tokenizer = shared(data::open_tokenizer(job.data.tokenizer_path));
+    if (!tokenizer) return fail(tokenizer.error());
+    std::vector<data::weighted_stream> streams;
+    for (const auto& s : job.data.sources) {
+      data::source_options options;
+      options.path = s.text;
+      options.max_bytes = job.data.max_bytes;
+      options.bin = job.data.bin_dtype == core::dtype::i32 ? data::bin_width::u32 : data::bin_width::u16;
+      options.vocab_size = spec_.vocabulary;
+      options.tokens_of = *tokenizer;
+      options.text_key = s.text_key;
+      auto stream = data::open_tokens(options);
+      if (!stream) return fail(stream.error());
+      streams.push_back({std::move(*stream), s.weight, s.text.string()});
+    }
+    columns_ =
+        job.data.sequence_length > 0 ? std::min<uint64_t>(job.data.sequence_length, spec_.positions) : spec_.positions;
+    const auto corpus = data::corpus::make(
+        std::move(streams),
+        {.validation_fraction = job.data.validation_fraction, .sequence = columns_, .seed = job.seed});
+    if (!corpus) return fail(corpus.error());
+    const uint64_t there = corpus->validation_windows(), count = validation_windows(there);
+    auto& w = out_.validation;
+    w = {.tokens = std::vector<int64_t>(count * (columns_ + 1)), .columns = columns_};
+    for (uint64_t i = 0; i < count; ++i) {
+      const auto from = corpus->validation(there * i / count);
+      if (auto ok = from.stream->copy(from.first, std::span(w.tokens).subspan(i * (columns_ + 1), columns_ + 1)); !ok)
+        return ok;
+    }
+    out_.held_out = fmt::format("what its run held out, {} of {} windows of {} tokens", count, there, columns_);
+    out_.bytes_per_token = corpus->tokens_are_bytes() ? 1 : bytes_per_token(corpus->source(0), **tokenizer, w);
+    return {};
+  }
+
+  const compress_arguments& a_;
+  const described_checkpoint& from_;
+  const models::model_spec& spec_;
+  std::shared_ptr<data::tokenizer> tokenizer_;
+  uint64_t columns_ = 0;
+  bool holds_out_ = false;
+  calibration_texts out_;
+};
+
+}  // namespace
+
+core::result<calibration_texts> read_calibration_texts(const compress_arguments& a, const described_checkpoint& from,
+                                                       const models::model_spec& spec) {
+  return reading(a, from, spec).read();
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,225 @@
+#include "apps/compress/compress_command.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+
+#include "apps/base/common_options.hpp"
+#include "apps/base/stop_request.hpp"
+#include "apps/checkpoint/checkpoint_arguments.hpp"
+#include "apps/checkpoint/conversion.hpp"
+#include "apps/checkpoint/model_description.hpp"
+#include "apps/compress/compress_clean.hpp"
+#include "apps/compress/compress_validation.hpp"
+#include "checkpoint/convert/open_source.hpp"
+#include "core/text.hpp"
+
+namespace troupe::apps {
+namespace {
+
+namespace fs = std::filesystem;
+using core::error_kind;
+using core::fail;
+using core::human_bytes;
+
+void print_layers(const compress_summary& report) {
+  size_t width = 5;
+  for (const auto& l : report.layers) width = std::max(width, l.name.size());
+  std::printf("%s\n", fmt::format("{:<{}}  {:>13}  {:>5}  {:>7}", "layer", width, "out x in", "bits", "error").c_str());
+  for (const auto& l : report.layers)
+    std::printf("%s\n", fmt::format("{:<{}}  {:>13}  {:>5.2f}  {:>6.2f}%", core::shown(l.name), width,
+                                    fmt::format("{} x {}", l.rows, l.columns), l.bits, 100 * l.error)
+                            .c_str());
+}
+
+std::string last_line(const compress_summary& s, const compress_calibration* with, std::optional<double> before,
+                      std::optional<double> after) {
+  std::string out = fmt::format("{} -> {} ({:.1f} bits a weight)", human_bytes(static_cast<double>(s.source_bytes)),
+                                human_bytes(static_cast<double>(s.tensor_bytes)),
+                                8 * static_cast<double>(s.tensor_bytes) / static_cast<double>(s.weights));
+  if (before && after) out += fmt::format("  validation loss {:.4f} -> {:.4f} {}", *before, *after, with->loss_unit());
+  return out;
+}
+
+/// The folder of a method's work, which a killed process leaves for the next one.
+class work_folder {
+ public:
+  explicit work_folder(const fs::path& out)
+      : path_(out.parent_path() / fmt::format(".{}.work", out.filename().string())) {}
+  work_folder(const work_folder&) = delete;
+  work_folder& operator=(const work_folder&) = delete;
+  ~work_folder() {
+    std::error_code e;
+    if (!is_kept_) fs::remove_all(path_, e);
+  }
+  [[nodiscard]] const fs::path& path() const { return path_; }
+  void keep() { is_kept_ = true; }
+
+ private:
+  fs::path path_;
+  bool is_kept_ = false;
+};
+
+fs::path without_slash(const fs::path& p) { return p.has_filename() ? p : p.parent_path(); }
+
+/// The work behind the checks: the loss before, the method, the file, the loss after.
+class compression {
+ public:
+  compression(const compress_arguments& a, const described_checkpoint& from, const compress_target& target,
+              compress_calibration* with, const tensor_grids& trained)
+      : a_(a), from_(from), target_(target), with_(with), trained_(trained), writing_(a.source, a.output) {}
+
+  core::result<void> run() {
+    const auto needed = target_.needed_bytes();
+    if (!needed) return fail(needed.error());
+    if (auto ok = writing_.prepare(from_.source, target_.kind(), *needed); !ok) return ok;
+    work_folder beside(without_slash(fs::absolute(a_.output.out)));
+    auto ok = make(beside.path());
+    if (ok || ok.error().kind != error_kind::stopped || with_ == nullptr) return ok;
+    beside.keep();
+    return fail(ok.error().kind, ok.error().text + "; the same command continues where it was");
+  }
+
+ private:
+  core::result<void> make(const fs::path& beside) {
+    compress_work work{.source = from_.source, .prepared = {}};
+    if (auto ok = measure(from_.source, beside, before_); !ok) return ok;
+    if (with_ != nullptr) {
+      auto prepared = with_->prepare(target_, beside);
+      if (!prepared) return fail(prepared.error());
+      work = std::move(*prepared);
+    }
+    if (keeps_trained()) {
+      if (auto ok = store_trained(trained_, target_, beside, work); !ok) return ok;
+      remark_ = as_trained(work.prepared, trained_);
+    }
+    const fs::path out = writing_.place().working();
+    const auto summary = target_.write(work.source, work.prepared, out, writing_.progress());
+    if (!summary) return fail(summary.error());
+    if (tells_loss()) {
+      const auto made = checkpoint::open_source(out);
+      if (!made) return fail(made.error());
+      if (auto ok = measure(*made, beside, after_); !ok) return ok;
+    }
+    if (auto ok = writing_.commit(); !ok) return ok;
+    if (a_.source.verbosity != verbosity::quiet) tell(*summary);
+    return {};
+  }
+
+  /// A method chooses values of its own.
+  [[nodiscard]] bool keeps_trained() const { return !trained_.empty() && a_.method == "rtn"; }
+  [[nodiscard]] bool tells_loss() const { return with_ != nullptr && !with_->held_out().empty(); }
+
+  core::result<void> measure(const checkpoint::tensor_source& of, const fs::path& beside, std::optional<double>& to) {
+    if (!tells_loss()) return {};
+    const auto loss = with_->loss(of, beside);
+    if (!loss) return fail(loss.error());
+    to = *loss;
+    return {};
+  }
+
+  void tell(const compress_summary& s) const {
+    print_layers(s);
+    if (!remark_.empty()) std::printf("%s\n", remark_.c_str());
+    if (!s.remark.empty()) std::printf("%s\n", s.remark.c_str());
+    std::printf("%s\n", target_.opened_by(a_.output.out).c_str());
+    if (tells_loss()) std::printf("validation: %s\n", with_->held_out().c_str());
+    std::printf("%s\n", last_line(s, with_, before_, after_).c_str());
+  }
+
+  const compress_arguments& a_;
+  const described_checkpoint& from_;
+  const compress_target& target_;
+  compress_calibration* with_;
+  const tensor_grids& trained_;
+  std::string remark_;
+  conversion writing_;
+  std::optional<double> before_, after_;
+};
+
+core::result<void> write(const compress_arguments& a, const calibration_opener& open) {
+  if (auto ok = check_method(a); !ok) return ok;
+  if (a.clean && a.to.empty()) return write_clean(a);
+  tensor_grids trained;
+  const auto opened = open_to_compress(a, trained);
+  if (!opened) return fail(opened.error());
+  const auto target = make_target(a, *opened);
+  if (!target) return fail(target.error());
+  std::unique_ptr<compress_calibration> with;
+  if (open) {
+    auto calibration = open(a, *opened);
+    if (!calibration) return fail(calibration.error());
+    with = std::move(*calibration);
+  }
+  return compression(a, *opened, **target, with.get(), trained).run();
+}
+
+}  // namespace
+
+compress_command::compress_command(CLI::App& parent)
+    : command_(parent.add_subcommand("compress", "a trained model in fewer bits, for others to run")),
+      arguments_(std::make_unique<compress_arguments>()) {
+  auto& a = *arguments_;
+  command_->footer("Exit codes: 0 well; 1 failed; 2 arguments or SOURCE refused; 130 interrupted.");
+  command_->add_option("source", a.source.path, "a checkpoint or weights, as troupe checkpoint takes them")->required();
+  command_->add_option("out", a.output.out, "a folder, or a GGUF file")->required();
+  command_->add_option(
+      "--to", a.to,
+      "compressed-tensors:FORMAT, of int4, int8 (or int2 to int7), w8a8, fp8, mxfp4, nvfp4: int8 codes of "
+      "activations, too, are w8a8's; or gguf:TYPE, a file for llama.cpp, of the types of `troupe "
+      "checkpoint to-gguf`");
+  command_->add_flag("--clean", a.clean,
+                     "what the run was compressed with becomes permanent first: grids and masks in the weights, "
+                     "related modules cut; without --to a checkpoint that a run resumes");
+  command_
+      ->add_option(
+          "--method", a.method,
+          "rtn: rounded to nearest; gptq: each column's error goes to the columns behind it; awq: columns that "
+          "matter are scaled up before; smoothquant: outliers of inputs move into weights. All but rtn want "
+          "--calibrate")
+      ->capture_default_str();
+  command_->add_option("--embeddings", a.embeddings,
+                       "the type of embedding and head in a GGUF file, such as q8_0: small models lose most there");
+  command_->add_option("--calibrate", a.calibrate,
+                       "a text like those that the model will read; its last tenth is held out for the loss");
+  command_->add_option("--validate", a.validate,
+                       "a text for the loss before and after, or none; by default the held-out part of the run that "
+                       "wrote SOURCE, else of --calibrate");
+  command_->add_option("--samples", a.samples, "windows of calibration")->capture_default_str();
+  command_->add_option("--sequence", a.sequence, "tokens of a window; by default what the model reads, at most 512");
+  command_->add_option("--host-memory", a.host_memory,
+                       "what computing with the model may take, such as 4GB; by default as much as it needs");
+  command_->add_option("--tokenizer", a.tokenizer, "a path or `bytes`; by default what the checkpoint has");
+  command_->add_option("--group", a.group,
+                       "columns that share a scale, 0: a row; by default 128 of int2 to int7, else a row");
+  command_->add_flag("--asymmetric", a.asymmetric, "groups have zero points: of int2 to int8");
+  command_->add_option("--dtype", a.dtype, "of scales and of what is not compressed: fp32, bf16 or fp16")
+      ->capture_default_str();
+  command_->add_option("--tag", a.source.tag,
+                       "which checkpoint of a folder; by default the one that its `latest` names");
+  command_->add_option("--map", a.source.map, "a file that gives the tensors other names");
+  command_->add_option("--model-config", a.model_config,
+                       "Hugging Face's config.json of the model; by default what the checkpoint says of it");
+  command_->add_option("--max-shard-size", a.max_shard_size, "of one file")->capture_default_str();
+  command_->add_flag("--force", a.output.force, "replace OUT where it is what an earlier conversion wrote");
+  add_quiet(*command_, a.source.verbosity);
+}
+
+compress_command::~compress_command() = default;
+
+bool compress_command::chosen() const { return command_->parsed(); }
+
+bool compress_command::computes() const {
+  return arguments_->computes() || (arguments_->validate.empty() && has_own_validation(*arguments_));
+}
+
+int compress_command::run(const calibration_opener& open) {
+  const stop_request stop;
+  return ended(write(*arguments_, open));
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,129 @@
+// `compressed-tensors:FORMAT`: a folder that transformers and vLLM load, with config.json and tokenizer files beside
+// the weights.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "apps/compress/companions.hpp"
+#include "apps/compress/compress_target.hpp"
+#include "checkpoint/convert/compress.hpp"
+#include "checkpoint/convert/weights_export.hpp"
+#include "checkpoint/files/atomic_file.hpp"
+#include "checkpoint/source/name_map.hpp"
+#include "core/text.hpp"
+
+namespace troupe::apps {
+namespace {
+
+namespace fs = std::filesystem;
+using core::error_kind;
+using core::fail;
+
+/// For files' headers, the index and config.json, beside the tensors.
+constexpr uint64_t header_reserve_bytes = uint64_t{1} << 20;
+core::result<checkpoint::weight_scheme> scheme_of(const compress_arguments& a, core::dtype type) {
+  auto scheme = checkpoint::scheme_of(
+      {.format = a.to.substr(folder_prefix.size()), .group_size = a.group, .asymmetric = a.asymmetric, .type = type});
+  if (!scheme) return fail(scheme.error().in("--to " + a.to));
+  return scheme;
+}
+
+core::result<void> check_family(const described_checkpoint& c) {
+  const auto& model = c.model;
+  if (model.json.empty())
+    return fail(
+        error_kind::bad_input,
+        fmt::format("'{}' does not say which model it is of: wanted Hugging Face's config.json by --model-config",
+                    c.source.folder.string()));
+  if (model.model_type == "gpt2")
+    return fail(error_kind::bad_input,
+                "transformers' GPT-2 has Conv1D layers, whose weights are in x out, and compressed-tensors has none of "
+                "them: wanted a family of linear layers (" +
+                    checkpoint::families_with_linear_layers() + ")");
+  if (!checkpoint::has_linear_layers(model.model_type))
+    return fail(error_kind::bad_input,
+                fmt::format("wanted a family of linear layers ({}), got model_type '{}'",
+                            checkpoint::families_with_linear_layers(), core::shown(model.model_type)));
+  return check_names(c);
+}
+
+class folder_target final : public compress_target {
+ public:
+  folder_target(const described_checkpoint& from, checkpoint::compress_options options)
+      : from_(from), options_(std::move(options)) {
+    const auto& [source, model] = from_;
+    options_.rename = [&source = source, &model = model](const std::string& name) -> std::optional<std::string> {
+      const bool is_tied = std::ranges::any_of(source.tied, [&](const auto& t) { return t.name == name; });
+      if (model.tied_embedding && is_tied) return std::nullopt;  // transformers ties what config.json says is tied
+      return checkpoint::hugging_face_name(model.model_type, name);
+    };
+  }
+
+  core::result<void> plan() {
+    auto forms = checkpoint::stored_forms(from_.source, options_);
+    if (!forms) return fail(forms.error());
+    forms_ = std::move(*forms);
+    return {};
+  }
+
+  [[nodiscard]] output_kind kind() const override { return output_kind::folder; }
+  [[nodiscard]] core::result<uint64_t> needed_bytes() const override {
+    const auto needed = checkpoint::compressed_bytes(from_.source, options_);
+    if (!needed) return fail(needed.error());
+    return *needed + header_reserve_bytes;
+  }
+  [[nodiscard]] std::shared_ptr<const checkpoint::stored_form> form_of(const std::string& tensor) const override {
+    const auto at = forms_.find(tensor);
+    return at == forms_.end() ? nullptr : at->second;
+  }
+
+  core::result<compress_summary> write(const checkpoint::tensor_source& source,
+                                       const checkpoint::prepared_weights& prepared, const fs::path& out,
+                                       const checkpoint::progress_function& progress) const override {
+    auto options = options_;
+    options.out = out;
+    options.prepared = &prepared;
+    options.progress = progress;
+    auto report = checkpoint::compress_weights(source, options);
+    if (!report) return fail(report.error());
+    const auto config = checkpoint::with_quantization_config(hugging_face_config(from_.model, options.type),
+                                                             options.scheme, {"lm_head"});
+    if (!config) return fail(config.error());
+    if (auto ok = checkpoint::write_file_atomically(out / "config.json", *config); !ok) return fail(ok.error());
+    if (auto ok = copy_companions(from_.source.folder, out); !ok) return fail(ok.error());
+    return compress_summary{std::move(report->layers), report->weights, report->source_bytes, report->tensor_bytes, {}};
+  }
+
+  [[nodiscard]] std::string opened_by(const std::string& out) const override {
+    return fmt::format("transformers.AutoModelForCausalLM.from_pretrained({}) opens it", core::json_string(out));
+  }
+
+ private:
+  const described_checkpoint& from_;
+  checkpoint::compress_options options_;
+  std::map<std::string, std::shared_ptr<const checkpoint::stored_form>, std::less<>> forms_;
+};
+
+}  // namespace
+
+core::result<std::unique_ptr<compress_target>> make_folder_target(const compress_arguments& a,
+                                                                  const described_checkpoint& from) {
+  if (!a.embeddings.empty())
+    return fail(error_kind::bad_input,
+                fmt::format("--embeddings is for {}TYPE: here embeddings stay as they are", gguf_prefix));
+  const auto type = dtype_from("--dtype", a.dtype);
+  if (!type) return fail(type.error());
+  const auto scheme = scheme_of(a, *type);
+  if (!scheme) return fail(scheme.error());
+  const auto shard_bytes = checkpoint::shard_bytes_from(a.max_shard_size);
+  if (!shard_bytes) return fail(shard_bytes.error().in("--max-shard-size"));
+  if (auto ok = check_family(from); !ok) return fail(ok.error());
+  auto out = std::make_unique<folder_target>(
+      from, checkpoint::compress_options{.out = {}, .scheme = *scheme, .type = *type, .max_shard_bytes = *shard_bytes});
+  if (auto ok = out->plan(); !ok) return fail(ok.error());
+  return out;
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,92 @@
+// `gguf:TYPE`: one file that llama.cpp loads.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "apps/checkpoint/gguf_options.hpp"
+#include "apps/compress/compress_target.hpp"
+#include "core/text.hpp"
+
+namespace troupe::apps {
+namespace {
+
+namespace fs = std::filesystem;
+using core::error_kind;
+using core::fail;
+
+class gguf_target final : public compress_target {
+ public:
+  gguf_target(const described_checkpoint& from, checkpoint::gguf_export_options options)
+      : from_(from), options_(std::move(options)) {
+    options_.measures_error = true;
+  }
+
+  core::result<void> plan() {
+    auto forms = checkpoint::stored_forms(from_.source, options_);
+    if (!forms) return fail(forms.error());
+    forms_ = std::move(*forms);
+    return {};
+  }
+
+  [[nodiscard]] output_kind kind() const override { return output_kind::file; }
+  [[nodiscard]] core::result<uint64_t> needed_bytes() const override {
+    return checkpoint::gguf_bytes(from_.source, options_);
+  }
+  [[nodiscard]] std::shared_ptr<const checkpoint::stored_form> form_of(const std::string& tensor) const override {
+    const auto at = forms_.find(tensor);
+    return at == forms_.end() ? nullptr : at->second;
+  }
+
+  core::result<compress_summary> write(const checkpoint::tensor_source& source,
+                                       const checkpoint::prepared_weights& prepared, const fs::path& out,
+                                       const checkpoint::progress_function& progress) const override {
+    auto options = options_;
+    options.out = out;
+    options.prepared = &prepared;
+    options.progress = progress;
+    auto report = checkpoint::export_gguf(source, options);
+    if (!report) return fail(report.error());
+    std::string remark;
+    for (const auto& [type, count] : report->other_types)
+      remark += fmt::format("{}{} of rows that are no whole blocks as {}", remark.empty() ? "" : ", ", count, type);
+    return compress_summary{std::move(report->layers), report->elements, report->source_bytes, report->bytes,
+                            std::move(remark)};
+  }
+
+  [[nodiscard]] std::string opened_by(const std::string& out) const override {
+    return fmt::format("llama-cli -m {} opens it", core::json_string(out));
+  }
+
+ private:
+  const described_checkpoint& from_;
+  checkpoint::gguf_export_options options_;
+  std::map<std::string, std::shared_ptr<const checkpoint::stored_form>, std::less<>> forms_;
+};
+
+}  // namespace
+
+core::result<std::unique_ptr<compress_target>> make_gguf_target(const compress_arguments& a,
+                                                                const described_checkpoint& from) {
+  const auto name = a.to.substr(gguf_prefix.size());
+  auto type = checkpoint::mixture_from(name);
+  if (!type)
+    return fail(error_kind::bad_input, fmt::format("--to {}TYPE: wanted one of {}, got '{}'", gguf_prefix,
+                                                   checkpoint::mixture_names(), core::shown(name)));
+  if (a.group || a.asymmetric)
+    return fail(error_kind::bad_input, fmt::format("{} is for {}FORMAT: a GGUF type has its own blocks",
+                                                   a.group ? "--group" : "--asymmetric", folder_prefix));
+  if (!a.embeddings.empty()) {
+    const auto embeddings = checkpoint::mixture_from(a.embeddings);
+    if (!embeddings || embeddings->medium)
+      return fail(error_kind::bad_input, fmt::format("--embeddings: wanted a type that is no mixture, of {}, got '{}'",
+                                                     checkpoint::mixture_names(), core::shown(a.embeddings)));
+    type->embeddings = embeddings->type;
+  }
+  auto options = gguf_options_of(from, *type, a.tokenizer);
+  if (!options) return fail(options.error());
+  auto out = std::make_unique<gguf_target>(from, std::move(*options));
+  if (auto ok = out->plan(); !ok) return fail(ok.error());
+  return out;
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,226 @@
+#include "apps/machine/findings.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace troupe::apps {
+namespace {
+
+constexpr auto fine = condition::fine;
+constexpr auto poor = condition::poor;
+constexpr auto missing = condition::missing;
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const auto& w : words) out += (out.empty() ? "" : ", ") + w;
+  return out;
+}
+
+std::string quoted(const std::string& path) {
+  std::string out = "'";
+  for (const char c : path) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+finding programs(const tried_facts& t) {
+  if (!t.train_program_there)
+    return {"programs", missing, t.train_program + " is not there", "nothing can be trained",
+            "make install PREFIX=... (in Troupe's source tree)"};
+  if (!t.torch_library.empty() && !t.torch_library_there)
+    return {"programs", missing, t.torch_library + " is not there", "troupe-train does not start",
+            "make install PREFIX=... (in Troupe's source tree)"};
+  return {"programs", fine, t.train_program};
+}
+
+finding cores(const machine_facts& m, const tried_facts& t) {
+  const uint32_t n = t.usable_cores > 0 ? t.usable_cores : m.cores;
+  finding f{"cores", fine, std::to_string(n) + (n < m.cores ? " of " + std::to_string(m.cores) : "")};
+  if (!m.processor.empty()) f.found += ", " + m.processor;
+  if (m.cgroup_cpus > 0 && m.cgroup_cpus < double(n)) {
+    char limit[64];
+    std::snprintf(limit, sizeof limit, "; the container may use %.3g of them", m.cgroup_cpus);
+    f.found += limit;
+    f.is = poor;
+    f.costs = "more ranks than that wait for each other's turn";
+    f.command = "docker run --cpus=" + std::to_string(n) + " ... (or cpu.max of the control group)";
+  }
+  return f;
+}
+
+finding simd(const machine_facts& m) {
+  const auto known = simd_of(m);
+  if (!known.empty()) return {"SIMD", fine, joined(known)};
+  return {"SIMD", poor, "none that the kernels use (AVX2, AVX-512 or NEON)",
+          "optimizers, norms and casts run one number at a time, 4 to 8 times slower", ""};
+}
+
+finding memory(const machine_facts& m) {
+  const uint64_t limit = std::min(m.memory_bytes, m.cgroup_memory_bytes);
+  finding f{"memory", fine, bytes_text(limit)};
+  if (m.cgroup_memory_bytes < m.memory_bytes)
+    f.found += " (the container's limit; the machine has " + bytes_text(m.memory_bytes) + ")";
+  f.found += ", " + bytes_text(std::min(m.available_bytes, limit)) + " available";
+  if (std::min(m.available_bytes, limit) < memory_wanted_bytes) {
+    f.is = poor;
+    f.costs = "only small models fit; troupe plan says which";
+    f.command = "ps -eo pid,rss,comm --sort=-rss | head (who has it)";
+  }
+  return f;
+}
+
+finding swap(const machine_facts& m) {
+  // A trainer that swaps is slower than one that is refused: none is right.
+  return {"swap", fine, m.swap_bytes == 0 ? "none" : bytes_text(m.swap_bytes) + " (a step that swaps is very slow)"};
+}
+
+finding huge_pages(const machine_facts& m) {
+  const std::string reserved = m.huge_pages > 0
+                                   ? "; " + std::to_string(m.huge_pages_free) + " of " + std::to_string(m.huge_pages) +
+                                         " reserved ones free (" + bytes_text(m.huge_page_bytes) + " each)"
+                                   : "";
+  if (m.transparent_huge_pages == "always" || m.transparent_huge_pages == "madvise")
+    return {"huge pages", fine, "transparent: " + m.transparent_huge_pages + reserved};
+  return {
+      "huge pages", poor,
+      "transparent: " + (m.transparent_huge_pages.empty() ? "not in this kernel" : m.transparent_huge_pages) + reserved,
+      "pools lie on 4 KiB pages: direct I/O at about half its speed, slower first touch",
+      m.transparent_huge_pages.empty() ? "" : "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled"};
+}
+
+constexpr const char* raise_memlock =
+    "echo \"$USER - memlock unlimited\" | sudo tee /etc/security/limits.d/troupe.conf (then log in again; docker run "
+    "--ulimit memlock=-1; a service: LimitMEMLOCK=infinity)";
+
+finding locked_memory(const machine_facts& m, const tried_facts& t) {
+  if (m.memlock_bytes >= memlock_wanted_bytes) return {"memlock", fine, bytes_text(m.memlock_bytes)};
+  // Who has CAP_IPC_LOCK is not held to the limit.
+  if (t.lock.good) return {"memlock", fine, bytes_text(m.memlock_bytes) + ", which this user is not held to"};
+  return {
+      "memlock", poor, bytes_text(m.memlock_bytes),
+      "pools can be paged out and buffers of io_uring cannot be registered: each direct read or write pins its pages "
+      "anew",
+      raise_memlock};
+}
+
+finding open_files(const machine_facts& m) {
+  if (m.open_files >= open_files_wanted) return {"open files", fine, std::to_string(m.open_files)};
+  const bool may = m.open_files_hard.value_or(0) >= open_files_wanted;
+  return {"open files", poor, std::to_string(m.open_files),
+          "many shard files or ranks in one process run out of descriptors",
+          may ? "ulimit -n " + std::to_string(open_files_wanted)
+              : "echo \"$USER - nofile 65536\" | sudo tee /etc/security/limits.d/troupe.conf (then log in again)"};
+}
+
+finding ring(const machine_facts& m, const tried_facts& t) {
+  if (t.io_uring.good) return {"io_uring", fine, "a ring can be set up (Linux " + m.kernel + ")"};
+  const std::string costs = "offload to disk falls back on threads: more processor time for each read and write";
+  if (m.io_uring_disabled.value_or(0) > 0)
+    return {"io_uring", poor,
+            "kernel.io_uring_disabled = " + std::to_string(*m.io_uring_disabled) + " (" + t.io_uring.why + ")", costs,
+            "sudo sysctl kernel.io_uring_disabled=0"};
+  return {"io_uring", poor, t.io_uring.why, costs,
+          "docker run --security-opt seccomp=unconfined ... (in a container; else a kernel from 5.1 on)"};
+}
+
+finding queue(const tried_facts& t) {
+  const auto& remarks = t.queue.remarks;
+  std::string why;
+  for (const auto& r : remarks) why += (why.empty() ? "" : "; ") + r;
+  if (t.queue.engine == "io_uring" && remarks.empty())
+    return {"queue", fine, "io_uring: files are read and written through rings, with registered memory"};
+  if (t.queue.engine == "io_uring")
+    return {"queue", poor, why, "some more processor time for each read and write", raise_memlock};
+  return {"queue", poor, (t.queue.engine.empty() ? "none" : t.queue.engine) + ": " + why,
+          "a thread for each read and write in flight",
+          "mend io_uring (above); troupe io bench FOLDER measures either"};
+}
+
+void folder(const folder_facts& f, std::vector<finding>& out) {
+  if (!f.asked_for.empty()) {
+    out.push_back({"folder", missing, "'" + f.asked_for.string() + "' does not exist, nor the folder above it",
+                   "checkpoints and reports have no place", "mkdir -p " + quoted(f.asked_for.string())});
+    return;
+  }
+  const std::string where = f.path.string() + (f.file_system.empty() ? "" : " (" + f.file_system + ")");
+  if (!f.write.good) {
+    out.push_back({"folder", missing, where + ": " + f.write.why, "checkpoints and reports have no place",
+                   "name a folder that you may write to: troupe doctor FOLDER"});
+    return;
+  }
+  finding space{"folder", fine, where + ", " + bytes_text(f.free_bytes) + " free"};
+  if (f.free_bytes < free_wanted_bytes) {
+    space.is = poor;
+    space.costs = "a checkpoint of 100 million parameters takes 1.2 GB and may not fit";
+    space.command = "du -xh " + quoted(f.path.string()) + " | sort -h | tail (what takes it)";
+  }
+  out.push_back(space);
+  if (f.file_system == "tmpfs" || f.file_system == "ramfs")
+    out.push_back({"O_DIRECT", poor, where + " is in memory; no disk is behind it",
+                   "what is offloaded to this folder stays in memory",
+                   "name a folder on ext4 or xfs on a local disk: troupe doctor FOLDER"});
+  else if (f.direct.good)
+    out.push_back({"O_DIRECT", fine, "works in " + where});
+  else
+    out.push_back({"O_DIRECT", poor, "refused in " + where + ": " + f.direct.why,
+                   "offload to this folder goes through the page cache: a second copy of every byte, and memory",
+                   "name a folder on ext4 or xfs on a local disk: troupe doctor FOLDER"});
+}
+
+// Only the CUDA kernels, in a build that has them, use one: training itself runs on the processor in either.
+finding gpu(const machine_facts& m, const tried_facts& t) {
+  const auto& models = t.cuda.devices.empty() ? m.gpus : t.cuda.devices;
+  const std::string names = joined(models);
+  if (m.nvidia_driver.empty() && !t.cuda.loaded && m.gpus.empty())
+    return {"GPU", fine, "none; training runs on the processor"};
+  if (!t.cuda_built)
+    return {"GPU", fine,
+            (names.empty() ? "none that is known by name" : names) + ": stays idle, training runs on the processor"};
+  if (m.nvidia_driver.empty() && !t.cuda.start.good)
+    return {"GPU", poor, "CUDA's library is there, the kernel's driver is not (" + t.cuda.start.why + ")",
+            "the CUDA kernels cannot be used", "sudo apt-get install nvidia-driver (Debian's non-free), then restart"};
+  if (!t.cuda.start.good)
+    return {"GPU", poor, names + ", driver " + m.nvidia_driver + ": " + t.cuda.start.why,
+            "the CUDA kernels cannot be used",
+            t.cuda.loaded ? "sudo modprobe nvidia-uvm"
+                          : "docker run --gpus all ... (in a container; else sudo apt-get "
+                            "install libcuda1)"};
+  const std::string found = (names.empty() ? "no device" : names) +
+                            (m.nvidia_driver.empty() ? "" : ", driver " + m.nvidia_driver) +
+                            (t.cuda.version.empty() ? "" : ", CUDA " + t.cuda.version);
+  return {"GPU", fine, found + "; training runs on the processor"};
+}
+
+finding numa(const machine_facts& m) {
+  if (m.numa_nodes <= 1) return {"NUMA", fine, "one node"};
+  return {"NUMA", poor, std::to_string(m.numa_nodes) + " nodes",
+          "a process that spans nodes reads half its memory from the other one",
+          "numactl --cpunodebind=0 --membind=0 troupe train ... (one process a node)"};
+}
+
+}  // namespace
+
+std::vector<finding> examine(const machine_facts& m, const tried_facts& t) {
+  std::vector<finding> out = {programs(t),   cores(m, t),         simd(m),       memory(m),  swap(m),
+                              huge_pages(m), locked_memory(m, t), open_files(m), ring(m, t), queue(t)};
+  folder(t.folder, out);
+  out.push_back(gpu(m, t));
+  out.push_back(numa(m));
+  return out;
+}
+
+std::string bytes_text(uint64_t bytes) {
+  if (bytes == unlimited) return "unlimited";
+  static constexpr const char* units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+  double n = double(bytes);
+  size_t unit = 0;
+  while (n >= 999.5 && unit + 1 < std::size(units)) {
+    n /= 1000;
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, n < 10 && unit > 0 ? "%.1f %s" : "%.0f %s", n, units[unit]);
+  return text;
+}
+
+}  // namespace troupe::apps

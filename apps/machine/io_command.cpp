@@ -1,0 +1,141 @@
+#include "apps/machine/io_command.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <map>
+
+#include "apps/base/common_options.hpp"
+#include "apps/base/stop_request.hpp"
+#include "apps/checkpoint/checkpoint_arguments.hpp"
+#include "apps/machine/io_report.hpp"
+#include "apps/machine/io_sweep.hpp"
+#include "apps/machine/machine.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+using storage::queue_engine;
+
+constexpr uint64_t mebi = uint64_t{1} << 20;
+constexpr unsigned loops_max = 1000;
+
+void add_options(CLI::App& c, io_arguments& a) {
+  const std::map<std::string, queue_engine> engines = {
+      {"best", queue_engine::best}, {"uring", queue_engine::uring}, {"threads", queue_engine::threads}};
+  const CLI::AsSizeValue sizes(false);
+  const auto list = [&](const char* name, auto& values, const char* help) {
+    return c.add_option(name, values, help)->delimiter(',')->allow_extra_args(false)->capture_default_str();
+  };
+  c.add_option("folder", a.folder, "on the disk in question; a scratch file without a name is made there")->required();
+  c.add_option("--size", a.bytes, "of the scratch file, K, M and G being powers of 1024")
+      ->transform(sizes)
+      ->check(CLI::Range(uint64_t{1}, std::numeric_limits<uint64_t>::max() / 4))
+      ->default_str(binary_text(a.bytes));
+  list("--block-size", a.block_bytes, "of one request, K, M as for --size; several to be tried: 1M,4M")
+      ->transform(sizes);
+  list("--queue-depth", a.queue_depths, "requests in flight in each thread's ring");
+  list("--threads", a.threads, "each with a ring and a part of the file of its own");
+  list("--single-submit", a.single_submit, "true: a system call for each request");
+  list("--overlap-events", a.overlap_events, "false: the next requests wait until all are over");
+  auto* read = c.add_flag("--read", a.read_only, "measure reads only");
+  auto* write = c.add_flag("--write", a.write_only, "measure writes only");
+  read->excludes(write);
+  c.add_option("--loops", a.loops, "passes of each setting, of which the median counts")
+      ->check(CLI::Range(1U, loops_max))
+      ->capture_default_str();
+  c.add_option("--final-loops", a.final_loops, "further passes of the best settings, which then decide")
+      ->check(CLI::Range(0U, loops_max))
+      ->capture_default_str();
+  c.add_option("--engine", a.engine, "best, uring or threads")
+      ->transform(CLI::CheckedTransformer(engines, CLI::ignore_case).description(""))
+      ->default_str("best");
+  c.add_flag("--buffered", a.buffered, "through the page cache");
+  c.add_flag("--unregistered", a.unregistered, "with memory and file that the ring does not know beforehand");
+  add_json(c, a.form);
+  add_quiet(c, a.verbosity, "no line that says how far it is");
+}
+
+core::result<void> measure(const io_arguments& a) {
+  const stop_request stop;
+  const auto settings = settings_of(a);
+  if (!settings) return core::fail(settings.error());
+  storage::throughput_options options;
+  options.folder = a.folder;
+  options.bytes = a.bytes;
+  options.buffered = a.buffered;
+  options.stop = [] { return stop_request::made(); };
+  auto probe = storage::throughput_probe::open(options);
+  if (!probe) return core::fail(probe.error());
+
+  const bool shown = a.verbosity != verbosity::quiet && ::isatty(STDERR_FILENO) != 0;
+  const auto points = sweep(*probe, *settings, a, [&](size_t pass, size_t of) {
+    if (shown) std::fputs(fmt::format("\rtroupe io: pass {} of {} ", pass + 1, of).c_str(), stderr);
+  });
+  if (shown) std::fputs("\r\x1b[K", stderr);
+  if (!points) return core::fail(points.error());
+
+  io_report report;
+  std::error_code e;
+  const auto real = std::filesystem::canonical(a.folder, e);
+  report.folder = e ? a.folder : real.string();
+  report.file_system = e ? "" : file_system_of("/", real);
+  report.bytes = probe->bytes();
+  report.mode = storage::describe(probe->mode());
+  report.engine = probe->engine();
+  report.remarks = probe->remarks();
+  report.points = *points;
+  if (settings->left_out > 0)
+    report.remarks.push_back(
+        fmt::format("{} settings were left out: they have more in flight than the file's {}; a "
+                    "larger --size takes them in",
+                    settings->left_out, binary_text(a.bytes)));
+  const std::string text = a.form == output_form::json
+                               ? io_json(report)
+                               : io_text(report, ::isatty(STDOUT_FILENO) != 0 ? bar_style::blocks : bar_style::ascii);
+  std::fputs(text.c_str(), stdout);
+  return {};
+}
+
+}  // namespace
+
+io_command::io_command(CLI::App& parent)
+    : command_(parent.add_subcommand("io", "how fast a disk is, and the `aio` section that makes it so")),
+      bench_arguments_(std::make_unique<io_arguments>()),
+      tune_arguments_(std::make_unique<io_arguments>()) {
+  command_->require_subcommand(1);
+  command_->footer("Exit codes: 0 well; 1 failed; 2 arguments or folder refused; 130 interrupted.");
+  auto& b = *bench_arguments_;
+  b.bytes = 1024 * mebi;
+  b.block_bytes = {mebi};
+  b.queue_depths = {1, 8, 32};
+  b.threads = {1};
+  b.single_submit = {false};
+  b.overlap_events = {true};
+  bench_ = command_->add_subcommand("bench", "sequential reads and writes with a few settings, or those given");
+  add_options(*bench_, b);
+  auto& t = *tune_arguments_;
+  t.bytes = 512 * mebi;
+  t.block_bytes = {mebi / 4, mebi, 8 * mebi};
+  t.queue_depths = {8, 32, 128};
+  t.threads = {1, 2, 4};
+  t.single_submit = {false, true};
+  t.overlap_events = {true, false};
+  t.loops = 1;
+  t.final_loops = 4;
+  tune_ = command_->add_subcommand("tune", "the same over all that `aio` can say");
+  add_options(*tune_, t);
+}
+
+io_command::~io_command() = default;
+
+bool io_command::chosen() const { return static_cast<bool>(*command_); }
+
+int io_command::run() { return ended(measure(*tune_ ? *tune_arguments_ : *bench_arguments_)); }
+
+}  // namespace troupe::apps

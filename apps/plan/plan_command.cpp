@@ -1,0 +1,46 @@
+#include "apps/plan/plan_command.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include "apps/base/common_options.hpp"
+#include "apps/plan/show_plan.hpp"
+
+namespace troupe::apps {
+
+plan_command::plan_command(CLI::App& app) {
+  command_ = app.add_subcommand("plan", "will it fit, what will it do, how long will it take; computes nothing");
+  add_common(*command_, arguments_, "topology: YAML, or DeepSpeed JSON");
+  command_
+      ->add_option("--format", arguments_.format,
+                   "summary, table, perfetto, dot, or schedule: the pipeline's, in PyTorch's CSV notation")
+      ->check(CLI::IsMember({"summary", "table", "perfetto", "dot", "schedule"}));
+  command_->add_flag("--transfers", arguments_.transfers, "of schedule: sends and receives, too");
+  command_->add_option("--trace", arguments_.trace_file, "write the predicted step as a Perfetto trace");
+  command_->add_option("--rank", arguments_.rank, "of table, dot and --explain");
+  command_->add_flag("--saving", arguments_.saving, "the step in which a checkpoint is taken");
+  auto* fit =
+      command_->add_flag("--fit", arguments_.fit, "the cheapest set of tiers that fits the budget, and its YAML");
+  command_
+      ->add_option("--memory", arguments_.memory_bytes,
+                   "of all ranks with activations, e.g. 8GiB: a further limit of --fit")
+      ->transform(CLI::AsSizeValue(false))
+      ->needs(fit);
+  command_->add_flag("--degrees", arguments_.degrees,
+                     "every way to share out the ranks among degrees that are auto: step, memory, or why not");
+  command_->add_flag("--layers", arguments_.layers, "the model's modules; plans nothing");
+  add_json(*command_, arguments_.form, "of --degrees, --layers and --explain");
+  command_->add_flag("--measure", arguments_.measure, "predict with this machine's rates, measured now as a run does");
+  command_
+      ->add_option("--disk-read", arguments_.disk_read_gb_per_s, "GB/s that predictions assume (see troupe io bench)")
+      ->check(CLI::PositiveNumber);
+  command_->add_option("--disk-write", arguments_.disk_write_gb_per_s, "GB/s, likewise")->check(CLI::PositiveNumber);
+  command_->add_flag("--estimate", arguments_.estimate,
+                     "DeepSpeed's memory estimates and ZeRO-Infinity's bandwidth model beside the plan's own peak");
+  command_->add_flag("--explain", arguments_.explain, "what each pass added, moved and removed, and why");
+}
+
+bool plan_command::chosen() const { return command_->parsed(); }
+
+int plan_command::run(const job::product_meter& products) const { return show_plan(arguments_, products); }
+
+}  // namespace troupe::apps

@@ -1,0 +1,26 @@
+// What `troupe plan` takes time to cost: defaults, or what a run would measure, and what its arguments say of the disk.
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+#include "apps/plan/show_plan.hpp"
+#include "config/job_config.hpp"
+#include "job/blueprint.hpp"
+#include "job/measured_costs.hpp"
+#include "plan/choose/cost.hpp"
+
+namespace troupe::apps {
+
+/// `troupe io bench` measures the rates that the arguments take.
+inline plan::cost_model costs_of(const config::job_config& c, const plan_arguments& a,
+                                 const job::product_meter& products) {
+  auto out = a.measure ? job::measured_costs(
+                             c, products, [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); })
+                       : job::usual_costs(c);
+  if (a.disk_read_gb_per_s > 0) out.disk_read_bytes_per_s = a.disk_read_gb_per_s * 1e9;
+  if (a.disk_write_gb_per_s > 0) out.disk_bytes_per_s = a.disk_write_gb_per_s * 1e9;
+  return out;
+}
+
+}  // namespace troupe::apps

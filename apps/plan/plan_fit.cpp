@@ -1,0 +1,80 @@
+#include "apps/plan/plan_fit.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "apps/base/exit_code.hpp"
+#include "apps/plan/plan_costs.hpp"
+#include "core/text.hpp"
+#include "job/blueprint.hpp"
+#include "plan/show/tier_ladder.hpp"
+
+namespace troupe::apps {
+namespace {
+
+/// The same job with everything in memory and no budget: it has a plan whatever fits.
+config::job_config without_tiers(config::job_config c) {
+  auto& z = c.zero_optimization;
+  z.offload_optimizer.device = z.offload_param.device = config::offload_device::none;
+  z.offload_optimizer.speculates = false;
+  c.offload_activations = config::offload_device::none;
+  c.swap_gradients = config::swap_choice::automatic;
+  c.host_memory_budget = 0;
+  return c;
+}
+
+/// The same job with swap files where `folder` is going to be: what is measured is that disk.
+config::job_config swapping_to(std::filesystem::path folder, config::job_config c) {
+  std::error_code none;
+  while (folder.has_relative_path() && !std::filesystem::is_directory(folder, none)) folder = folder.parent_path();
+  c.zero_optimization.offload_param.device = config::offload_device::nvme;
+  c.zero_optimization.offload_param.nvme_path = folder;
+  return c;
+}
+
+}  // namespace
+
+int show_fit(const config::job_config& c, const plan_arguments& a, const job::product_meter& products) {
+  const uint64_t ranks = std::max(1U, c.parallel.ranks());
+  plan::fit_request request;
+  request.limits = {.states = c.host_memory_budget / ranks, .total = a.memory_bytes / ranks};
+  if (request.limits.states == 0 && request.limits.total == 0) {
+    std::fprintf(
+        stderr, "troupe: error: --fit: wanted a limit, cluster.host_memory_budget in the file or --memory, got none\n");
+    return 2;
+  }
+  auto b = job::make_blueprint(std::make_shared<const config::job_config>(without_tiers(c)));
+  if (!b) return failed(b.error());
+  const auto which = c.checkpoint.is_on() ? plan::plan_choice::train_saving : plan::plan_choice::train;
+  request.table = b->table;
+  request.options = b->options[static_cast<size_t>(which)];
+  request.options.memory_budget_bytes = 0;
+  request.options.tiers = {};
+  request.options.tiers.checksums = c.swap_checksums;
+  const auto& z = c.zero_optimization;
+  request.open = {.sub_group = !z.sub_group_size_given,
+                  .bucket = !z.reduce_bucket_size_given,
+                  .state_slots = true,
+                  .parameter_slots = true,
+                  .gradient_slots = true,
+                  .gathering = true,
+                  .swap_gradients = true,
+                  .resident_parameters = true,
+                  .ratio = true};
+  const auto folder = c.swap_folder().empty() ? c.output / "swap" : c.swap_folder();
+  request.costs = costs_of(swapping_to(folder, c), a, products);
+  const auto ladder = plan::try_tiers(request);
+  if (request.limits.states > 0)
+    std::printf("budget: %s of states for each of %u ranks\n", core::human_bytes(request.limits.states).c_str(),
+                request.options.ranks());
+  if (request.limits.total > 0)
+    std::printf("memory: %s for each of %u ranks, activations included\n",
+                core::human_bytes(request.limits.total).c_str(), request.options.ranks());
+  std::printf("%s", plan::as_text(ladder, request).c_str());
+  if (!ladder.chosen) return 1;
+  std::printf("\nto paste:\n\n%s", plan::as_yaml(ladder.rungs[*ladder.chosen].found, folder.string()).c_str());
+  return 0;
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,99 @@
+#include "apps/plan/plan_stages.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/text.hpp"
+#include "plan/schedule/text.hpp"
+#include "plan/schedule/transfers.hpp"
+#include "plan/show/render.hpp"
+
+namespace troupe::apps {
+namespace {
+
+using core::text_of;
+
+/// A stage and the plan of a rank that computes it.
+struct shown_stage {
+  const job::blueprint& b;
+  uint32_t stage;
+
+  [[nodiscard]] const plan::job_layout& layout() const { return b.train.layout(); }
+  [[nodiscard]] const plan::rank_plan& plan() const {
+    return b.train.like(layout().options.mesh.at_stage(0, layout().pipeline_of_stage(stage)));
+  }
+  [[nodiscard]] uint32_t begin() const { return b.pipeline.training.first_unit[stage]; }
+  [[nodiscard]] uint32_t end() const {
+    const auto& first = b.pipeline.training.first_unit;
+    return stage + 1 < first.size() ? first[stage + 1] : static_cast<uint32_t>(b.table->units.size());
+  }
+  /// "block 2 to head"
+  [[nodiscard]] std::string units() const {
+    const auto& all = b.table->units;
+    return all[begin()].name + (end() - begin() > 1 ? " to " + all[end() - 1].name : "");
+  }
+  [[nodiscard]] uint64_t parameters() const {
+    std::vector<uint32_t> held;
+    for (uint32_t u = begin(); u < end(); ++u)
+      held.insert(held.end(), b.table->units[u].parameters.begin(), b.table->units[u].parameters.end());
+    std::ranges::sort(held);
+    held.erase(std::unique(held.begin(), held.end()), held.end());
+    uint64_t n = 0;
+    for (const uint32_t q : held) n += b.table->parameters[q].numel();
+    return n;
+  }
+  [[nodiscard]] uint64_t sent() const {
+    uint64_t bytes = 0;
+    for (const auto& x : plan().instructions)
+      if (x.kind == plan::kind::send && layout().stage_of_unit[x.subject] == stage) bytes += x.bytes;
+    return bytes;
+  }
+};
+
+/// How much of the time that the ranks have the schedule leaves them idle, by the stages' modelled times.
+std::string idle_text(const job::chosen_pipeline& p) {
+  const auto times = plan::play_table(p.training.table, p.costs);
+  double busy = 0;
+  for (const auto& r : times.ranks) busy += r.busy_s;
+  const double all = times.total_s * static_cast<double>(times.ranks.size());
+  return text_of("%.1f ms of forward and backward, %.1f %% of compute idle", 1e3 * times.total_s,
+                 all > 0 ? 100 * (1 - busy / all) : 0.0);
+}
+
+}  // namespace
+
+std::string stages_summary(const job::blueprint& b) {
+  const auto& p = b.pipeline;
+  const auto& table = p.training.table;
+  std::vector<std::vector<std::string>> rows{
+      {"stage", "rank", "units", "parameters", "a micro-batch", "in flight", "sent a step"}};
+  for (uint32_t s = 0; s < table.stages(); ++s) {
+    const shown_stage stage{b, s};
+    rows.push_back({std::to_string(s), std::to_string(table.rank_of_stage[s]), stage.units(),
+                    std::to_string(stage.parameters()), text_of("%.2f ms", 1e3 * p.step_s[s]),
+                    std::to_string(stage.plan().micros_in_flight[s]), core::human_bytes(stage.sent())});
+  }
+  std::string out = plan::aligned(rows, {true, true, false, true, true, true, true});
+  out +=
+      "schedule " + p.schedule + ", " + std::to_string(table.micro_batches) + " micro-batches: " + idle_text(p) + "\n";
+  if (p.is_kept) out += "the schedule is the one that the run's folder has\n";
+  if (p.least_s) out += text_of("no schedule of these stages takes less than %.1f ms\n", 1e3 * *p.least_s);
+  out += p.profile.empty() ? "times of stages are the cost model's\n"
+                           : "times of stages are measured: " + p.profile.string() + "\n";
+  return out + "partition " + p.partition + ": stage " + std::to_string(p.bound) + " (" +
+         shown_stage{b, p.bound}.units() + ") bounds the step\n";
+}
+
+std::string schedule_as_csv(const job::blueprint& b, bool with_transfers) {
+  if (b.pipeline.is_cut()) {
+    const auto& table = b.pipeline.training.table;
+    return plan::write_table(with_transfers ? plan::with_transfers(table) : table);
+  }
+  plan::pipeline_table one{b.train.layout().options.accumulation, {0}, {{}}};
+  for (uint32_t m = 0; m < one.micro_batches; ++m)
+    for (const auto type : {plan::action_type::forward, plan::action_type::backward})
+      one.orders.front().push_back({type, 0, m});
+  return plan::write_table(one);
+}
+
+}  // namespace troupe::apps

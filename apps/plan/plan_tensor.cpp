@@ -1,0 +1,57 @@
+#include "apps/plan/plan_tensor.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "apps/base/block_names.hpp"
+#include "core/text.hpp"
+#include "plan/show/render.hpp"
+
+namespace troupe::apps {
+namespace {
+
+/// Parameters that are cut alike.
+struct cut_row {
+  std::string name, shown;  ///< of the first; for all of them
+  const core::parameter_cut* cut;
+  job::cut_origin origin;
+  uint64_t parameters;
+};
+
+std::vector<cut_row> rows_of(const job::chosen_tensor& t) {
+  std::vector<cut_row> out;
+  for (size_t q = 0; q < t.cut.parameters.size(); ++q) {
+    const auto& cut = t.cut.parameters[q];
+    const auto& info = t.whole->parameters[q];
+    if (!cut.cuts() || info.is_copy()) continue;
+    const std::string shown = for_all_blocks(info.name);
+    const auto same = std::ranges::find_if(
+        out, [&](const cut_row& r) { return r.shown == shown && *r.cut == cut && r.origin == t.origins[q]; });
+    if (same == out.end())
+      out.push_back({info.name, shown, &cut, t.origins[q], 1});
+    else
+      ++same->parameters;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string tensor_summary(const job::blueprint& b) {
+  std::vector<std::vector<std::string>> rows{{"cut over tensor ranks", "", "dimension", "widths", "by"}};
+  for (const cut_row& r : rows_of(b.tensor))
+    rows.push_back({r.parameters > 1 ? r.shown : r.name, std::string(name_of(r.cut->style)),
+                    std::to_string(r.cut->dimension), core::widths_text(*r.cut), std::string(name_of(r.origin))});
+  uint64_t exchanges = 0, bytes = 0;
+  for (const auto& x : b.train.like(0).instructions) {
+    if (x.kind != plan::kind::exchange) continue;
+    ++exchanges;
+    bytes += x.bytes;
+  }
+  return plan::aligned(rows, {false, false, true, false, false}) + "all other parameters are whole on each of " +
+         std::to_string(b.tensor.split.degree) + " tensor ranks; a step of rank 0 has " + std::to_string(exchanges) +
+         " exchanges of " + core::human_bytes(bytes) + " in all\n";
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,212 @@
+#include "apps/plan/show_plan.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "apps/base/configuration.hpp"
+#include "apps/base/exit_code.hpp"
+#include "apps/plan/open_degrees.hpp"
+#include "apps/plan/plan_compression.hpp"
+#include "apps/plan/plan_costs.hpp"
+#include "apps/plan/plan_estimate.hpp"
+#include "apps/plan/plan_fit.hpp"
+#include "apps/plan/plan_moves.hpp"
+#include "apps/plan/plan_stages.hpp"
+#include "apps/plan/plan_tensor.hpp"
+#include "apps/plan/show_layers.hpp"
+#include "checkpoint/files/atomic_file.hpp"
+#include "core/math.hpp"
+#include "core/text.hpp"
+#include "job/blueprint.hpp"
+#include "models/table/row_tiles.hpp"
+#include "plan/choose/cost.hpp"
+#include "plan/choose/live_parameters.hpp"
+#include "plan/generate/explain.hpp"
+#include "plan/show/accounts.hpp"
+#include "plan/show/render.hpp"
+#include "plan/show/swap_summary.hpp"
+
+namespace troupe::apps {
+namespace {
+
+/// The plans that are shown: all ranks', or of many one of each class, among them `rank`'s own.
+struct shown_plans {
+  std::vector<std::shared_ptr<const plan::rank_plan>> plans;
+  std::vector<uint32_t> stands_for;
+  uint32_t mine = 0;  ///< the one of `rank`
+
+  [[nodiscard]] plan::timeline predicted(const plan::cost_model& costs) const {
+    return plan::predict(plans, costs, stands_for);
+  }
+};
+
+core::result<shown_plans> plans_to_show(const job::step_plans& all, uint32_t rank) {
+  shown_plans out;
+  if (all.ranks() <= job::proved_ranks_max) {
+    auto every = all.all();
+    if (!every) return core::fail(every.error());
+    out.plans = std::move(*every);
+    out.stands_for.assign(out.plans.size(), 1);
+    out.mine = rank;
+    return out;
+  }
+  for (const auto& c : all.classes()) {
+    const bool mine = std::ranges::binary_search(c.ranks, rank);
+    if (mine) out.mine = static_cast<uint32_t>(out.plans.size());
+    auto made = all.of(mine ? rank : c.representative());
+    if (!made) return core::fail(made.error());
+    out.plans.push_back(std::move(*made));
+    out.stands_for.push_back(static_cast<uint32_t>(c.ranks.size()));
+  }
+  return out;
+}
+
+/// What a checkpoint adds to the step in which it is taken.
+void show_saving(const shown_plans& saving, const shown_plans& training, const plan::cost_model& costs) {
+  const auto timeline = saving.predicted(costs);
+  uint64_t bytes = 0;
+  double written_s = 0;
+  for (size_t i = 0; i < saving.plans.size(); ++i) {
+    for (const auto& x : saving.plans[i]->snapshots) bytes += x.bytes * saving.stands_for[i];
+    for (uint32_t id : saving.plans[i]->lanes[static_cast<size_t>(plan::lane::writer)])
+      written_s = std::max(written_s, timeline.ranks[i].instructions[id].end_s);
+  }
+  std::printf(
+      "a checkpoint: %s of all ranks through %s of staging on this one; predicted %.1f ms more in its step, %s\n",
+      core::human_bytes(bytes).c_str(), core::human_bytes(saving.plans[saving.mine]->memory.staging).c_str(),
+      1e3 * std::max(0.0, timeline.step_s - training.predicted(costs).step_s),
+      written_s <= timeline.step_s ? "written before the step ends" : "written after the step's end");
+}
+
+/// A segment in row tiles, beside what it would have at once: so many elements of a row.
+void show_tiles_of(const job::blueprint& b, const core::segment_info& s, const char* name, const char* of,
+                   uint64_t elements) {
+  const auto& c = *b.config;
+  const uint64_t rows = c.train_micro_batch_size_per_gpu * b.tensor.sequence.most_columns(b.sequence);
+  std::printf("%s: %llu tiles of at most %llu rows, %s beside what is kept; at once %s %s\n", name,
+              static_cast<unsigned long long>(core::div_up(rows, s.tile_rows)),
+              static_cast<unsigned long long>(s.tile_rows), core::human_bytes(s.tile_bytes).c_str(), of,
+              core::human_bytes(rows * elements * core::size_of(c.parameter_dtype())).c_str());
+}
+
+/// A head (cluster.row_tile_bytes) and MLPs (cluster.mlp_tile_bytes) in row tiles.
+void show_row_tiles(const job::blueprint& b) {
+  const auto& head = b.table->units.back().segments.back();
+  if (head.is_tiled()) show_tiles_of(b, head, "the head", "its logits are", b.spec.vocabulary);
+  const core::segment_info* mlp = nullptr;  // the one that takes most
+  for (size_t u = 1; u + 1 < b.table->units.size(); ++u)
+    for (const auto& s : b.table->units[u].segments)
+      if (s.is_tiled() && (mlp == nullptr || s.tile_bytes > mlp->tile_bytes)) mlp = &s;
+  if (mlp == nullptr) return;
+  const uint64_t of_token = models::mlp_inputs(b.spec.kind) * models::widest_inner(b.spec, b.tensor.split);
+  show_tiles_of(b, *mlp, "each MLP", "what is in front of its activation is", of_token);
+}
+
+void show_summary(const job::blueprint& b, const shown_plans& shown, const plan::timeline& timeline,
+                  const plan::cost_model& costs) {
+  const auto& mine = *shown.plans[shown.mine];
+  std::printf("%s", plan::memory_summary(timeline).c_str());
+  if (b.pipeline.is_cut()) std::printf("%s%s", stages_summary(b).c_str(), moves_summary(b).c_str());
+  if (b.tensor.split.degree > 1) std::printf("%s", tensor_summary(b).c_str());
+  std::printf("%s", compression_summary(b).c_str());
+  if (b.compiled) std::printf("passes: %s", job::passes_as_text(*b.compiled).c_str());
+  std::printf("%s", job::idle_unit_passes(*b.config).c_str());
+  show_row_tiles(b);
+  const auto& t = timeline.ranks[shown.mine];
+  std::printf("%zu instructions and %zu collectives a step on each rank; proved\n", mine.instructions.size(),
+              mine.lanes[static_cast<size_t>(plan::lane::fabric)].size());
+  std::printf("predicted step %.1f ms: compute %.1f ms, communication %.1f ms of which %.1f ms exposed\n",
+              1e3 * timeline.step_s, 1e3 * t.compute_s, 1e3 * t.communication_s, 1e3 * t.exposed_s);
+  if (const auto tiers = plan::tiers_as_text(timeline, shown.mine); !tiers.empty()) {
+    std::printf("%s", tiers.c_str());
+    if (mine.options().tiers.swaps()) std::printf("%s", efficiency_summary(b, costs).c_str());
+  }
+}
+
+/// How a rank's plan came about.
+int show_accounts(const job::blueprint& b, const plan::rank_plan& p, const plan_arguments& a) {
+  const auto made = plan::explain(p.layout, p.rank);
+  if (!made) return failed(made.error());
+  std::printf("%s",
+              (a.form == output_form::json ? plan::accounts_as_json : plan::accounts_as_table)(made->accounts).c_str());
+  if (b.compiled && a.form != output_form::json) std::printf("passes: %s", job::passes_as_text(*b.compiled).c_str());
+  return 0;
+}
+
+/// An option that lacks the one it belongs to; null: none does.
+const char* misfit(const plan_arguments& a) {
+  if (a.form == output_form::json && !a.degrees && !a.layers && !a.explain)
+    return "--json: wanted --degrees, --layers or --explain";
+  if (a.transfers && a.format != "schedule") return "--transfers: wanted --format schedule";
+  return nullptr;
+}
+
+/// Where degrees are open: the first that a file could say. Tiers are looked for before anything is known to fit.
+config::job_config of_some_degrees(const config::job_config& c) {
+  const auto sound = std::ranges::find_if(c.open_degrees, [](const auto& way) { return way.refusal.empty(); });
+  return sound == c.open_degrees.end() ? c : c.with(*sound);
+}
+
+}  // namespace
+
+int show_plan(const plan_arguments& a, const job::product_meter& products) {
+  if (const char* why = misfit(a); why != nullptr) {
+    std::fprintf(stderr, "troupe: error: %s beside it\n", why);
+    return 2;
+  }
+  auto loaded = load_configuration(a, std::nullopt, intent::plan);
+  if (!loaded) return 2;
+  if (a.layers) return show_layers(loaded->config, a.form);
+  if (a.fit) return show_fit(of_some_degrees(loaded->config), a, products);
+  const auto costs = costs_of(loaded->config, a, products);
+  if (a.degrees) return show_degrees(*loaded, a, costs);
+  if (const auto refused = take_predicted_degrees(*loaded, costs)) return *refused;
+  auto b = job::make_blueprint(std::make_shared<const config::job_config>(loaded->config), {}, &costs);
+  if (!b) return failed(b.error());
+  if (a.rank >= b->train.ranks()) {
+    std::fprintf(stderr, "troupe: error: --rank: wanted one below %u, got %u\n", b->train.ranks(), a.rank);
+    return 2;
+  }
+  const auto training = plans_to_show(b->train, a.rank);
+  if (!training) return failed(training.error());
+  shown_plans saving;
+  if (const bool saves = loaded->config.checkpoint.is_on() || a.saving; saves) {
+    auto written = b->write(plan::plan_choice::train_saving);
+    if (!written) return failed(written.error());
+    auto to_show = plans_to_show(*written, a.rank);
+    if (!to_show) return failed(to_show.error());
+    saving = std::move(*to_show);
+  }
+  const auto& shown = a.saving ? saving : *training;
+  const auto& mine = *shown.plans[shown.mine];
+  const auto timeline = shown.predicted(costs);
+  if (!a.trace_file.empty())
+    if (auto ok = checkpoint::write_file_atomically(a.trace_file, plan::as_perfetto(timeline)); !ok) {
+      std::fprintf(stderr, "troupe: error: %s\n", ok.error().text.c_str());
+      return 1;
+    }
+  if (a.explain) return show_accounts(*b, mine, a);
+  if (a.estimate) {
+    std::printf("%s", estimate_summary(*b, costs).c_str());
+  } else if (a.format == "table") {
+    std::printf("%s", plan::as_table(mine).c_str());
+  } else if (a.format == "schedule") {
+    std::printf("%s", schedule_as_csv(*b, a.transfers).c_str());
+  } else if (a.format == "dot") {
+    std::printf("%s", plan::as_dot(mine).c_str());
+  } else if (a.format == "perfetto") {
+    std::printf("%s", plan::as_perfetto(timeline).c_str());
+  } else {
+    show_summary(*b, shown, timeline, costs);
+    if (!saving.plans.empty()) show_saving(saving, *training, costs);
+    uint64_t all = 0;  // a teacher's too
+    for (const auto& p : mine.table().parameters) all += p.is_copy() ? 0 : p.numel();
+    if (mine.layout->gathers())
+      std::printf("at most %llu of %llu parameters whole at once\n",
+                  static_cast<unsigned long long>(plan::peak_live_parameters(mine)),
+                  static_cast<unsigned long long>(all));
+  }
+  return 0;
+}
+
+}  // namespace troupe::apps

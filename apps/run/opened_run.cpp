@@ -1,0 +1,126 @@
+#include "apps/run/opened_run.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "actors/calibrate.hpp"
+#include "config/explain.hpp"
+#include "core/clock.hpp"
+#include "data/tokenizer.hpp"
+#include "plan/choose/live_parameters.hpp"
+#include "telemetry/memory_table.hpp"
+#include "telemetry/trace.hpp"
+
+namespace troupe::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+uint64_t memory_bytes(const actors::session& s) {
+  uint64_t n = 0;
+  for (const auto& m : s.memory()) n += m.resident.total() + m.activations_peak_bytes;
+  return n;
+}
+
+}  // namespace
+
+core::result<end_summary> opened_run::operator()(interrupts& stop) {
+  auto end = go(stop);
+  if (!end) rescue();
+  return end;
+}
+
+void opened_run::rescue() {
+  if (!config_.checkpoint.is_on() || !session_.may_save()) return;
+  if (auto ok = saved_.after_step(session_, checkpoints::moment::rescued); !ok)
+    std::fprintf(stderr, "troupe: warning: %s\n", ok.error().text.c_str());
+}
+
+core::result<end_summary> opened_run::go(interrupts& stop) {
+  using moment = checkpoints::moment;
+  const int64_t begin = core::now_ns();
+  while (session_.steps_done() < config_.steps && !stop.requested()) {
+    auto r = session_.step();
+    if (!r) return core::fail(r.error());
+    count(*r);
+    show_.step(*r, memory_bytes(session_));
+    if (steps_ == 1) measure_peak();  // after the first step, so that the user does not wait for it
+    const uint64_t every = config_.evaluation.every_steps;
+    if (every > 0 && r->step % every == 0 && r->step < config_.steps)
+      if (auto ok = evaluate(config_.evaluation.batches, r->step); !ok) return core::fail(ok.error());
+    const bool asked = stop.take_save_request() || r->save_asked;
+    if (auto ok = saved_.after_step(session_, asked ? moment::asked : moment::step); !ok) return core::fail(ok.error());
+  }
+  if (steps_ > 0 || stop.terminated()) {
+    const moment why = stop.terminated() ? moment::rescued : moment::end;
+    if (auto ok = saved_.after_step(session_, why); !ok) return core::fail(ok.error());
+  }
+  show_.finish_line();
+  end_.seconds = double(core::now_ns() - begin) / 1e9;
+  end_.stopped = session_.steps_done() < config_.steps;
+  end_.steps = session_.steps_done();
+  end_.trained = steps_;
+  end_.checkpoints = saved_.counts();
+  if (!end_.stopped && session_.validation_tokens() > 0) {
+    if (auto ok = evaluate(0, end_.steps); !ok) return core::fail(ok.error());
+    end_.has_validation = true;
+  }
+  if (auto ok = sample(); !ok) return core::fail(ok.error());
+  finish();
+  return end_;
+}
+
+void opened_run::count(const actors::step_report& r) {
+  end_.skipped += r.skipped;
+  end_.last_loss = r.loss;
+  tokens_ += double(r.tokens);
+  seconds_ += r.seconds;
+  ++steps_;
+  telemetry::add_step(end_.lanes, r.lanes, steps_);
+}
+
+core::result<void> opened_run::evaluate(uint64_t batches, uint64_t step) {
+  auto loss = session_.evaluate(batches);
+  if (!loss) return core::fail(loss.error());
+  end_.validation_loss = *loss;
+  show_.evaluation(step, *loss);
+  return {};
+}
+
+core::result<void> opened_run::sample() {
+  data::tokenizer* const tokenizer = session_.tokenizer();
+  if (config_.sample.tokens == 0 || tokenizer == nullptr) return {};
+  std::vector<uint32_t> ids;
+  if (auto ok = tokenizer->encode(config_.sample.prompt, ids); !ok) return core::fail(ok.error().in("sample.prompt"));
+  if (ids.empty() && tokenizer->end_of_text()) ids.push_back(*tokenizer->end_of_text());  // a document begins
+  auto text = session_.generate({ids.begin(), ids.end()}, config_.sample.tokens, config_.sample.temperature);
+  if (!text) return core::fail(text.error());
+  end_.sample = tokenizer->decode(std::vector<uint32_t>(text->begin(), text->end()));
+  return {};
+}
+
+void opened_run::measure_peak() {
+  end_.peak_flops = actors::measured_matmul_flops(config_.parameter_dtype());
+  show_.use_peak(end_.peak_flops * config_.parallel.ranks());
+}
+
+void opened_run::finish() {
+  end_.tokens_per_s = seconds_ > 0 ? tokens_ / seconds_ : 0;
+  end_.memory = session_.memory();
+  for (uint32_t r = 0; r < end_.memory.size(); ++r)
+    end_.peak_live_elements = std::max(end_.peak_live_elements, plan::peak_live_parameters(session_.training_plan(r)));
+  end_.model_elements = session_.table().numel();
+  for (const auto& u : session_.table().units) end_.units.push_back(u.name);
+  end_.process_peak_bytes = telemetry::process_peak_bytes();
+  end_.output_folder = config_.output.string();
+  if (steps_ > 0 && config_.telemetry.trace && fs::exists(config_.output / "trace.json"))
+    end_.trace_file = (config_.output / "trace.json").string();
+  const auto records = session_.finish({{}, end_.seconds, config::effective_yaml(loaded_), end_.sample});
+  end_.report_file = records.report_file;
+  end_.communication_table = records.communication_table;
+  end_.num_not_recorded = records.num_dropped;
+  end_.pipeline = records.pipeline;
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,44 @@
+// A training run from its first step to its last line: steps, evaluations, checkpoints between them, the sample.
+// Owns the figures of the end report; opening is train.cpp's, showing progress.hpp's.
+#pragma once
+
+#include <cstdint>
+
+#include "actors/session/session.hpp"
+#include "apps/base/checkpoints.hpp"
+#include "apps/base/interrupts.hpp"
+#include "apps/base/progress.hpp"
+#include "config/load.hpp"
+
+namespace troupe::apps {
+
+class opened_run {
+ public:
+  /// All of them outlive this object.
+  opened_run(actors::session& s, const config::loaded& c, checkpoints& saved, progress& show)
+      : session_(s), config_(c.config), loaded_(c), saved_(saved), show_(show) {}
+
+  /// Once. Until the last step, or until `stop` asks for the end. Where a step fails, the states are still whole and
+  /// are saved where checkpoints are.
+  core::result<end_summary> operator()(interrupts& stop);
+
+ private:
+  core::result<end_summary> go(interrupts& stop);
+  void rescue();
+  void count(const actors::step_report& r);
+  core::result<void> evaluate(uint64_t batches, uint64_t step);
+  core::result<void> sample();
+  void measure_peak();
+  void finish();
+
+  actors::session& session_;
+  const config::job_config& config_;
+  const config::loaded& loaded_;
+  checkpoints& saved_;
+  progress& show_;
+  end_summary end_;
+  double tokens_ = 0, seconds_ = 0;
+  uint64_t steps_ = 0;
+};
+
+}  // namespace troupe::apps

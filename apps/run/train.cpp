@@ -1,0 +1,374 @@
+#include "apps/run/train.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+
+#include "actors/session/memory_need.hpp"
+#include "actors/session/session.hpp"
+#include "apps/base/checkpoints.hpp"
+#include "apps/base/configuration.hpp"
+#include "apps/base/exit_code.hpp"
+#include "apps/base/interrupts.hpp"
+#include "apps/base/progress.hpp"
+#include "apps/plan/open_degrees.hpp"
+#include "apps/run/opened_run.hpp"
+#include "apps/run/opening_display.hpp"
+#include "checkpoint/files/atomic_file.hpp"
+#include "config/explain.hpp"
+#include "config/open_degrees.hpp"
+#include "config/values.hpp"
+#include "core/text.hpp"
+#include "data/documents.hpp"
+#include "job/compile.hpp"
+#include "job/degrees.hpp"
+#include "plan/schedule/kept_search.hpp"
+#include "plan/stage_place.hpp"
+
+namespace troupe::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Small files that take their names once everything else could be opened: what is refused changes nothing. They are for
+// people to read, and the first step waits for no disk because of them.
+core::result<void> write_files(const fs::path& folder, const std::vector<std::pair<const char*, std::string>>& texts,
+                               const std::function<core::result<void>()>& open) {
+  std::vector<checkpoint::atomic_file> files;
+  for (const auto& [name, text] : texts) {
+    if (text.empty()) continue;
+    auto file = checkpoint::atomic_file::create(folder / name);
+    if (!file) return core::fail(file.error());
+    if (auto ok = file->write(text); !ok) return ok;
+    files.push_back(std::move(*file));
+  }
+  if (auto ok = open(); !ok) return ok;
+  for (auto& file : files)
+    if (auto ok = file.commit(checkpoint::durability::in_time); !ok) return ok;
+  return {};
+}
+
+// Makes the run's folder. What could not be started leaves no folder behind that was not there before.
+// `open` makes what else is written there.
+core::result<void> prepare_output(const config::loaded& c, const actors::session& s, const std::string& degrees,
+                                  const std::function<core::result<void>()>& open) {
+  const fs::path folder = fs::absolute(c.config.output).lexically_normal();
+  std::vector<fs::path> made;  // innermost first
+  const std::vector<std::pair<const char*, std::string>> texts = {
+      {"config.yaml", config::effective_yaml(c)},
+      {job::degrees_file_name.data(), degrees},
+      {"tiers.yaml", s.chosen_tiers()},
+      {plan::schedule_file_name.data(), s.found_schedule()},
+      {plan::search_file_name.data(), s.found_schedule_note()}};
+  std::error_code e;
+  for (fs::path p = folder; !p.empty() && !fs::exists(p, e) && p != p.parent_path(); p = p.parent_path())
+    made.push_back(p);
+  fs::create_directories(folder, e);
+  core::result<void> did = {};
+  if (e)
+    did = core::fail(core::error_kind::io,
+                     fmt::format("output: cannot make the folder {}: {}", folder.string(), e.message()));
+  else
+    did = write_files(folder, texts, open);
+  for (const auto& [name, text] : texts)
+    if (!did && !made.empty()) fs::remove(folder / name, e);
+  if (!did)
+    for (const auto& p : made) fs::remove(p, e);
+  return did;
+}
+
+double flops_per_token(const core::model_table& t, uint64_t tokens_of_micro_batch) {
+  double flops = 0;
+  for (const auto& u : t.units)
+    for (const auto& s : u.segments) flops += 3 * s.forward_flops;  // backward is two products where forward is one
+  return flops / double(tokens_of_micro_batch);
+}
+
+/// A line that is written over on a terminal, nothing elsewhere; false once somebody wants to stop.
+bool show_reading(const data::reading_progress& p, const interrupts& stop) {
+  if (::isatty(STDERR_FILENO) != 0) {
+    const bool done = p.bytes_done >= p.bytes;
+    std::fprintf(stderr, "\r\x1b[K");
+    if (!done)
+      std::fprintf(stderr, "reading %s: %.0f %%", fs::path(p.file).filename().c_str(),
+                   100 * double(p.bytes_done) / double(p.bytes));
+    std::fflush(stderr);
+  }
+  return !stop.requested();
+}
+
+/// The flags of loading as the keys that they stand for.
+train_arguments with_load_keys(train_arguments a) {
+  const auto key = [&a](const char* name, const std::string& value) {
+    a.set.push_back(fmt::format("checkpoint.load.{}={}", name, value));
+  };
+  if (!a.resume.empty()) key("path", config::quoted(fs::absolute(a.resume).string()));
+  if (!a.tag.empty()) key("tag", config::quoted(a.tag));
+  if (a.load_module_only) key("module_only", "true");
+  if (a.no_load_optimizer_states) key("optimizer_states", "false");
+  if (a.no_load_lr_scheduler_states) key("lr_scheduler_states", "false");
+  if (a.no_load_strict) key("strict", "false");
+  if (a.fallback_to_previous) key("fallback_to_previous", "true");
+  if (a.changed_batch) key("changed_batch", "true");
+  if (a.changed_seed) key("changed_seed", "true");
+  return a;
+}
+
+void warn(const std::string& line) { std::fprintf(stderr, "troupe: warning: %s\n", line.c_str()); }
+
+actors::load_options load_options_of(const config::checkpoint_load_section& load) {
+  actors::load_options out;
+  if (!load.tag.empty()) out.tag = load.tag;
+  out.load_module_strict = load.strict;
+  out.load_optimizer_states = load.optimizer_states;
+  out.load_lr_scheduler_states = load.lr_scheduler_states;
+  out.load_module_only = load.module_only;
+  out.fallback_to_previous = load.fallback_to_previous;
+  out.changed_batch = load.changed_batch;
+  out.changed_seed = load.changed_seed;
+  return out;
+}
+
+/// Why a run could not be opened. Where its own checkpoint is what does not fit, nobody need have asked for that one.
+core::error with_way_out(core::error e, const run_start& start) {
+  if (start.own && e.kind == core::error_kind::mismatch) e.text += "; --fresh begins anew and sets it aside";
+  return e;
+}
+
+// Of a job whose batches do not fit: whether its states fit either, so that nobody mends one and only then hears of the
+// other. Batches say nothing of it, so the smallest are taken.
+std::vector<config::key_problem> states_beyond_memory(config::job_config job) {
+  job.train_micro_batch_size_per_gpu = job.gradient_accumulation_steps = 1;
+  core::result<void> fits;
+  const auto sized = [&fits](const job::blueprint& b) -> core::result<void> {
+    fits = actors::check_memory(b);
+    return core::fail(core::error_kind::stopped, "the sizes are known");
+  };
+  (void)job::make_blueprint(std::make_shared<const config::job_config>(std::move(job)), {}, nullptr, {.sized = sized});
+  if (fits) return {};
+  return {{"", fits.error().text}};
+}
+
+output_style style_of(const train_arguments& a) {
+  if (a.form == output_form::json) return output_style::json;
+  if (a.verbosity == verbosity::quiet) return output_style::quiet;
+  return ::isatty(STDOUT_FILENO) != 0 ? output_style::bar : output_style::lines;
+}
+
+/// How the model is laid over the ranks, and what that takes of one.
+std::string size_line(const actors::session& s) {
+  const auto& first = s.training_plan(0);
+  const auto& l = *first.layout;
+  const uint64_t parameters = s.table().numel();
+  const auto memory = s.memory();
+  if (plan::pipeline_ranks(l) == 1)
+    return fmt::format("{} parameters, ZeRO-{} over {} ranks, {} instructions a step and rank, {} resident on rank 0\n",
+                       parameters, first.options().stage, first.options().ranks(), first.instructions.size(),
+                       core::human_bytes(memory[0].resident.total()));
+  std::vector<size_t> units(l.num_stages(), 0);
+  for (const uint32_t stage : l.stage_of_unit) ++units[stage];
+  size_t instructions = 0;
+  uint64_t most = 0;
+  for (uint32_t r = 0; r < first.options().ranks(); ++r) {
+    instructions = std::max(instructions, s.training_plan(r).instructions.size());
+    most = std::max(most, memory[r].resident.total());
+  }
+  return fmt::format(
+      "{} parameters, {}, ZeRO-{}, stages of {} units, at most {} instructions a step and rank, at most {} resident on "
+      "a "
+      "rank\n",
+      parameters, first.options().mesh.text(), first.options().stage, fmt::join(units, ", "), instructions,
+      core::human_bytes(most));
+}
+
+/// What is said before the first step, which may take long.
+void announce(const actors::session& s, const config::job_config& c, const run_start& start, output_style style) {
+  const bool for_people = style == output_style::bar || style == output_style::lines;
+  const auto& from = start.load.path;
+  const auto done = static_cast<unsigned long long>(s.steps_done());
+  if (for_people) std::printf("%s", size_line(s).c_str());
+  if (for_people && !from.empty()) std::printf("resumes after step %llu, from %s\n", done, from.c_str());
+  if (s.steps_done() >= c.steps)
+    std::fprintf(
+        stderr,
+        "troupe: warning: nothing is left to train: %s is of step %llu, the run has %llu; more --steps continue it, "
+        "--fresh begins anew\n",
+        from.c_str(), done, static_cast<unsigned long long>(c.steps));
+  std::fflush(stdout);
+}
+
+/// What a run that came to its end says last.
+void say_end(const end_summary& e, const train_arguments& a, const char* unit) {
+  const auto steps = static_cast<unsigned long long>(e.steps);
+  if (a.form == output_form::json) {
+    std::printf("%s", end_json(e).c_str());
+    return;
+  }
+  if (a.verbosity != verbosity::quiet) std::printf("%s", end_text(e).c_str());
+  if (e.has_validation)
+    std::printf("validation loss %.2f %s after %llu steps, %.0f s\n", e.validation_loss, unit, steps, e.seconds);
+  else if (e.trained == 0)
+    std::printf("done after %llu steps, all of them before this run\n", steps);
+  else
+    std::printf("%s after %llu steps, %.0f s, last loss %.4f %s\n", e.stopped ? "stopped" : "done", steps, e.seconds,
+                std::isnan(e.last_loss) ? std::fabs(e.last_loss) : e.last_loss, unit);
+}
+
+/// Degrees that the job leaves open, chosen and told. The exit code where the run cannot have any.
+std::optional<int> take_degrees(const train_arguments& a, config::loaded& loaded, const interrupts& stop,
+                                actors::run_degrees& out) {
+  if (loaded.config.open_degrees.empty()) return std::nullopt;
+  opening_display display(a.verbosity);
+  actors::session_options options{.config = std::make_shared<const config::job_config>(loaded.config)};
+  options.hooks.on_reading = [&](const data::reading_progress& p) { return show_reading(p, stop); };
+  options.hooks.on_opening = [&](const actors::opening_progress& p) {
+    display.show(p);
+    return !stop.requested();
+  };
+  auto chosen = actors::session::choose_degrees(options);
+  display.clear();
+  if (!chosen) {
+    const int code = failed_at(chosen.error(), loaded);
+    return code == 130 && stop.terminated() ? 128 + SIGTERM : code;
+  }
+  out = std::move(*chosen);
+  config::take_degrees(out.taken, loaded);
+  const auto style = style_of(a);
+  if (style == output_style::bar || style == output_style::lines) {
+    std::printf("%sdegrees: %s\n", out.table.c_str(), out.reason.c_str());
+  } else if (style == output_style::json) {
+    std::printf("{\"event\":\"degrees\",\"chosen\":%s,\"reason\":%s}\n",
+                core::json_string(config::degrees_text(out.taken.parallel)).c_str(),
+                core::json_string(out.reason).c_str());
+  }
+  std::fflush(stdout);
+  return std::nullopt;
+}
+
+/// One call of `troupe train`, whose configuration is good. The steps and what follows them are opened_run's.
+class training {
+ public:
+  training(const train_arguments& a, const config::loaded& loaded, const actors::run_degrees& degrees, interrupts& stop)
+      : arguments_(a),
+        loaded_(loaded),
+        degrees_(degrees),
+        config_(std::make_shared<const config::job_config>(loaded.config)),
+        stop_(stop),
+        style_(style_of(a)),
+        opening_(a.verbosity),
+        saved_(*config_, config::effective_yaml(loaded), {a.fresh, !a.resume.empty()},
+               {warn, [this](const checkpoint_event& e) {
+                  if (show_) show_->checkpoint(e);
+                }}) {}
+
+  /// Exit code as train's.
+  int operator()() {
+    if (const auto refused = open()) return *refused;
+    const double flops =
+        flops_per_token(session_->table(), config_->train_micro_batch_size_per_gpu * session_->sequence());
+    show_.emplace(style_, config_->steps, flops, actors::print_interval(*config_), unit());
+    announce(*session_, *config_, start_, style_);
+    auto end = opened_run(*session_, loaded_, saved_, *show_)(stop_);
+    show_->finish_line();
+    stop_.on_second({});
+    if (!end) {
+      failed(end.error());
+      session_->finish({end.error(), {}, config::effective_yaml(loaded_), {}});
+      return end.error().kind == core::error_kind::stopped ? 130 : 1;
+    }
+    if (!arguments_.export_folder.empty())
+      if (auto ok = session_->export_hugging_face(arguments_.export_folder); !ok) return failed(ok.error());
+    say_end(*end, arguments_, unit());
+    return end->stopped && stop_.terminated() ? terminated : 0;
+  }
+
+ private:
+  static constexpr int terminated = 128 + SIGTERM;
+
+  /// The session, the run's folder and its checkpoints: all that can be refused. The exit code where it is.
+  std::optional<int> open() {
+    auto start = saved_.choose_start();
+    if (!start) return failed(start.error());
+    start_ = std::move(*start);
+    auto load = load_options_of(start_.load);
+    load.map = arguments_.map;  // given beside --resume alone
+    auto session = actors::session::open({.config = config_,
+                                          .hooks = hooks(),
+                                          .resume = start_.load.path,
+                                          .load = std::move(load),
+                                          .texts = degrees_.texts});
+    opening_.clear();
+    if (!session) {
+      const int code = failed(with_way_out(session.error(), start_));
+      return code == 130 && stop_.terminated() ? terminated : code;
+    }
+    session_ = std::move(*session);
+    const auto open_records = [this] {
+      // a run with nothing left to do leaves its curves as they are
+      return session_->steps_done() < config_->steps ? session_->open_records() : core::result<void>();
+    };
+    if (auto ok = prepare_output(loaded_, *session_, degrees_.file, open_records); !ok) return failed(ok.error());
+    if (auto ok = saved_.begin(start_, *session_); !ok) return failed(ok.error());
+    stop_.steps_begin();
+    stop_.on_second([this] { session_->stop("interrupted twice"); });
+    return std::nullopt;
+  }
+  actors::session_hooks hooks() {
+    actors::session_hooks out;
+    out.on_warning = warn;
+    out.on_log = [style = style_](const std::string& line) { log_line(style, line); };
+    out.on_reading = [this](const data::reading_progress& p) { return show_reading(p, stop_); };
+    out.on_opening = [this](const actors::opening_progress& p) {
+      opening_.show(p);
+      return !stop_.requested();
+    };
+    out.on_passes = [style = style_](const actors::passes_report& r) {
+      const std::string after = "after " + std::to_string(r.steps) + " steps:";
+      if (r.went_back)
+        return log_line(style, fmt::format("passes {} those before again, whose step took {:.1f} ms, not {:.1f} ms",
+                                           after, 1e3 * r.went_back->earlier_step_s, 1e3 * r.went_back->step_s));
+      log_line(style, std::string("passes by ") + (r.measured ? "measured" : "modelled") + " times, " + after);
+      std::istringstream lines(job::passes_as_text(r.compiled));
+      for (std::string line; std::getline(lines, line);) log_line(style, line);
+    };
+    out.on_saved = [this](const actors::save_report& r) { saved_.heard(r); };
+    return out;
+  }
+  [[nodiscard]] const char* unit() const { return session_->tokens_are_bytes() ? "nats/byte" : "nats/token"; }
+
+  const train_arguments& arguments_;
+  const config::loaded& loaded_;
+  const actors::run_degrees& degrees_;
+  std::shared_ptr<const config::job_config> config_;
+  interrupts& stop_;
+  const output_style style_;
+  opening_display opening_;
+  std::optional<progress> show_;  // from the first step on
+  checkpoints saved_;
+  run_start start_;
+  std::unique_ptr<actors::session> session_;  // last: it calls the others until it ends
+};
+
+}  // namespace
+
+int train(const train_arguments& given) {
+  interrupts stop(interrupts::save_requests::taken);
+  const train_arguments a = with_load_keys(given);
+  auto loaded = load_configuration(a, a.steps, intent::run, config::reading::job, states_beyond_memory);
+  if (!loaded) return 2;
+  actors::run_degrees degrees;
+  if (const auto refused = take_degrees(a, *loaded, stop, degrees)) return *refused;
+  return training(a, *loaded, degrees, stop)();
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,29 @@
+// `troupe train`: read the file, open a session, show what happens. The session does the work.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "apps/base/configuration.hpp"
+
+namespace troupe::apps {
+
+struct train_arguments : common_arguments {
+  std::optional<uint64_t> steps;
+  output_form form = output_form::text;
+  apps::verbosity verbosity = apps::verbosity::normal;
+  std::string export_folder;  ///< Hugging Face folder of the trained weights; empty: none
+  std::string resume;         ///< where to resume from, before the run's own checkpoints; empty: those
+  bool fresh = false;         ///< not from the run's own checkpoints
+  std::string tag;            ///< of `resume`
+  std::string map;            ///< a file of names for the tensors of `resume`
+  bool load_module_only = false, no_load_optimizer_states = false, no_load_lr_scheduler_states = false;
+  bool no_load_strict = false, fallback_to_previous = false;
+  bool changed_batch = false, changed_seed = false;  ///< compared with the run that is resumed
+};
+
+/// Exit codes: 0 well, 1 the run failed, 2 bad input, 130 interrupted twice, 143 ended by SIGTERM, after a
+/// checkpoint where the run writes any.
+int train(const train_arguments& a);
+
+}  // namespace troupe::apps

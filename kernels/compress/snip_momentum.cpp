@@ -1,0 +1,90 @@
+#include "kernels/compress/snip_momentum.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <charconv>
+#include <cmath>
+#include <string>
+
+#include "core/text.hpp"
+#include "kernels/compress/pruning.hpp"
+
+namespace troupe::kernels {
+
+using core::error_kind;
+using core::fail;
+using std::to_string;
+
+core::result<prune_block> prune_block_from(std::string_view text) {
+  prune_block out;
+  const char* const end = text.data() + text.size();
+  const auto rows = std::from_chars(text.data(), end, out.rows);
+  const bool has_x = rows.ec == std::errc() && rows.ptr != end && *rows.ptr == 'x';
+  const auto columns = has_x ? std::from_chars(rows.ptr + 1, end, out.columns) : rows;
+  if (!has_x || columns.ec != std::errc() || columns.ptr != end || out.rows == 0 || out.columns == 0)
+    return fail(error_kind::bad_input, "a block like 4x1 (rows x columns) was wanted, got '" + core::shown(text) + "'");
+  return out;
+}
+
+core::result<void> check(const pruned_matrix& m) {
+  if (m.rows % m.block.rows == 0 && m.columns % m.block.columns == 0) return {};
+  return fail(error_kind::bad_input, "blocks of " + to_string(m.block.rows) + " x " + to_string(m.block.columns) +
+                                         " do not divide a weight of " + to_string(m.rows) + " x " +
+                                         to_string(m.columns));
+}
+
+core::result<void> check(const prune_schedule& s) {
+  if (!(s.dense_ratio > 0 && s.dense_ratio < 1))
+    return fail(error_kind::bad_input,
+                "a dense ratio between 0 and 1 was wanted, got " + core::number_text(s.dense_ratio));
+  if (s.end < s.begin)
+    return fail(error_kind::bad_input,
+                "pruning would end at step " + to_string(s.end) + ", before it begins at step " + to_string(s.begin));
+  if (s.stride == 0) return fail(error_kind::bad_input, "pruning every 0 steps was asked for");
+  return {};
+}
+
+double prune_schedule::sparsity_at(uint64_t step) const {
+  const double target = 1 - dense_ratio;
+  if (step < begin) return 0;
+  if (step >= end) return target;
+  const uint64_t turn = begin + (step - begin) / stride * stride;
+  const double left = 1 - static_cast<double>(turn - begin) / static_cast<double>(end - begin);
+  return target * (1 - left * left * left);
+}
+
+bool prune_schedule::is_turn(uint64_t step) const {
+  return step == end || (step >= begin && step < end && (step - begin) % stride == 0);
+}
+
+void add_saliency(std::span<float> scores, std::span<const float> weight, std::span<const float> gradient) {
+  assert(scores.size() == weight.size() && scores.size() == gradient.size());
+  for (size_t i = 0; i < scores.size(); ++i) scores[i] = snip_momentum * scores[i] + std::fabs(weight[i] * gradient[i]);
+}
+
+std::vector<float> block_scores(const pruned_matrix& m, std::span<const float> scores) {
+  assert(scores.size() == m.rows * m.columns);
+  std::vector<float> out;
+  for (uint64_t r = 0; r < m.rows; r += m.block.rows)
+    for (uint64_t c = 0; c < m.columns; c += m.block.columns) {
+      double sum = 0;
+      for (uint64_t i = 0; i < m.block.rows; ++i)
+        for (uint64_t j = 0; j < m.block.columns; ++j) sum += scores[(r + i) * m.columns + c + j];
+      out.push_back(static_cast<float>(sum));
+    }
+  return out;
+}
+
+void snip_mask(const pruned_matrix& m, std::span<const float> scores, double sparsity, std::span<uint8_t> keep) {
+  assert(keep.size() == m.rows * m.columns);
+  const uint64_t blocks = m.blocks();
+  const auto pruned = static_cast<uint64_t>(sparsity * static_cast<double>(blocks));
+  std::vector<uint8_t> kept(blocks);
+  keep_largest(block_scores(m, scores), blocks - std::min(blocks, pruned), kept);
+  const uint64_t blocks_of_row = m.columns / m.block.columns;
+  for (uint64_t r = 0; r < m.rows; ++r)
+    for (uint64_t c = 0; c < m.columns; ++c)
+      keep[r * m.columns + c] = kept[r / m.block.rows * blocks_of_row + c / m.block.columns];
+}
+
+}  // namespace troupe::kernels

@@ -1,0 +1,47 @@
+// One element of each activation, shared by the scalar twins and the fp64 variants; the SIMD loops spell the same
+// operations in the same order.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/base/exponential.hpp"
+
+namespace troupe::kernels {
+
+/// The t of 2^t is bounded: its exponent is one of a normal number.
+inline constexpr double power_max = 126;
+
+/// gelu_tanh(x) = x / (1 + 2^t), t = -2 log2(e) sqrt(2 / pi) (x + 0.044715 x^3) = x (first + third x^2).
+inline constexpr double gelu_first = -2.302208198144325;
+inline constexpr double gelu_third = -0.1029432395800235;
+/// d/dx of what GELU gives to the sigmoid: slope_first + slope_third x^2.
+inline constexpr double gelu_slope_first = 1.5957691216057308;
+inline constexpr double gelu_slope_third = 0.21406444881780076;
+/// The sigmoid's t = -log2(e) x.
+inline constexpr double silu_first = -1.4426950408889634;
+
+template <class T>
+T bounded_power(T t) {
+  return power_of_two(std::min(std::max(t, static_cast<T>(-power_max)), static_cast<T>(power_max)));
+}
+
+template <class T>
+T gelu_element(T x) {
+  const T t = (static_cast<T>(gelu_first) + static_cast<T>(gelu_third) * (x * x)) * x;
+  return x / (T{1} + bounded_power(t));
+}
+
+template <class T>
+T gelu_slope(T x) {
+  const T square = x * x;
+  const T s = T{1} / (T{1} + bounded_power((static_cast<T>(gelu_first) + static_cast<T>(gelu_third) * square) * x));
+  const T slope = static_cast<T>(gelu_slope_first) + static_cast<T>(gelu_slope_third) * square;
+  return s + (x * slope) * (s * (T{1} - s));
+}
+
+template <class T>
+T sigmoid_element(T x) {
+  return T{1} / (T{1} + bounded_power(static_cast<T>(silu_first) * x));
+}
+
+}  // namespace troupe::kernels

@@ -1,0 +1,85 @@
+// Softmax of a row of scores that are powers of two, forward and backward, in whole vectors: what a query may not see
+// is -infinity. Included once per SIMD target, after hwy/foreach_target.h.
+#if defined(TROUPE_KERNELS_ATTENTION_SOFTMAX_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef TROUPE_KERNELS_ATTENTION_SOFTMAX_INL_HPP
+#undef TROUPE_KERNELS_ATTENTION_SOFTMAX_INL_HPP
+#else
+#define TROUPE_KERNELS_ATTENTION_SOFTMAX_INL_HPP
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/base/simd-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::HWY_NAMESPACE {
+
+/// 2^x for x <= 0, to one unit in the last place; 0 below 2^-126, NaN for NaN. The polynomial is the one through the
+/// Chebyshev nodes of [-1/2, 1/2].
+HWY_INLINE floats<full> exponential2(full d, floats<full> x) {
+  const hn::RebindToSigned<full> di;
+  const auto n = hn::Round(x);
+  const auto r = hn::Sub(x, n);
+  auto p = hn::Set(d, 1.5461445e-4F);
+  for (const float c : {1.3400428e-3F, 9.618057e-3F, 5.5503272e-2F, 0.24022651F, 0.69314718F, 1.0F})
+    p = hn::MulAdd(p, r, hn::Set(d, c));
+  const auto power = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(di, n), hn::Set(di, 127))));
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -126.0F)), hn::Mul(p, power));
+}
+
+HWY_INLINE floats<full> kept(full d, const uint8_t* keep, floats<full> x) {
+  const hn::RebindToSigned<full> di;
+  const hn::Rebind<uint8_t, full> bytes;
+  return hn::IfThenElseZero(hn::RebindMask(d, hn::Ne(hn::PromoteTo(di, hn::LoadU(bytes, keep)), hn::Zero(di))), x);
+}
+
+/// scores -> weights before they are divided by their sum, which is returned.
+HWY_INLINE float exponentials(float* scores, size_t end, float most) {
+  const full d;
+  const size_t lanes = hn::Lanes(d);
+  auto sum = hn::Zero(d);
+  for (size_t j = 0; j < end; j += lanes) {
+    const auto e = exponential2(d, hn::Sub(hn::LoadU(d, scores + j), hn::Set(d, most)));
+    hn::StoreU(e, d, scores + j);
+    sum = hn::Add(sum, e);
+  }
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+HWY_INLINE void drop(float* weights, size_t end, const uint8_t* keep) {
+  const full d;
+  for (size_t j = 0; j < end; j += hn::Lanes(d))
+    hn::StoreU(kept(d, keep + j, hn::LoadU(d, weights + j)), d, weights + j);
+}
+
+/// A row of exponentials, their sum's `inverse` and gradients of (dropped) weights -> (dropped) weights and gradients
+/// of scores.
+template <bool Dropping>
+HWY_INLINE void softmax_backward(float* scores, float inverse, float* gradients, size_t end, const uint8_t* keep,
+                                 float factor) {
+  const full d;
+  const size_t lanes = hn::Lanes(d);
+  auto dot = hn::Zero(d);
+  for (size_t j = 0; j < end; j += lanes) {
+    const auto w = hn::Mul(hn::LoadU(d, scores + j), hn::Set(d, inverse));
+    auto g = hn::LoadU(d, gradients + j);
+    if constexpr (Dropping) g = kept(d, keep + j, hn::Mul(g, hn::Set(d, factor)));
+    dot = hn::MulAdd(w, g, dot);
+    hn::StoreU(w, d, scores + j);
+    if constexpr (Dropping) hn::StoreU(g, d, gradients + j);
+  }
+  const auto mean = hn::SumOfLanes(d, dot);
+  for (size_t j = 0; j < end; j += lanes) {
+    const auto w = hn::LoadU(d, scores + j);
+    hn::StoreU(hn::Mul(w, hn::Sub(hn::LoadU(d, gradients + j), mean)), d, gradients + j);
+    if constexpr (Dropping) hn::StoreU(kept(d, keep + j, hn::Mul(w, hn::Set(d, factor))), d, scores + j);
+  }
+}
+
+}  // namespace troupe::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,277 @@
+#include "kernels/layers/causal_attention.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "core/math.hpp"
+#include "kernels/base/with_dtype.hpp"
+#include "kernels/layers/attention_scratch.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/layers/causal_attention.cpp"
+#include <hwy/foreach_target.h>
+
+#include "kernels/base/simd-inl.hpp"
+#include "kernels/layers/attention_rows-inl.hpp"
+#include "kernels/layers/attention_softmax-inl.hpp"
+#include "kernels/products/product_tile-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::HWY_NAMESPACE {
+
+static_assert(block_queries % tile_rows == 0, "the rows of a tile lie in one block");
+
+/// A block of queries [first, first + count) and what its products share.
+struct query_rows {
+  const attention_sizes& sizes;
+  row_widths widths;
+  size_t first, count, lanes;
+
+  query_rows(const attention_sizes& s, size_t first_query, size_t queries)
+      : sizes(s), widths(s), first(first_query), count(queries), lanes(hn::Lanes(full())) {}
+
+  /// Keys that the rows of the tile from `row` on see between them.
+  [[nodiscard]] size_t seen(size_t row) const { return std::min<size_t>(first + row + tile_rows, sizes.tokens); }
+
+  /// out[row][key] = left[row] . panels[key], for all keys that the row's tile may see.
+  void against_keys(const float* left, const float* panels, float* out) const {
+    for (size_t key = 0; key < first + count; key += panel_keys, panels += sizes.head_width * panel_keys)
+      for (size_t row = 0; row < count; row += tile_rows) {
+        if (seen(row) <= key) continue;
+        const size_t vectors = core::div_up(std::min<size_t>(seen(row) - key, panel_keys), lanes);
+        multiply_rows<into::fresh>(std::min(tile_rows, count - row), vectors,
+                                   {left + row * widths.head, widths.head, 1}, {panels, panel_keys}, sizes.head_width,
+                                   out + row * widths.weights + key, widths.weights);
+      }
+  }
+
+  /// out[row] = sum over seen keys of weights[row][key] * by_key[key].
+  void over_keys(const float* weights, const float* by_key, float* out) const {
+    for (size_t row = 0; row < count; row += tile_rows)
+      multiply_rows<into::fresh>(std::min(tile_rows, count - row), widths.head / lanes,
+                                 {weights + row * widths.weights, widths.weights, 1}, {by_key, widths.head}, seen(row),
+                                 out + row * widths.head, widths.head);
+  }
+
+  /// out[key] += sum over rows that see it of weights[row][key] * by_row[row].
+  void over_queries(const float* weights, const float* by_row, float* out) const {
+    for (size_t key = 0; key < first + count; key += tile_rows) {
+      const size_t row = key > first ? key - first : 0;
+      multiply_rows<into::sum>(std::min(tile_rows, first + count - key), widths.head / lanes,
+                               {weights + row * widths.weights + key, 1, widths.weights},
+                               {by_row + row * widths.head, widths.head}, count - row, out + key * widths.head,
+                               widths.head);
+    }
+  }
+
+  /// Elements of a row that hold something: what its query sees, what its tile does, and the rest of a vector.
+  [[nodiscard]] size_t row_end(size_t row) const { return core::round_up(seen(row / tile_rows * tile_rows), lanes); }
+
+  /// Scores of keys ahead of the query become -infinity. Returns the largest score.
+  float mask_and_bound(float* scores, size_t row) const {
+    const full d;
+    const auto ahead = hn::Set(d, -std::numeric_limits<float>::infinity());
+    const size_t own = first + row + 1, end = row_end(row);
+    auto most = ahead;
+    size_t j = 0;
+    for (; j + lanes <= own; j += lanes) most = hn::Max(most, hn::LoadU(d, scores + j));
+    for (; j < end; j += lanes) {
+      const auto seen_only = j < own ? hn::IfThenElse(hn::FirstN(d, own - j), hn::LoadU(d, scores + j), ahead) : ahead;
+      hn::StoreU(seen_only, d, scores + j);
+      most = hn::Max(most, seen_only);
+    }
+    return hn::GetLane(hn::MaxOfLanes(d, most));
+  }
+
+  /// Which weights of a row are kept.
+  void draw(const attention_dropout& dropout, uint64_t head, size_t row, uint8_t* keep) const {
+    const size_t own = first + row + 1;
+    dropout.draw({keep, own}, head, first + row);
+    std::fill(keep + own, keep + row_end(row), uint8_t{0});
+  }
+};
+
+/// Scores are powers of two: exponents times log2(e).
+inline float score_factor(const attention_sizes& s) {
+  return static_cast<float>(std::numbers::log2e / std::sqrt(static_cast<double>(s.head_width)));
+}
+
+/// Calls f(block, lead, row) for the blocks of all runs. A block begins with a tile: its first `lead` rows are before
+/// the run and count for nothing, the others are tokens `row` and behind.
+template <class F>
+void for_each_block(const attention_sizes& s, std::span<const query_run> runs, F f) {
+  for (const query_run& run : runs) {
+    const size_t end = run.first + run.count;
+    for (size_t first = run.first / tile_rows * tile_rows; first < end; first += block_queries) {
+      const size_t lead = first < run.first ? run.first - first : 0;
+      f(query_rows(s, first, std::min<size_t>(block_queries, end - first)), lead, run.row + first + lead - run.first);
+    }
+  }
+}
+
+/// A block's rows of a tensor, zeros in front.
+template <class T>
+void widen_block(const query_rows& block, size_t lead, const T* from, size_t stride, float factor, float* to) {
+  std::fill_n(to, lead * block.widths.head, 0.0F);
+  widen_rows(from, stride, block.count - lead, block.sizes.head_width, factor, to + lead * block.widths.head);
+}
+
+void attention_forward(const attention_sizes& s, const attention_dropout& dropout, const attention_input& from,
+                       std::span<const query_run> runs, std::byte* y, std::span<float> scratch) {
+  with_fp32_dtype(s.type, [&]<class T>(std::type_identity<T>) {
+    scratch_parts parts(scratch);
+    const forward_scratch m(s, parts);
+    const row_widths widths(s);
+    const size_t width = s.head_width, group = s.heads / s.kv_heads;
+    const auto* in = reinterpret_cast<const T*>(from.queries);
+    const auto* keys = reinterpret_cast<const T*>(from.keys);
+    auto* out = reinterpret_cast<T*>(y);
+    for (size_t head = 0; head < s.heads; ++head) {
+      if (head % group == 0) {
+        turn_rows(keys + head / group * width, from.key_stride, s.tokens, width, m.keys);
+        widen_rows(keys + (s.kv_heads + head / group) * width, from.key_stride, s.tokens, width, 1.0F, m.values);
+      }
+      for_each_block(s, runs, [&](const query_rows& block, size_t lead, size_t token) {
+        widen_block(block, lead, in + token * from.query_stride + head * width, from.query_stride, score_factor(s),
+                    m.queries);
+        block.against_keys(m.queries, m.keys, m.weights);
+        float most[block_queries], inverse[block_queries];
+        for (size_t row = 0; row < block.count; ++row)
+          most[row] = block.mask_and_bound(m.weights + row * widths.weights, row);
+        for (size_t row = 0; row < block.count; ++row) {
+          float* scores = m.weights + row * widths.weights;
+          inverse[row] = dropout.factor / exponentials(scores, block.row_end(row), most[row]);
+          if (!dropout.draw) continue;
+          block.draw(dropout, head, row, m.keep);
+          drop(scores, block.row_end(row), m.keep);
+        }
+        block.over_keys(m.weights, m.values, m.sums);
+        for (size_t row = lead; row < block.count; ++row)
+          narrow_rows(m.sums + row * widths.head, 1, width, inverse[row],
+                      out + ((token + row - lead) * s.heads + head) * width, 0);
+      });
+    }
+  });
+}
+
+void attention_backward(const attention_sizes& s, const attention_dropout& dropout, const attention_input& from,
+                        std::span<const query_run> runs, const std::byte* dy, const attention_gradient& to,
+                        std::span<float> scratch) {
+  with_fp32_dtype(s.type, [&]<class T>(std::type_identity<T>) {
+    scratch_parts parts(scratch);
+    const backward_scratch m(s, parts);
+    const row_widths widths(s);
+    const size_t width = s.head_width, group = s.heads / s.kv_heads;
+    const float scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(width)));
+    const auto* in = reinterpret_cast<const T*>(from.queries);
+    const auto* keys = reinterpret_cast<const T*>(from.keys);
+    const auto* gradient = reinterpret_cast<const T*>(dy);
+    auto* dqueries = reinterpret_cast<T*>(to.queries);
+    auto* dkeys = reinterpret_cast<T*>(to.keys);
+    for (size_t head = 0; head < s.heads; ++head) {
+      const size_t key_at = head / group * width, value_at = key_at + s.kv_heads * width;
+      if (head % group == 0) {
+        turn_rows(keys + key_at, from.key_stride, s.tokens, width, m.keys);
+        turn_rows(keys + value_at, from.key_stride, s.tokens, width, m.turned_values);
+        widen_rows(keys + key_at, from.key_stride, s.tokens, width, 1.0F, m.values);
+        std::fill_n(m.key_gradients, s.tokens * widths.head, 0.0F);
+        std::fill_n(m.value_gradients, s.tokens * widths.head, 0.0F);
+      }
+      for_each_block(s, runs, [&](const query_rows& block, size_t lead, size_t token) {
+        widen_block(block, lead, in + token * from.query_stride + head * width, from.query_stride, score_factor(s),
+                    m.queries);
+        widen_block(block, lead, gradient + (token * s.heads + head) * width, s.heads * width, 1.0F, m.gradients);
+        block.against_keys(m.queries, m.keys, m.weights);
+        block.against_keys(m.gradients, m.turned_values, m.weight_gradients);
+        float most[block_queries], inverse[block_queries];
+        for (size_t row = 0; row < block.count; ++row)
+          most[row] = block.mask_and_bound(m.weights + row * widths.weights, row);
+        for (size_t row = 0; row < block.count; ++row)
+          inverse[row] = 1.0F / exponentials(m.weights + row * widths.weights, block.row_end(row), most[row]);
+        for (size_t row = 0; row < block.count; ++row) {
+          float* weights = m.weights + row * widths.weights;
+          float* score_gradients = m.weight_gradients + row * widths.weights;
+          if (dropout.draw) {
+            block.draw(dropout, head, row, m.keep);
+            softmax_backward<true>(weights, inverse[row], score_gradients, block.row_end(row), m.keep, dropout.factor);
+          } else {
+            softmax_backward<false>(weights, inverse[row], score_gradients, block.row_end(row), nullptr, 1.0F);
+          }
+        }
+        block.over_queries(m.weights, m.gradients, m.value_gradients);
+        block.over_queries(m.weight_gradients, m.queries, m.key_gradients);
+        block.over_keys(m.weight_gradients, m.values, m.sums);
+        narrow_rows(m.sums + lead * widths.head, block.count - lead, width, scale,
+                    dqueries + token * to.query_stride + head * width, to.query_stride);
+      });
+      if ((head + 1) % group == 0) {
+        // the queries were multiplied by log2(e), too
+        narrow_rows(m.key_gradients, s.tokens, width, std::numbers::ln2_v<float>, dkeys + key_at, to.key_stride);
+        narrow_rows(m.value_gradients, s.tokens, width, 1.0F, dkeys + value_at, to.key_stride);
+      }
+    }
+  });
+}
+
+}  // namespace troupe::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace troupe::kernels {
+
+HWY_EXPORT(attention_forward);
+HWY_EXPORT(attention_backward);
+
+uint64_t causal_attention_scratch(const attention_sizes& sizes) {
+  scratch_parts parts({});
+  const forward_scratch counted(sizes, parts);
+  return parts.taken();
+}
+
+uint64_t causal_attention_backward_scratch(const attention_sizes& sizes) {
+  scratch_parts parts({});
+  const backward_scratch counted(sizes, parts);
+  return parts.taken();
+}
+
+namespace {
+
+/// Tokens that hold queries, keys and values side by side.
+template <class Byte>
+attention_operands<Byte> packed(const attention_sizes& s, Byte* qkv) {
+  const uint64_t stride = (s.heads + 2 * s.kv_heads) * s.head_width;
+  return {qkv, qkv + s.heads * s.head_width * core::size_of(s.type), stride, stride};
+}
+
+}  // namespace
+
+void partial_attention(const attention_sizes& sizes, const attention_dropout& dropout, const attention_input& in,
+                       std::span<const query_run> runs, std::byte* y, std::span<float> scratch) {
+  assert(sizes.heads % sizes.kv_heads == 0 && scratch.size() >= causal_attention_scratch(sizes));
+  HWY_DYNAMIC_DISPATCH(attention_forward)(sizes, dropout, in, runs, y, scratch);
+}
+
+void partial_attention_backward(const attention_sizes& sizes, const attention_dropout& dropout,
+                                const attention_input& in, std::span<const query_run> runs, const std::byte* dy,
+                                const attention_gradient& out, std::span<float> scratch) {
+  assert(sizes.heads % sizes.kv_heads == 0 && scratch.size() >= causal_attention_backward_scratch(sizes));
+  HWY_DYNAMIC_DISPATCH(attention_backward)(sizes, dropout, in, runs, dy, out, scratch);
+}
+
+void causal_attention(const attention_sizes& sizes, const attention_dropout& dropout, const std::byte* qkv,
+                      std::byte* y, std::span<float> scratch) {
+  const query_run all{0, sizes.tokens, 0};
+  partial_attention(sizes, dropout, packed(sizes, qkv), {&all, 1}, y, scratch);
+}
+
+void causal_attention_backward(const attention_sizes& sizes, const attention_dropout& dropout, const std::byte* qkv,
+                               const std::byte* dy, std::byte* dqkv, std::span<float> scratch) {
+  const query_run all{0, sizes.tokens, 0};
+  partial_attention_backward(sizes, dropout, packed(sizes, qkv), {&all, 1}, dy, packed(sizes, dqkv), scratch);
+}
+
+}  // namespace troupe::kernels
+#endif

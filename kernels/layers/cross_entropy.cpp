@@ -1,0 +1,253 @@
+#include "kernels/layers/cross_entropy.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <limits>
+
+#include "kernels/base/exponential.hpp"
+#include "kernels/base/with_dtype.hpp"
+
+// Called by every target's namespace, so it comes before any of them.
+#ifndef TROUPE_KERNELS_CROSS_ENTROPY_ONCE
+#define TROUPE_KERNELS_CROSS_ENTROPY_ONCE
+namespace troupe::kernels {
+namespace {
+
+/// The sum of powers seen so far, beside the largest exponent.
+template <class Wide>
+struct running_sum {
+  Wide largest = -std::numeric_limits<Wide>::infinity();
+  Wide sum = 0;
+
+  /// For a block whose largest exponent is `block_largest`.
+  void make_room(Wide block_largest) {
+    if (!(block_largest > largest)) return;
+    sum *= exponential(largest - block_largest);
+    largest = block_largest;
+  }
+  /// The largest logit, which exponents are counted from: where all of them are minus infinity, the powers are still 0.
+  [[nodiscard]] Wide base() const { return largest == -std::numeric_limits<Wide>::infinity() ? Wide{0} : largest; }
+  [[nodiscard]] Wide log_sum() const {
+    return static_cast<Wide>(static_cast<double>(largest) + std::log(static_cast<double>(sum)));
+  }
+  /// As row_statistics.
+  void write(Wide* to, Wide at_target) const {
+    to[0] = largest;
+    to[1] = sum;
+    to[2] = at_target;
+  }
+};
+
+bool is_column(int64_t target, uint64_t width) { return target >= 0 && static_cast<uint64_t>(target) < width; }
+
+/// The target's logit, 0 where it is another rank's.
+template <class T>
+auto target_of(const T* x, uint64_t width, int64_t target) {
+  return is_column(target, width) ? widen(x[target]) : decltype(widen(*x)){0};
+}
+
+}  // namespace
+}  // namespace troupe::kernels
+#endif
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/layers/cross_entropy.cpp"
+#include <hwy/foreach_target.h>
+
+#include "kernels/base/exponential-inl.hpp"
+#include "kernels/sums/row_sums-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::HWY_NAMESPACE {
+
+/// NaN may be passed over: its power shows in the sum.
+template <class T>
+float largest_of(const T* x, uint64_t count) {
+  const full d;
+  const uint64_t lanes = hn::Lanes(d);
+  auto most = hn::Set(d, -std::numeric_limits<float>::infinity());
+  auto second = most;
+  uint64_t i = 0;
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    most = hn::Max(most, load(d, x + i));
+    second = hn::Max(second, load(d, x + i + lanes));
+  }
+  float found = hn::GetLane(hn::MaxOfLanes(d, hn::Max(most, second)));
+  for (; i < count; ++i) found = std::max(found, widen(x[i]));
+  return found;
+}
+
+template <class T>
+running_sum<float> powers_of(const T* x, uint64_t width) {
+  running_sum<float> running;
+  for (uint64_t first = 0; first < width; first += loss_block) {
+    const T* block = x + first;
+    const uint64_t count = std::min(loss_block, width - first);
+    running.make_room(largest_of(block, count));
+    const float base = running.base();
+    running.sum += row_sums<1>(count, [=](auto d, uint64_t i) HWY_ATTR {
+      return terms_of<decltype(d), 1>{{exponential(d, hn::Sub(load(d, block + i), hn::Set(d, base)))}};
+    })[0];
+  }
+  return running;
+}
+
+double sum_of_losses(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, const int64_t* targets,
+                     float* log_sums) {
+  double sum = 0;
+  with_fp32_dtype(type, [&]<class T>(std::type_identity<T>) {
+    for (uint64_t r = 0; r < rows; ++r) {
+      const auto* x = reinterpret_cast<const T*>(logits) + r * width;
+      log_sums[r] = powers_of(x, width).log_sum();
+      sum += static_cast<double>(log_sums[r] - widen(x[targets[r]]));
+    }
+  });
+  return sum;
+}
+
+void statistics_of_rows(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
+                        const int64_t* targets, float* statistics) {
+  with_fp32_dtype(type, [&]<class T>(std::type_identity<T>) {
+    for (uint64_t r = 0; r < rows; ++r) {
+      const auto* x = reinterpret_cast<const T*>(logits) + r * stride;
+      powers_of(x, width).write(statistics + r * row_statistics, target_of(x, width, targets[r]));
+    }
+  });
+}
+
+void softmax_gradient(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
+                      const int64_t* targets, const float* log_sums, float factor) {
+  with_fp32_dtype(type, [&]<class T>(std::type_identity<T>) {
+    for (uint64_t r = 0; r < rows; ++r) {
+      auto* x = reinterpret_cast<T*>(logits) + r * stride;
+      const float log_sum = log_sums[r];
+      const bool own = is_column(targets[r], width);
+      const T at_target = own ? narrow<T>((kernels::exponential(widen(x[targets[r]]) - log_sum) - 1.0F) * factor) : T{};
+      for_each_vector(width, [=](auto d, uint64_t i) HWY_ATTR {
+        const auto p = exponential(d, hn::Sub(load(d, x + i), hn::Set(d, log_sum)));
+        store(d, hn::Mul(p, hn::Set(d, factor)), x + i);
+      });
+      if (own) x[targets[r]] = at_target;
+      std::fill(x + width, x + stride, T{});
+    }
+  });
+}
+
+}  // namespace troupe::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace troupe::kernels {
+
+HWY_EXPORT(sum_of_losses);
+HWY_EXPORT(softmax_gradient);
+HWY_EXPORT(statistics_of_rows);
+
+double cross_entropy(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, const int64_t* targets,
+                     float* log_sums) {
+  return HWY_DYNAMIC_DISPATCH(sum_of_losses)(logits, type, rows, width, targets, log_sums);
+}
+
+void cross_entropy_backward(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
+                            const int64_t* targets, const float* log_sums, double factor) {
+  HWY_DYNAMIC_DISPATCH(softmax_gradient)
+  (logits, type, rows, width, stride, targets, log_sums, static_cast<float>(factor));
+}
+
+void cross_entropy_part(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
+                        const int64_t* targets, float* statistics) {
+  HWY_DYNAMIC_DISPATCH(statistics_of_rows)(logits, type, rows, width, stride, targets, statistics);
+}
+
+template <class Wide>
+double joined_cross_entropy(const Wide* statistics, uint64_t ranks, uint64_t rank_stride, uint64_t rows,
+                            Wide* log_sums) {
+  double loss = 0;
+  for (uint64_t r = 0; r < rows; ++r) {
+    running_sum<Wide> whole;
+    Wide at_target = 0;
+    const auto of = [&](uint64_t rank) { return statistics + rank * rank_stride + r * row_statistics; };
+    for (uint64_t rank = 0; rank < ranks; ++rank) whole.largest = std::max(whole.largest, of(rank)[0]);
+    for (uint64_t rank = 0; rank < ranks; ++rank) {
+      whole.sum += of(rank)[1] * exponential(of(rank)[0] - whole.base());
+      at_target += of(rank)[2];
+    }
+    log_sums[r] = whole.log_sum();
+    loss += static_cast<double>(log_sums[r] - at_target);
+  }
+  return loss;
+}
+
+namespace {
+
+template <class Wide, class T>
+running_sum<Wide> powers_reference(const T* x, uint64_t width) {
+  const auto at = [x](uint64_t i) { return static_cast<Wide>(widen(x[i])); };
+  running_sum<Wide> running;
+  for (uint64_t first = 0; first < width; first += loss_block) {
+    const uint64_t count = std::min(loss_block, width - first);
+    Wide largest = -std::numeric_limits<Wide>::infinity();
+    for (uint64_t i = first; i < first + count; ++i) largest = std::max(largest, at(i));
+    running.make_room(largest);
+    running.sum += row_sum<Wide>(count, [&](uint64_t i) { return exponential(at(first + i) - running.base()); });
+  }
+  return running;
+}
+
+}  // namespace
+
+template <class Wide>
+double cross_entropy_reference(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
+                               const int64_t* targets, Wide* log_sums) {
+  double sum = 0;
+  with_float_dtype(type, [&]<class T>(std::type_identity<T>) {
+    for (uint64_t r = 0; r < rows; ++r) {
+      const auto* x = reinterpret_cast<const T*>(logits) + r * width;
+      log_sums[r] = powers_reference<Wide>(x, width).log_sum();
+      sum += static_cast<double>(log_sums[r] - static_cast<Wide>(widen(x[targets[r]])));
+    }
+  });
+  return sum;
+}
+
+template <class Wide>
+void cross_entropy_part_reference(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
+                                  uint64_t stride, const int64_t* targets, Wide* statistics) {
+  with_float_dtype(type, [&]<class T>(std::type_identity<T>) {
+    for (uint64_t r = 0; r < rows; ++r) {
+      const auto* x = reinterpret_cast<const T*>(logits) + r * stride;
+      powers_reference<Wide>(x, width).write(statistics + r * row_statistics,
+                                             static_cast<Wide>(target_of(x, width, targets[r])));
+    }
+  });
+}
+
+template <class Wide>
+void cross_entropy_backward_reference(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
+                                      uint64_t stride, const int64_t* targets, const Wide* log_sums, double factor) {
+  with_float_dtype(type, [&]<class T>(std::type_identity<T>) {
+    for (uint64_t r = 0; r < rows; ++r) {
+      auto* x = reinterpret_cast<T*>(logits) + r * stride;
+      for (uint64_t i = 0; i < width; ++i) {
+        const Wide p = exponential(static_cast<Wide>(widen(x[i])) - log_sums[r]);
+        const Wide wanted = static_cast<int64_t>(i) == targets[r] ? Wide{1} : Wide{0};
+        x[i] = narrow<T>((p - wanted) * static_cast<Wide>(factor));
+      }
+      std::fill(x + width, x + stride, T{});
+    }
+  });
+}
+
+#define TROUPE_CROSS_ENTROPY_TWINS(Wide)                                                                             \
+  template double cross_entropy_reference(const std::byte*, core::dtype, uint64_t, uint64_t, const int64_t*, Wide*); \
+  template void cross_entropy_part_reference(const std::byte*, core::dtype, uint64_t, uint64_t, uint64_t,            \
+                                             const int64_t*, Wide*);                                                 \
+  template double joined_cross_entropy(const Wide*, uint64_t, uint64_t, uint64_t, Wide*);                            \
+  template void cross_entropy_backward_reference(std::byte*, core::dtype, uint64_t, uint64_t, uint64_t,              \
+                                                 const int64_t*, const Wide*, double)
+TROUPE_CROSS_ENTROPY_TWINS(float);
+TROUPE_CROSS_ENTROPY_TWINS(double);
+
+}  // namespace troupe::kernels
+#endif

@@ -1,0 +1,31 @@
+// Lion: steps of one size, in the direction of a sign. Owns the formulas; learning rates and skips are others'
+// decisions.
+#pragma once
+
+#include "kernels/optimizer/optimizer_piece.hpp"
+#include "kernels/optimizer/optimizer_step.hpp"
+
+namespace troupe::kernels {
+
+/// Constants of a training run, in fp64: the kernels round each factor once.
+struct lion_options {
+  double beta1 = 0.9;
+  double beta2 = 0.999;  ///< DeepSpeed's default; the paper's is 0.99
+  double weight_decay = 0;
+};
+
+/// One fused pass. With g the scaled gradient and p the master weight:
+///   u = sign(beta1 * m + (1 - beta1) * g), 0 for 0
+///   p = p * (1 - lr * weight_decay) - lr * u
+///   m = beta2 * m + (1 - beta2) * g
+/// then the copy. Every product and sum is rounded by itself, so the bits depend on neither processor nor splitting.
+/// Source: Chen et al. 2023, "Symbolic discovery of optimization algorithms".
+void lion(const lion_options& options, const optimizer_step& step, const optimizer_piece<float>& piece);
+
+/// The scalar twin: the same bits, one element at a time.
+void lion_reference(const lion_options& options, const optimizer_step& step, const optimizer_piece<float>& piece);
+
+/// The same formulas in fp64 throughout. `copy` is not written.
+void lion(const lion_options& options, const optimizer_step& step, const optimizer_piece<double>& piece);
+
+}  // namespace troupe::kernels

@@ -1,0 +1,45 @@
+// Muon: momentum, made orthogonal over a whole matrix, then a step. Owns the formulas of elements; the matrix's own are
+// in orthogonalise.hpp, and whoever holds shards brings the pieces of a direction together between the two halves.
+#pragma once
+
+#include "kernels/optimizer/optimizer_piece.hpp"
+#include "kernels/optimizer/optimizer_step.hpp"
+
+namespace troupe::kernels {
+
+/// Constants of a training run, in fp64: the kernels round each factor once.
+struct muon_options {
+  double momentum = 0.95;
+  double weight_decay = 0;
+  bool nesterov = true;
+  uint32_t ns_steps = 5;  ///< Newton-Schulz iterations
+};
+
+/// First half of an update. With g the scaled gradient:
+///   m = momentum * m + (1 - momentum) * g
+///   direction = (1 - momentum) * g + momentum * m with `nesterov`, otherwise m
+/// `direction` holds `count` elements; weights are neither read nor written. Between the halves the whole matrix of
+/// directions goes through `orthogonalise`. Every product and sum is rounded by itself.
+/// Source: Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural networks", as in torch.optim.Muon and
+/// DeepSpeed's muon_update.
+void prepare(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
+             float* direction);
+
+/// Second half, with o this piece's elements of the orthogonalised matrix: p = p * (1 - lr * weight_decay) - lr * o,
+/// then the copy. Gradient and momentum are not read.
+void apply(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
+           const float* orthogonal);
+
+/// The scalar twins: the same bits, one element at a time.
+void prepare_reference(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
+                       float* direction);
+void apply_reference(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
+                     const float* orthogonal);
+
+/// The same formulas in fp64 throughout. `copy` is not written.
+void prepare(const muon_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
+             double* direction);
+void apply(const muon_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
+           const double* orthogonal);
+
+}  // namespace troupe::kernels

@@ -1,0 +1,42 @@
+// One element of Muon, shared by the scalar twins, the fp64 variants and the CUDA kernels; the SIMD loops spell the
+// same operations in the same order.
+#pragma once
+
+#include "kernels/base/device.hpp"
+#include "kernels/optimizer/muon.hpp"
+
+namespace troupe::kernels {
+
+/// The numbers of one step, each computed in fp64 and rounded once.
+template <class T>
+struct muon_factors {
+  T momentum, one_minus_momentum;
+  T keep;  ///< 1 - lr * weight_decay
+  T lr, gradient_scale;
+  bool nesterov;
+};
+
+template <class T>
+muon_factors<T> factors_of(const muon_options& o, const optimizer_step& s) {
+  return {.momentum = static_cast<T>(o.momentum),
+          .one_minus_momentum = static_cast<T>(1 - o.momentum),
+          .keep = static_cast<T>(1 - s.lr * o.weight_decay),
+          .lr = static_cast<T>(s.lr),
+          .gradient_scale = static_cast<T>(s.gradient_scale),
+          .nesterov = o.nesterov};
+}
+
+/// Updates the momentum; the direction.
+template <class T>
+TROUPE_HOST_DEVICE inline T muon_direction(const muon_factors<T>& f, T& m, T gradient) {
+  const T g = f.one_minus_momentum * (gradient * f.gradient_scale);
+  m = f.momentum * m + g;
+  return f.nesterov ? g + f.momentum * m : m;
+}
+
+template <class T>
+TROUPE_HOST_DEVICE inline T muon_weight(const muon_factors<T>& f, T p, T orthogonal) {
+  return p * f.keep - f.lr * orthogonal;
+}
+
+}  // namespace troupe::kernels

@@ -1,0 +1,85 @@
+#include "kernels/optimizer/optimizer.hpp"
+
+#include <array>
+#include <cassert>
+
+namespace troupe::kernels {
+namespace {
+
+using names = std::span<const std::string_view>;
+
+constexpr std::array<std::string_view, 2> adam_moments{"exp_avg", "exp_avg_sq"};
+constexpr std::array<std::string_view, 1> adagrad_moments{"sum"};
+constexpr std::array<std::string_view, 1> momentum_buffer{"momentum_buffer"};
+
+names names_of(const adamw_options& /*options*/) { return adam_moments; }
+names names_of(const lamb_options& /*options*/) { return adam_moments; }
+names names_of(const adagrad_options& /*options*/) { return adagrad_moments; }
+names names_of(const lion_options& /*options*/) { return names(adam_moments).first(1); }
+names names_of(const sgd_options& options) { return names(momentum_buffer).first(options.momentum == 0 ? 0 : 1); }
+names names_of(const muon_options& /*options*/) { return momentum_buffer; }
+
+template <class Options>
+constexpr optimizer_need need = optimizer_need::elements;
+template <>
+constexpr optimizer_need need<lamb_options> = optimizer_need::parameter_norms;
+template <>
+constexpr optimizer_need need<muon_options> = optimizer_need::whole_matrix;
+
+template <class Options>
+concept betas_inside = requires(Options o) {
+  o.beta1 = o.beta2;
+};
+
+void run(const adamw_options& options, const optimizer_step& step, const auto& piece) { adamw(options, step, piece); }
+void run(const adagrad_options& options, const optimizer_step& step, const auto& piece) {
+  adagrad(options, step, piece);
+}
+void run(const lion_options& options, const optimizer_step& step, const auto& piece) { lion(options, step, piece); }
+void run(const sgd_options& options, const optimizer_step& step, const auto& piece) { sgd(options, step, piece); }
+
+template <class State>
+void update_any(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<State>& piece) {
+  assert(need_of(options) == optimizer_need::elements);
+  std::visit(
+      [&]<class Options>(const Options& o) {
+        if constexpr (need<Options> == optimizer_need::elements) run(o, step, piece);
+      },
+      options);
+}
+
+}  // namespace
+
+optimizer_need need_of(const optimizer_options& options) {
+  return std::visit([]<class Options>(const Options& /*o*/) { return need<Options>; }, options);
+}
+
+bool has_betas(const optimizer_options& options) {
+  return std::visit([]<class Options>(const Options& /*o*/) { return betas_inside<Options>; }, options);
+}
+
+optimizer_options with_betas(optimizer_options options, double beta1, double beta2) {
+  std::visit(
+      [&]<class Options>(Options& o) {
+        if constexpr (betas_inside<Options>) {
+          o.beta1 = beta1;
+          o.beta2 = beta2;
+        }
+      },
+      options);
+  return options;
+}
+
+std::span<const std::string_view> moment_names(const optimizer_options& options) {
+  return std::visit([](const auto& o) { return names_of(o); }, options);
+}
+
+void update(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<float>& piece) {
+  update_any(options, step, piece);
+}
+
+void update(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<double>& piece) {
+  update_any(options, step, piece);
+}
+
+}  // namespace troupe::kernels

@@ -1,0 +1,144 @@
+#include "kernels/optimizer/schedule.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <numbers>
+
+namespace troupe::kernels {
+namespace {
+
+/// Lengths in steps, as numbers to compute with.
+struct spans {
+  double warmup, total;
+  explicit spans(const schedule_options& o)
+      : warmup(static_cast<double>(std::max<uint64_t>(2, o.warmup_num_steps))),
+        total(static_cast<double>(o.total_num_steps)) {}
+  [[nodiscard]] double after_warmup() const { return std::max(1.0, total - warmup); }
+};
+
+double warmup_fraction(const schedule_options& o, const spans& s, double it) {
+  return o.warmup_type == core::warmup_shape::linear ? it / s.warmup : std::log(it + 1) / std::log(s.warmup);
+}
+
+double cosine_ratio(const schedule_options& o, const spans& s, double it) {
+  if (it < 0) return 0;
+  if (it < s.warmup) return o.warmup_min_ratio + (1 - o.warmup_min_ratio) * warmup_fraction(o, s, it);
+  const double progress = std::min(1.0, (it - s.warmup + 1) / s.after_warmup());
+  const double wave = (1 + std::cos(std::numbers::pi * progress)) / 2;
+  return std::max(0.0, o.cos_min_ratio + (1 - o.cos_min_ratio) * wave);
+}
+
+double linear_rate(const schedule_options& o, const spans& s, double it) {
+  const bool decays = o.type == core::schedule_type::warmup_decay;
+  const double max_lr = o.warmup_max_lr.value_or(decays ? 1e-3 : o.base_lr);
+  double fraction = 1;
+  if (it < 0)
+    fraction = 0;
+  else if (it < s.warmup)
+    fraction = warmup_fraction(o, s, it);
+  else if (decays)
+    fraction = std::max(0.0, (s.total - it) / s.after_warmup());
+  return o.warmup_min_lr + (max_lr - o.warmup_min_lr) * fraction;
+}
+
+double range_test_rate(const schedule_options& o, double it) {
+  const double interval = (it + 1) / static_cast<double>(o.lr_range_test_step_size);
+  return o.lr_range_test_min_lr *
+         (1 + o.lr_range_test_step_rate * (o.lr_range_test_staircase ? std::floor(interval) : interval));
+}
+
+/// One cycle of OneCycle: a half that rises, a half that falls.
+struct cycle {
+  double rising, falling, total;
+  double rising_stairs, falling_stairs;
+  explicit cycle(const schedule_options& o)
+      : rising(static_cast<double>(o.cycle_first_step_size)),
+        falling(static_cast<double>(o.cycle_second_step_size.value_or(o.cycle_first_step_size))),
+        total(rising + falling),
+        rising_stairs(static_cast<double>(o.cycle_first_stair_count)),
+        falling_stairs(static_cast<double>(o.cycle_second_stair_count.value_or(o.cycle_first_stair_count))) {}
+
+  /// 0 at a cycle's ends, 1 at its peak. Stairs are cut from whole steps: a fraction may lie a rounding below a stair.
+  [[nodiscard]] double scale(double it) const {
+    const double b = it + 1;
+    const double x = 1 + b / total - std::floor(1 + b / total);
+    const double peak = rising / total;
+    const bool rises = x <= peak;
+    const double stairs = rises ? rising_stairs : falling_stairs;
+    if (stairs == 0) return rises ? x / peak : (x - 1) / (peak - 1);
+    const double step = std::fmod(b, total);
+    return std::floor(step <= rising ? step * stairs / rising : (total - step) * stairs / falling) / stairs;
+  }
+};
+
+/// 1 + rate * (decay intervals since the cycle's end); 1 where nothing decays.
+double decay_after(const schedule_options& o, const cycle& c, double rate, double it) {
+  if (o.decay_step_size == 0) return 1;
+  return 1 + rate * (it - c.total + 1) / static_cast<double>(o.decay_step_size);
+}
+
+double one_cycle_rate(const schedule_options& o, double it) {
+  const cycle c(o);
+  if (it < c.total) return o.cycle_min_lr + (o.cycle_max_lr - o.cycle_min_lr) * c.scale(it);
+  return o.cycle_min_lr / decay_after(o, c, o.decay_lr_rate, it);
+}
+
+double cosine_annealing_rate(const schedule_options& o, double it) {
+  const double wave = 1 + std::cos(std::numbers::pi * (it + 1) / static_cast<double>(o.t_max));
+  return o.eta_min + (o.base_lr - o.eta_min) * wave / 2;
+}
+
+double fraction_of_iters(const schedule_options& o, double it) {
+  const auto total = static_cast<double>(o.total_iters);
+  return std::min(total, it + 1) / total;
+}
+
+double linear_factor_rate(const schedule_options& o, double it) {
+  return o.base_lr * (o.start_factor + (o.end_factor - o.start_factor) * fraction_of_iters(o, it));
+}
+
+double polynomial_rate(const schedule_options& o, double it) {
+  return o.base_lr * std::pow(1 - fraction_of_iters(o, it), o.power);
+}
+
+double warmup_rate(const schedule_options& o, double it) { return linear_rate(o, spans(o), it); }
+double warmup_cosine_rate(const schedule_options& o, double it) { return o.base_lr * cosine_ratio(o, spans(o), it); }
+
+}  // namespace
+
+double learning_rate(const schedule_options& options, int64_t it) {
+  assert(it >= -1);
+  const auto at = static_cast<double>(it);
+  switch (options.type) {
+    case core::schedule_type::constant:
+      break;
+    case core::schedule_type::warmup:
+    case core::schedule_type::warmup_decay:
+      return warmup_rate(options, at);
+    case core::schedule_type::warmup_cosine:
+      return warmup_cosine_rate(options, at);
+    case core::schedule_type::range_test:
+      return range_test_rate(options, at);
+    case core::schedule_type::one_cycle:
+      return one_cycle_rate(options, at);
+    case core::schedule_type::cosine_annealing:
+      return cosine_annealing_rate(options, at);
+    case core::schedule_type::linear:
+      return linear_factor_rate(options, at);
+    case core::schedule_type::polynomial:
+      return polynomial_rate(options, at);
+  }
+  return options.base_lr;
+}
+
+std::optional<double> momentum(const schedule_options& options, int64_t it) {
+  if (options.type != core::schedule_type::one_cycle || !options.cycle_momentum) return std::nullopt;
+  if (it < 0) return options.cycle_min_mom;
+  const cycle c(options);
+  const auto position = static_cast<double>(it);
+  if (position >= c.total) return options.cycle_max_mom * decay_after(options, c, options.decay_mom_rate, position);
+  return options.cycle_max_mom - (options.cycle_max_mom - options.cycle_min_mom) * c.scale(position);
+}
+
+}  // namespace troupe::kernels

@@ -1,0 +1,144 @@
+#include "kernels/sums/norm.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+#include "core/math.hpp"
+#include "kernels/base/with_dtype.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/sums/norm.cpp"
+#include <hwy/foreach_target.h>
+
+#include "kernels/base/simd-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::HWY_NAMESPACE {
+
+using wide = hn::CappedTag<double, norm_lanes>;
+using of_wide = hn::Rebind<float, wide>;
+
+template <class T>
+HWY_INLINE hn::Vec<wide> load_wide(const T* p) {
+  if constexpr (std::is_same_v<T, double>)
+    return hn::LoadU(wide(), p);
+  else
+    return hn::PromoteTo(wide(), load(of_wide(), p));
+}
+
+/// Adds the squares of 16 elements to their lanes. Named vectors, not an array: they must stay in registers.
+template <class T, size_t... V>
+HWY_INLINE double block_of(const T* values, uint64_t count, std::index_sequence<V...>) {
+  constexpr uint64_t step = hn::MaxLanes(wide());
+  hn::Vec<wide> lanes[sizeof...(V)] = {((void)V, hn::Zero(wide()))...};
+  const auto add = [&](const T* p) HWY_ATTR {
+    ((lanes[V] = hn::Add(lanes[V],
+                         [&]() HWY_ATTR {
+                           const auto x = load_wide(p + V * step);
+                           return hn::Mul(x, x);
+                         }())),
+     ...);
+  };
+  uint64_t i = 0;
+  for (; i + norm_lanes <= count; i += norm_lanes) add(values + i);
+  if (i < count) {  // zeros added to a sum of squares change no bit
+    std::array<T, norm_lanes> rest{};
+    std::copy(values + i, values + count, rest.begin());
+    add(rest.data());
+  }
+  alignas(64) std::array<double, norm_lanes> sums;
+  (hn::StoreU(lanes[V], wide(), sums.data() + V * step), ...);
+  for (uint64_t half = norm_lanes / 2; half > 0; half /= 2) {
+    for (uint64_t l = 0; l < half; ++l) sums[l] += sums[l + half];
+  }
+  return sums[0];
+}
+
+void square_sums(const std::byte* values, core::dtype type, uint64_t count, double* out) {
+  with_float_dtype(type, [&]<class T>(std::type_identity<T>) {
+    const auto* p = reinterpret_cast<const T*>(values);
+    for (uint64_t i = 0; i < count; i += core::partition_grain) {
+      *out++ = block_of(p + i, std::min(core::partition_grain, count - i),
+                        std::make_index_sequence<norm_lanes / hn::MaxLanes(wide())>());
+    }
+  });
+}
+
+/// Infinities and NaN are what has every bit of the exponent set.
+template <class U>
+bool any_full_exponent(const U* p, uint64_t count, U exponent) {
+  const hn::ScalableTag<U> d;
+  const uint64_t lanes = hn::Lanes(d);
+  const auto mask = hn::Set(d, exponent);
+  uint64_t i = 0;
+  while (i + lanes <= count) {
+    auto found = hn::Zero(d);
+    const uint64_t stop = std::min(count, i + 16 * lanes);  // one test per 16 vectors
+    for (; i + lanes <= stop; i += lanes) {
+      found = hn::Or(found, hn::VecFromMask(d, hn::Eq(hn::And(hn::LoadU(d, p + i), mask), mask)));
+    }
+    if (!hn::AllTrue(d, hn::Eq(found, hn::Zero(d)))) return true;
+  }
+  for (; i < count; ++i) {
+    if ((p[i] & exponent) == exponent) return true;
+  }
+  return false;
+}
+
+bool any_nonfinite(const std::byte* values, core::dtype type, uint64_t count) {
+  switch (type) {
+    case core::dtype::f64:
+      return any_full_exponent(reinterpret_cast<const uint64_t*>(values), count, uint64_t{0x7FF0} << 48);
+    case core::dtype::bf16:
+      return any_full_exponent(reinterpret_cast<const uint16_t*>(values), count, uint16_t{0x7F80});
+    case core::dtype::f16:
+      return any_full_exponent(reinterpret_cast<const uint16_t*>(values), count, uint16_t{0x7C00});
+    default:
+      return any_full_exponent(reinterpret_cast<const uint32_t*>(values), count, uint32_t{0x7F800000});
+  }
+}
+
+}  // namespace troupe::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace troupe::kernels {
+
+HWY_EXPORT(square_sums);
+HWY_EXPORT(any_nonfinite);
+
+double block_square_sum(const std::byte* values, core::dtype type, uint64_t count) {
+  assert(count <= core::partition_grain);
+  double sum = 0;
+  HWY_DYNAMIC_DISPATCH(square_sums)(values, type, count, &sum);
+  return sum;
+}
+
+void block_square_sums(const std::byte* values, core::dtype type, uint64_t count, std::span<double> out) {
+  assert(out.size() == core::div_up(count, core::partition_grain));
+  HWY_DYNAMIC_DISPATCH(square_sums)(values, type, count, out.data());
+}
+
+double block_square_sum_reference(const std::byte* values, core::dtype type, uint64_t count) {
+  assert(count <= core::partition_grain);
+  std::array<double, norm_lanes> lanes{};
+  with_float_dtype(type, [&]<class T>(std::type_identity<T>) {
+    const auto* p = reinterpret_cast<const T*>(values);
+    for (uint64_t i = 0; i < count; ++i) {
+      const double x = widen(p[i]);
+      lanes[i % norm_lanes] += x * x;
+    }
+  });
+  for (uint64_t half = norm_lanes / 2; half > 0; half /= 2) {
+    for (uint64_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
+  }
+  return lanes[0];
+}
+
+bool has_nonfinite(const std::byte* values, core::dtype type, uint64_t count) {
+  return HWY_DYNAMIC_DISPATCH(any_nonfinite)(values, type, count);
+}
+
+}  // namespace troupe::kernels
+#endif

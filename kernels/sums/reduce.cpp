@@ -1,0 +1,95 @@
+#include "kernels/sums/reduce.hpp"
+
+#include <cassert>
+
+#include "kernels/base/with_dtype.hpp"
+#include "kernels/sums/reduce_element.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/sums/reduce.cpp"
+#include <hwy/foreach_target.h>
+
+#include "kernels/base/simd-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::HWY_NAMESPACE {
+
+/// `x` rounded to one of the fp32-computed types, still as fp32.
+template <class D>
+HWY_INLINE floats<D> rounded_to(D d, floats<D> x, core::dtype to) {
+  if (to == core::dtype::bf16) return hn::BitCast(d, bf16_rounded_bits(d, x));
+  if (to == core::dtype::f16) return from_f16_bits(d, f16_bits(d, x));
+  return x;
+}
+
+/// `convert`: whether contributions are scaled or rounded before they are added; most reductions do neither.
+template <class In, class Out, bool convert>
+void sum_as(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count,
+            const reduce_options& options) {
+  auto* out = reinterpret_cast<Out*>(output);
+  const reduce_options o = options;
+  // Rounding to the type that the store rounds to anyway would change nothing.
+  const bool round_sum = o.accumulate || o.communication != o.output;
+  const auto contribution = [=](auto d, uint64_t rank, uint64_t i) HWY_ATTR {
+    const auto x = load(d, reinterpret_cast<const In*>(inputs[rank]) + i);
+    if constexpr (!convert) return x;
+    const auto scaled = o.input_scale == 1.0F ? x : hn::Mul(x, hn::Set(d, o.input_scale));
+    return rounded_to(d, scaled, o.communication);
+  };
+  for_each_vector(count, [=](auto d, uint64_t i) HWY_ATTR {
+    auto sum = contribution(d, 0, i);
+    for (uint64_t rank = 1; rank < inputs.size(); ++rank) sum = hn::Add(sum, contribution(d, rank, i));
+    if (round_sum) sum = rounded_to(d, sum, o.communication);
+    if (o.accumulate) sum = hn::Add(load(d, out + i), sum);
+    store(d, sum, out + i);
+  });
+}
+
+void sum_fp32(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count, const reduce_options& o) {
+  with_fp32_dtype(o.input, [&]<class In>(std::type_identity<In>) {
+    with_fp32_dtype(o.output, [&]<class Out>(std::type_identity<Out>) {
+      const bool convert = o.input_scale != 1.0F || o.communication != o.input;
+      convert ? sum_as<In, Out, true>(inputs, output, count, o) : sum_as<In, Out, false>(inputs, output, count, o);
+    });
+  });
+}
+
+}  // namespace troupe::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace troupe::kernels {
+
+HWY_EXPORT(sum_fp32);
+
+void sum_in_rank_order(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count,
+                       const reduce_options& options) {
+  assert(!inputs.empty());
+  if (uses_fp64(options)) {
+    sum_in_rank_order_reference(inputs, output, count, options);
+  } else {
+    HWY_DYNAMIC_DISPATCH(sum_fp32)(inputs, output, count, options);
+  }
+}
+
+void sum_in_rank_order_reference(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count,
+                                 const reduce_options& options) {
+  assert(!inputs.empty());
+  with_float_dtype(options.input, [&]<class In>(std::type_identity<In>) {
+    with_float_dtype(options.output, [&]<class Out>(std::type_identity<Out>) {
+      const auto run = [&]<class Work>(std::type_identity<Work>) {
+        auto* out = reinterpret_cast<Out*>(output);
+        for (uint64_t i = 0; i < count; ++i) {
+          store_sum(sum_element<Work, In>(inputs, inputs.size(), i, options), out[i], options);
+        }
+      };
+      if (uses_fp64(options))
+        run(std::type_identity<double>{});
+      else
+        run(std::type_identity<float>{});
+    });
+  });
+}
+
+}  // namespace troupe::kernels
+#endif

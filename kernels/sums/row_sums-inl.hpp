@@ -1,0 +1,85 @@
+// Sums over a row whose order is the same on every target: element i belongs to lane i mod `row_lanes`, lanes are
+// added in halves. Included once per SIMD target, after hwy/foreach_target.h.
+#if defined(TROUPE_KERNELS_ROW_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef TROUPE_KERNELS_ROW_SUMS_INL_HPP
+#undef TROUPE_KERNELS_ROW_SUMS_INL_HPP
+#else
+#define TROUPE_KERNELS_ROW_SUMS_INL_HPP
+#endif
+
+#include <array>
+
+#include "kernels/base/simd-inl.hpp"
+#include "kernels/sums/row_sums.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::HWY_NAMESPACE {
+
+/// What `terms` of row_sums returns: one vector for each of the sums.
+template <class D, size_t Sums>
+struct terms_of {
+  floats<D> of[Sums];
+};
+
+/// The lanes of one vector added in halves, as `sum_of_lanes` does.
+template <class D>
+HWY_INLINE float sum_of_vector(D /*d*/, floats<D> v) {
+#if HWY_TARGET != HWY_SCALAR  // whose vectors have one lane
+  if constexpr (hn::MaxLanes(D()) > 1) {
+    const hn::Half<D> half;
+    return sum_of_vector(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+  }
+#endif
+  return hn::GetLane(v);
+}
+
+/// The sums over a row of what `terms(d, i)` gives for the vector at element i, a `terms_of<D, Sums>`.
+template <size_t Sums, class F>
+HWY_INLINE std::array<float, Sums> row_sums(uint64_t width, F&& terms) {
+  using vector = hn::CappedTag<float, row_lanes / 2>;
+  const vector d;
+  constexpr uint64_t step = hn::MaxLanes(vector());
+  constexpr uint64_t vectors = row_lanes / step;
+  floats<vector> lanes[Sums][vectors];
+#pragma GCC unroll 64
+  for (uint64_t v = 0; v < vectors; ++v)
+#pragma GCC unroll 4
+    for (size_t s = 0; s < Sums; ++s) lanes[s][v] = hn::Zero(d);
+  uint64_t i = 0;
+  for (; i + row_lanes <= width; i += row_lanes) {
+#pragma GCC unroll 64
+    for (uint64_t v = 0; v < vectors; ++v) {
+      const auto more = terms(d, i + v * step);
+#pragma GCC unroll 4
+      for (size_t s = 0; s < Sums; ++s) lanes[s][v] = hn::Add(lanes[s][v], more.of[s]);
+    }
+  }
+  std::array<float, Sums> sums;
+  if (i == width) {  // nothing left to add to single lanes
+#pragma GCC unroll 4
+    for (size_t s = 0; s < Sums; ++s) {
+#pragma GCC unroll 8
+      for (uint64_t n = vectors / 2; n > 0; n /= 2)
+#pragma GCC unroll 64
+        for (uint64_t v = 0; v < n; ++v) lanes[s][v] = hn::Add(lanes[s][v], lanes[s][v + n]);
+      sums[s] = sum_of_vector(d, lanes[s][0]);
+    }
+    return sums;
+  }
+  alignas(64) float stored[Sums][row_lanes];
+#pragma GCC unroll 4
+  for (size_t s = 0; s < Sums; ++s)
+#pragma GCC unroll 64
+    for (uint64_t v = 0; v < vectors; ++v) hn::Store(lanes[s][v], d, stored[s] + v * step);
+  for (; i < width; ++i) {
+    const auto more = terms(one_lane(), i);
+    for (size_t s = 0; s < Sums; ++s) stored[s][i % row_lanes] += hn::GetLane(more.of[s]);
+  }
+  for (size_t s = 0; s < Sums; ++s) sums[s] = sum_of_lanes(stored[s]);
+  return sums;
+}
+
+}  // namespace troupe::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -28,7 +28,7 @@ class tiled_teacher {
       : layer_(head.layer), terms_(head.terms) {
     const at::Tensor rows = as_rows(head.hidden);
     y_ = head.norm.forward(rows).y;
-    layer_.in_panels = true;
+    layer_.panels = panel_sums::wide;
     room_ = at::empty({tile_rows, vocabulary}, y_.options().requires_grad(false));
     losses_ = at::empty({rows.size(0)}, y_.options().dtype(at::kDouble).requires_grad(false));
   }

@@ -127,6 +127,9 @@ BOOST_AUTO_TEST_CASE(compressed_weights_and_inputs_leave_the_bits_of_mlps) {
 BOOST_AUTO_TEST_CASE(documents_swapped_states_and_early_updates_leave_the_bits) {
   check_tiles(llama, {"data.document_mask=true"}, {tiles(one) + mlp_tiles});
   check_tiles(gpt2, {"gradient_clipping=0.1"}, {tiles(one) + mlp_tiles + settings{"cluster.early_updates=true"}});
+  check_tiles(gpt2, {"parallel.data=2"},
+              {mlp_tiles + stage(3) + checkpointing + settings{"cluster.offload_activations=cpu"},
+               mlp_tiles + stage(3) + settings{"compile.deepcompile=true"}});
 }
 
 BOOST_AUTO_TEST_CASE(an_evaluation_in_tiles_has_the_same_losses) {

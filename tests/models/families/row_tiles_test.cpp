@@ -6,6 +6,7 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <limits>
 #include <utility>
@@ -193,6 +194,42 @@ BOOST_AUTO_TEST_CASE(sums_of_several_panels_are_rounded_once) {
     sums.add(a, at::ones({n, 1}, a.options()));
     sums.finish();
     BOOST_TEST(sum.item<double>() == at::full({}, 3.0 * static_cast<double>(ones)).to(torch_of(type)).item<double>());
+  }
+}
+
+// A library that multiplies bf16 gives 256 for each panel's 257; where products are widened the sum is rounded alone.
+BOOST_AUTO_TEST_CASE(sums_of_rounded_panels_are_added_in_fp32_and_rounded_once_more) {
+  const auto n = static_cast<int64_t>(3 * panel_rows);
+  at::Tensor a = at::zeros({n, 16}, at::kBFloat16);
+  for (int64_t panel = 0; panel < 3; ++panel) a.narrow(0, panel * static_cast<int64_t>(panel_rows), 257).fill_(1);
+  at::Tensor sum = at::empty({16, 16}, a.options());
+  row_sums sums(sum, n, panel_sums::rounded);
+  sums.add(a, at::ones({n, 16}, a.options()));
+  sums.finish();
+  const bool rounds = products_by(at::kBFloat16, 16, static_cast<int64_t>(panel_rows), 16) == product_library::aten;
+  BOOST_TEST(sum.equal(at::full({16, 16}, rounds ? 3 * 256.0 : 3 * 257.0).to(at::kBFloat16)));
+}
+
+BOOST_AUTO_TEST_CASE(sums_over_panels_are_near_those_in_fp64) {
+  const auto n = static_cast<int64_t>(5 * panel_rows - 7);
+  const std::pair<core::dtype, double> bounds[] = {
+      {core::dtype::f32, 1e-5}, {core::dtype::bf16, 4e-3}, {core::dtype::f16, 5e-4}, {core::dtype::f64, 1e-13}};
+  for (const auto& [type, most] : bounds) {
+    const at::Tensor a = at::randn({n, 24}).to(torch_of(type)), g = at::randn({n, 40}).to(torch_of(type));
+    at::Tensor product = at::empty({24, 40}, a.options()), of_columns = at::empty({40}, a.options());
+    row_sums sums(product, n, panel_sums::rounded);
+    column_sums columns_of(of_columns, n);
+    // In tiles of two panels.
+    for (int64_t first = 0, tile = 2 * static_cast<int64_t>(panel_rows); first < n; first += tile) {
+      const int64_t count = std::min(tile, n - first);
+      sums.add(a.narrow(0, first, count), g.narrow(0, first, count));
+      columns_of.add(g.narrow(0, first, count));
+    }
+    sums.finish();
+    columns_of.finish();
+    const at::Tensor a64 = a.to(at::kDouble), g64 = g.to(at::kDouble);
+    BOOST_TEST(relative_difference(product, a64.t().matmul(g64)) < most);
+    BOOST_TEST(relative_difference(of_columns, g64.sum(0)) < most);
   }
 }
 

@@ -1,18 +1,11 @@
 #include "models/compress/gptq.hpp"
 
-#include <ATen/ops/addr.h>
-#include <ATen/ops/argsort.h>
 #include <ATen/ops/cholesky_inverse.h>
-#include <ATen/ops/clamp.h>
 #include <ATen/ops/diagonal.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/eye.h>
-#include <ATen/ops/flip.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/linalg_cholesky_ex.h>
 #include <ATen/ops/mean.h>
-#include <ATen/ops/mm.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>

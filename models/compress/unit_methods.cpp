@@ -4,7 +4,6 @@
 #include <ATen/ops/clamp_min.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/mean.h>
-#include <fmt/format.h>
 
 #include <set>
 #include <span>
@@ -66,7 +65,7 @@ class chooser {
     return walk_.weights().name_in_source(parameter);
   }
   [[nodiscard]] auto in_tensor(const core::error& e, uint32_t parameter) const {
-    return fail(e.in(fmt::format("tensor '{}'", core::shown(name_of(parameter)))));
+    return fail(e.in("tensor '" + core::shown(name_of(parameter)) + "'"));
   }
 
   /// Embeddings as the export will round them: their rows are the inputs of all that follows.

@@ -144,7 +144,8 @@ BOOST_AUTO_TEST_CASE(each_outside_library_is_seen_in_one_place) {
   const std::vector<rule> rules = {
       {{"caf/"}, {"actors/caf.hpp", "actors/sim"}},
       {{"torch/", "ATen/", "c10/"},
-       {"models/layers/", "models/families/", "models/inject/", "models/host/", "actors/", "apps/examples/"}},
+       {"models/layers/", "models/families/", "models/compress/", "models/inject/", "models/host/", "actors/",
+        "apps/examples/"}},
       {{"yaml-cpp/"}, {"config/"}},
       {{"liburing"}, {"storage/"}},
       {{"hwy/"}, {"kernels/"}},
@@ -191,7 +192,8 @@ BOOST_AUTO_TEST_CASE(numbers_of_tensors_are_waited_for_only_before_a_run_and_to_
   BOOST_TEST(std::regex_search("loss.item<double>()", reads));
   for (const auto& f : tree())
     for (const auto& line : f.lines)
-      if (f.path != "actors/hands/flight.cpp" && f.path != "models/host/probe.cpp" && f.folder != "apps")
+      if (f.path != "actors/hands/flight.cpp" && f.path != "models/host/probe.cpp" && f.folder != "apps" &&
+          !f.path.starts_with("models/compress/"))  // which is of no run
         BOOST_TEST(!std::regex_search(line, reads), f.path << ": " << line);
 }
 

@@ -12,6 +12,7 @@
 #include "core/math.hpp"
 #include "models/compress/channel_scales.hpp"
 #include "models/compress/input_statistics.hpp"
+#include "models/compress/unit_walk.hpp"
 
 using namespace troupe;
 using namespace troupe::models;
@@ -214,6 +215,19 @@ BOOST_AUTO_TEST_CASE(folded_scales_change_no_output_of_a_norm_and_the_layers_beh
   // Inputs and weights have one range then, up to a factor that all channels share.
   const at::Tensor ratio = x.mul(memory[0]).abs().amax(0).div(memory[1].abs().amax(0));
   BOOST_TEST(ratio.max().item<float>() / ratio.min().item<float>() < 1.001F);
+}
+
+BOOST_AUTO_TEST_CASE(a_walk_takes_a_units_memory_whatever_the_number_of_units) {
+  const auto spec_of = [](uint32_t layers) {
+    return parse_model_spec(R"({"model_type": "llama", "hidden_size": 512, "intermediate_size": 1376, "vocab_size": 256,
+                               "num_attention_heads": 8, "max_position_embeddings": 128, "num_hidden_layers": )" +
+                            std::to_string(layers) + "}")
+        .value();
+  };
+  const uint64_t deep = walk_bytes(spec_of(48), 128, true);
+  BOOST_TEST(deep == walk_bytes(spec_of(2), 128, true));
+  BOOST_TEST(4 * deep <= make_model_table(spec_of(48), 1, 1, 4).numel() * sizeof(float));
+  BOOST_TEST(walk_bytes(spec_of(2), 128, false) < deep);
 }
 
 BOOST_AUTO_TEST_CASE(two_inputs_in_one_place_of_memory_are_two) {

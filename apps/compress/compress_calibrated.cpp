@@ -1,6 +1,7 @@
 #include "apps/compress/compress_calibrated.hpp"
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -20,6 +21,9 @@ namespace {
 namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
+
+/// From here on memory goes back to the system when it is freed.
+constexpr int mapped_bytes = 1 << 18;
 
 models::unit_method method_of(const std::string& name) {
   if (name == "gptq") return models::unit_method::gptq;
@@ -131,6 +135,8 @@ core::result<std::unique_ptr<compress_calibration>> open_calibration(const compr
                     from.source.folder.string()));
   auto spec = models::parse_model_spec(from.model.json);
   if (!spec) return fail(spec.error().in("what computes with the model"));
+  // Units' weights come and go in blocks of a few MiB: kept in the heap they would leave holes, several units' worth.
+  ::mallopt(M_MMAP_THRESHOLD, mapped_bytes);
   auto texts = read_calibration_texts(a, from, *spec);
   if (!texts) return fail(texts.error());
   if (!a.host_memory.empty()) {

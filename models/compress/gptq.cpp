@@ -42,16 +42,22 @@ std::vector<int64_t> order_of(std::span<const double> diagonal, int64_t group, b
   return out;
 }
 
-/// Upper: Hinv = uᵀu.
+/// Upper: the inverse of `h`, fp64, which is damped in place, is uᵀu. Holds two more matrices of its size at a time.
 core::result<at::Tensor> inverse_factor(const at::Tensor& h, double damping) {
   const double mean = h.diagonal().mean().item<double>();
+  double added = 0;
   for (int i = 0; i < most_dampings; ++i, damping *= 10) {
-    const at::Tensor damped = h.clone();
-    damped.diagonal().add_(std::max(damping * mean, std::numeric_limits<double>::min()));
-    const auto [lower, info] = at::linalg_cholesky_ex(damped);
-    if (info.item<int>() != 0) continue;
-    const auto [upper, failed] = at::linalg_cholesky_ex(at::cholesky_inverse(lower), /*upper=*/true);
-    if (failed.item<int>() == 0) return upper;
+    const double wanted = std::max(damping * mean, std::numeric_limits<double>::min());
+    h.diagonal().add_(wanted - added);
+    added = wanted;
+    at::Tensor inverse;
+    {
+      const auto [lower, info] = at::linalg_cholesky_ex(h);
+      if (info.item<int>() != 0) continue;
+      inverse = at::cholesky_inverse(lower);
+    }
+    const auto [upper, failed] = at::linalg_cholesky_ex(inverse, /*upper=*/true);
+    if (failed.item<int>() == 0) return upper.to(at::kFloat);
   }
   return fail(error_kind::numeric, "the products of its inputs are not positive, whatever the damping");
 }
@@ -92,7 +98,7 @@ class solver {
   solver(const at::Tensor& w, const std::vector<int64_t>& order, const at::Tensor& factor,
          const checkpoint::stored_form& form, const gptq_options& options)
       : order_(order),
-        factor_(factor.to(at::kFloat).contiguous()),
+        factor_(factor.contiguous()),
         form_(form),
         options_(options),
         rows_(w.size(0)),
@@ -182,17 +188,21 @@ class solver {
 
 core::result<gptq_codes> gptq(const at::Tensor& w, const at::Tensor& products, const checkpoint::stored_form& form,
                               const gptq_options& options) {
-  const at::Tensor h = products.to(at::kDouble);
-  std::vector<double> diagonal(static_cast<size_t>(h.size(0)));
-  const at::Tensor of_h = h.diagonal().clone();
-  std::copy_n(of_h.const_data_ptr<double>(), diagonal.size(), diagonal.begin());
-  for (size_t c = 0; c < diagonal.size(); ++c)
-    if (diagonal[c] == 0) h.select(0, static_cast<int64_t>(c)).select(0, static_cast<int64_t>(c)).fill_(1);
+  std::vector<double> diagonal(static_cast<size_t>(products.size(0)));
+  {
+    const at::Tensor of_products = products.diagonal().to(at::kDouble).contiguous();
+    std::copy_n(of_products.const_data_ptr<double>(), diagonal.size(), diagonal.begin());
+  }
   const auto order = order_of(diagonal, static_cast<int64_t>(form.group()), options.act_order);
-  const at::Tensor index = at::empty({h.size(0)}, at::kLong);
+  const at::Tensor index = at::empty({products.size(0)}, at::kLong);
   std::ranges::copy(order, index.mutable_data_ptr<int64_t>());
-  const auto factor = inverse_factor(h.index_select(0, index).index_select(1, index), options.damping);
+  at::Tensor h = products.index_select(0, index).index_select(1, index).to(at::kDouble);
+  for (size_t i = 0; i < order.size(); ++i)
+    if (diagonal[static_cast<size_t>(order[i])] == 0)
+      h.select(0, static_cast<int64_t>(i)).select(0, static_cast<int64_t>(i)).fill_(1);
+  const auto factor = inverse_factor(h, options.damping);
   if (!factor) return fail(factor.error());
+  h.reset();
   return solver(w, order, *factor, form, options).run();
 }
 

@@ -34,7 +34,8 @@ manifest full_manifest() {
            .model = "gpt2",
            .client_state = R"({"b": [1, 2.50, {"deep": null}],  "a": 18446744073709551615})",
            .parameter_order = {"h.0.weight", "frozen", "h.0.bias"},
-           .masks = {{"h.0", "row_pruning", 3, {5}, {}}, {"h.0", "sparse_pruning", 2, {3}, {0.5F, -1}}}};
+           .masks = {{"h.0", "row_pruning", 3, {5}, {}}, {"h.0", "sparse_pruning", 2, {3}, {0.5F, -1}}}},
+           .teacher = std::nullopt};
   m.tied = {{"lm_head", "h.0.weight"}};
   return m;
 }

@@ -34,8 +34,9 @@ manifest full_manifest() {
            .model = "gpt2",
            .client_state = R"({"b": [1, 2.50, {"deep": null}],  "a": 18446744073709551615})",
            .parameter_order = {"h.0.weight", "frozen", "h.0.bias"},
-           .masks = {{"h.0", "row_pruning", 3, {5}, {}}, {"h.0", "sparse_pruning", 2, {3}, {0.5F, -1}}}},
-           .teacher = std::nullopt};
+           .masks = {{"h.0", "row_pruning", 3, {5}, {}}, {"h.0", "sparse_pruning", 2, {3}, {0.5F, -1}}},
+           .teacher = std::nullopt,
+           .input_ranges = {{"h.0", -0.1F, 3.5e-7F}, {"h.1", 0.0F, 1.0F / 3}}};
   m.tied = {{"lm_head", "h.0.weight"}};
   return m;
 }
@@ -169,6 +170,11 @@ BOOST_AUTO_TEST_CASE(the_run_state_and_tied_names_come_back_as_they_were) {
   broken = s.from.content;
   broken.run.parameter_order = {"a", "b", "a"};
   check_failed(format_manifest(broken), error_kind::bad_input, "'a' stands twice in their order");
+  for (const input_range& wrong : {input_range{"h.0", 1, -1}, input_range{"h.0", 0, INFINITY}}) {
+    broken = s.from.content;
+    broken.run.input_ranges = {wrong};
+    check_failed(format_manifest(broken), error_kind::bad_input, "the range of the input of 'h.0' is none");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_manifest_without_the_order_of_parameters_is_read) {

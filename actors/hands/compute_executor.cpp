@@ -5,19 +5,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "actors/aten_threads.hpp"
 #include "actors/hands/bound_parameters.hpp"
 #include "actors/hands/flight.hpp"
-#include "actors/hands/learned_masks.hpp"
 #include "actors/hands/tensor_batch.hpp"
 #include "actors/hands/transferred.hpp"
+#include "actors/hands/unit_compressor.hpp"
 #include "actors/memory/ledger.hpp"
-#include "core/tied_copies.hpp"
-#include "kernels/compress/compressed_share.hpp"
-#include "kernels/compress/compressed_weight.hpp"
 #include "models/families/language_model.hpp"
 #include "models/layers/bytes.hpp"
 #include "models/layers/operations.hpp"
@@ -34,8 +30,6 @@ std::string text_of_nonfinite(double loss) { return std::isnan(loss) ? "nan" : l
 // not broken weights; a dynamic loss scale gives up sooner.
 constexpr uint32_t bad_steps_max = 50;
 
-using range = kernels::value_range<double>;  // of a group, as ranks of a tensor group tell each other
-
 class compute_executor final : public executor, private models::gradient_sink {
  public:
   compute_executor(std::shared_ptr<models::language_model> model, std::shared_ptr<bound_parameters> parameters,
@@ -45,9 +39,7 @@ class compute_executor final : public executor, private models::gradient_sink {
         memory_(std::move(memory)),
         seed_(setup.seed),
         ledger_owner_(setup.ledger_owner),
-        compression_(setup.compression),
-        masks_(setup.masks),
-        learned_(setup.compression, setup.masks, parameters_),
+        compressor_(setup.compression, setup.masks, parameters_, setup.seed),
         teaching_(setup.teaching),
         host_batches_(setup.own != nullptr) {}
 
@@ -58,9 +50,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     losses_written_.clear();
     losses_seen_ = 0;
     parameters_->begin(*context_);
-    learned_.begin(context_->order.applied);
-    if (std::exchange(program_, context_->program) != context_->program) look_up_inputs();
-    take_ranges();
+    compressor_.begin(context_);
     while (flights_.size() < p().options().accumulation) flights_.emplace_back(p().table());
     if (training() && !std::exchange(bad_step_, false)) bad_steps_ = 0;
   }
@@ -75,11 +65,11 @@ class compute_executor final : public executor, private models::gradient_sink {
         break;
       case plan::kind::survey:
         parameters_->bind_for(x);
-        survey(x);
+        compressor_.survey(x, slot(x.output));
         break;
       case plan::kind::compress:
         parameters_->bind_for(x);
-        compress(x);
+        compressor_.compress(x, slot(x.compressed), slot(x.input));
         break;
       case plan::kind::forward:
         parameters_->bind_for(x);
@@ -119,29 +109,6 @@ class compute_executor final : public executor, private models::gradient_sink {
   }
   [[nodiscard]] bool loss_comes_late() const { return training() && model_->loss_comes_with_backward(); }
 
-  void look_up_inputs() {
-    const auto& inputs = p().options().compressed.inputs;
-    input_grids_.assign(inputs.empty() ? 0 : p().table().layers.size(), std::nullopt);
-    for (const auto& x : inputs) {
-      const auto& layer = compression_->layer_of(x.layer);
-      input_grids_[x.layer] = models::input_rounding{.grid = layer.grid, .is_static = layer.is_static};
-    }
-  }
-  // Static ranges are those that the updates so far have left, for all uses of a step; what it sees goes into the vote.
-  void take_ranges() {
-    const auto& l = *p().layout;
-    const auto& calibrated = p().options().compressed.calibrated;
-    for (uint64_t k = 0; k < calibrated.size(); ++k) {
-      if (input_grids_.empty() || !input_grids_[calibrated[k]]) continue;  // it has not begun
-      auto& input = *input_grids_[calibrated[k]];
-      input.range.reset();
-      const size_t at = static_cast<size_t>(&compression_->layer_of(calibrated[k]) - compression_->layers.data());
-      if (const auto& known = context_->order.input_ranges; known != nullptr && (*known)[at].is_known())
-        input.range = {(*known)[at].least, (*known)[at].largest};
-      if (training()) input.seen = reinterpret_cast<range*>(&context_->votes[l.range_offset(p().rank, k)]);
-    }
-  }
-
   [[nodiscard]] models::micro_batch micro_batch(uint32_t micro) const {
     const auto& b = *context_->batches[micro];
     const bool evaluates = p().options().mode == plan::mode::evaluate;  // micro-batches are counted as steps are
@@ -150,67 +117,12 @@ class compute_executor final : public executor, private models::gradient_sink {
     out.document_start = b.document_start;
     out.by_token = &b.by_token;
     out.by_column = &b.by_column;
-    if (!input_grids_.empty()) out.input_grids = &input_grids_;
+    out.input_grids = compressor_.input_grids();
     out.micro = evaluates ? 0 : micro;
     out.rank = p().layout->data_at(p().rank);
     out.taught = flights_[micro].learned.last();
     if (host_batches_) out.host = &static_cast<const tensor_batch&>(b).tensors;
     return out;
-  }
-
-  // From the parameters as they are bound now; what follows in this use is bound to the result.
-  void compress(const plan::instruction& x) {
-    const auto type = p().options().types.parameter;
-    if (learned_.learns(x.subject)) learned_.make(x.subject, type);
-    const auto to = slot(x.compressed);
-    const auto room = to.subspan(p().layout->compressed[x.subject].elements * core::size_of(type));
-    const auto agreed = slot(x.input);
-    uint64_t seen = 0;
-    for (const auto& place : p().layout->compressed[x.subject].parameters) {
-      const uint32_t q = place.parameter;
-      const auto* const module = compression_->module_of(x.subject, q);
-      const auto* from = parameters_->bytes(q);
-      auto* out = &to[place.offset * core::size_of(type)];
-      const uint64_t elements = p().table().parameters[q].numel();
-      if (module == nullptr || module->from_update > context_->order.applied) {  // pruned alone
-        std::memcpy(out, from, elements * core::size_of(type));
-      } else {
-        const auto now = module->after(context_->order.applied, seed_, p().table().original(q));
-        if (module->shares.empty()) {
-          kernels::compress_weight(module->recipe, type, from, out, room, now);
-        } else {
-          take_agreed(x.subject, agreed, std::exchange(seen, seen + module->use.ranges), module->use.ranges);
-          kernels::compress_share(module->shares[p().layout->tensor_at(p().rank)], type, from, ranges_, out, room, now);
-        }
-      }
-      if (const auto* mask = mask_of(x.subject, q)) kernels::apply_mask(out, type, elements, *mask);
-    }
-  }
-  [[nodiscard]] const kernels::mask_bits* mask_of(uint32_t unit, uint32_t parameter) const {
-    if (learned_.learns(unit)) return learned_.kept(unit, parameter);
-    return masks_ == nullptr ? nullptr : masks_->kept(unit, parameter);
-  }
-  // Of `count` groups of a parameter, from range number `first` of the unit on: those of every rank.
-  void take_agreed(uint32_t unit, std::span<const std::byte> agreed, uint64_t first, uint64_t count) {
-    const uint64_t bytes = p().layout->range_bytes(unit);
-    ranges_.clear();
-    for (uint32_t t = 0; count > 0 && t < p().layout->tensor_ranks(); ++t) {
-      const auto* from = reinterpret_cast<const range*>(&agreed[t * bytes]) + first;
-      ranges_.insert(ranges_.end(), from, from + count);
-    }
-  }
-  // Ranges of the unit's parameters behind each other, in this rank's part of the slot.
-  void survey(const plan::instruction& x) {
-    const auto type = p().options().types.parameter;
-    const uint64_t bytes = p().layout->range_bytes(x.subject);
-    auto* to = reinterpret_cast<range*>(slot(x.output).subspan(p().layout->tensor_at(p().rank) * bytes, bytes).data());
-    for (const auto& place : p().layout->compressed[x.subject].parameters) {
-      const auto* const module = compression_->module_of(x.subject, place.parameter);
-      if (module == nullptr || module->use.ranges == 0) continue;
-      const auto& share = module->shares[p().layout->tensor_at(p().rank)];
-      kernels::share_ranges(share, type, parameters_->bytes(place.parameter), {to, module->use.ranges});
-      to += module->use.ranges;
-    }
   }
 
   core::result<void> forward(const plan::instruction& x) {
@@ -464,7 +376,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     } else {
       gradient_ = run->backward(gradient_, *this);
       run.reset();
-      learned_.ended(x.subject, x.segment, p().table(), *this);
+      compressor_.learned().ended(x.subject, x.segment, p().table(), *this);
     }
     if (late_loss.defined()) {
       const double lost = flights_[x.micro].learned.lost();
@@ -482,12 +394,12 @@ class compute_executor final : public executor, private models::gradient_sink {
 
   models::gradient_target target(uint32_t q) override {
     auto out = parameters_->target(q, instruction_->micro, *context_);
-    if (const auto* mask = mask_of(instruction_->subject, q)) out.kept = *mask;
-    out.is_watched = learned_.learns(instruction_->subject);
+    if (const auto* mask = compressor_.mask_of(instruction_->subject, q)) out.kept = *mask;
+    out.is_watched = compressor_.learned().learns(instruction_->subject);
     return out;
   }
   void formed(uint32_t q, const at::Tensor& contribution) override {
-    learned_.formed(instruction_->subject, q, contribution, *this);
+    compressor_.learned().formed(instruction_->subject, q, contribution, *this);
   }
 
   // Of the rank: its stages have them in common, and run on one thread.
@@ -496,9 +408,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   std::shared_ptr<rank_memory> memory_;
   uint64_t seed_;
   uint32_t ledger_owner_;
-  std::shared_ptr<const job::chosen_compression> compression_;
-  std::shared_ptr<const pruning_masks> masks_;
-  learned_masks learned_;
+  unit_compressor compressor_;
   std::optional<models::teaching> teaching_;
   bool host_batches_;  // batches are tensor_batch
   // This stage's own.
@@ -508,9 +418,6 @@ class compute_executor final : public executor, private models::gradient_sink {
   models::values again_;                             // output of the latest recompute, within its unit
   models::values gradient_;                          // of the latest backward's input
   std::shared_ptr<step_context> context_;
-  std::shared_ptr<const program> program_;                          // of the run; the next belongs to its plan
-  std::vector<std::optional<models::input_rounding>> input_grids_;  // [layer]; empty: none has any
-  std::vector<range> ranges_;                                       // of a parameter's groups, of every tensor rank
   const plan::instruction* instruction_ = nullptr;
   std::vector<uint32_t> losses_written_;  // micro-batches of this run, in order
   size_t losses_seen_ = 0;                // of these

@@ -9,7 +9,7 @@ namespace troupe::config {
 /// Of the teacher's distribution over the next token and the model's own.
 enum class divergence_type : uint8_t { forward_kl, reverse_kl, jsd };
 
-struct distillation_section {
+struct distillation_section {  ///< `distillation`
   bool enabled = false;
   double temperature = 1;    ///< logits are divided by it before they are compared
   double cross_entropy = 1;  ///< key: terms.cross_entropy, the weight of the data's own loss

@@ -18,8 +18,8 @@ enum class pruning_method : uint8_t {
   snip_momentum,  ///< the size of weight times gradient, over the steps
 };
 
-struct pruned_group : module_group {
-  double dense_ratio = 1;  ///< the share that stays
+struct pruned_group : module_group {  ///< of a technique of pruning
+  double dense_ratio = 1;             ///< the share that stays
   /// Modules that are cut along with each pattern of `modules`, as patterns; empty: none.
   std::vector<std::vector<std::string>> related;
 };

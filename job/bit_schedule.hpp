@@ -6,14 +6,14 @@
 
 namespace troupe::job {
 
-struct bit_schedule {
+struct bit_schedule {  ///< how a weight loses its bits (MoQ)
   uint32_t start_bits = 8, target_bits = 8;
   uint64_t period = 1;      ///< steps until the first bit goes; each later one takes twice as long
   double change_ratio = 0;  ///< by which the weight's own share falls in a step; 0: it has none from the start
   bool operator==(const bit_schedule&) const = default;
 };
 
-struct moved_bits {
+struct moved_bits {  ///< of a weight in one step
   uint32_t bits = 8;
   float kept = 0;  ///< share of the weight itself
   bool operator==(const moved_bits&) const = default;

@@ -20,7 +20,7 @@ struct matrix_run {
   bool operator==(const matrix_run&) const = default;
 };
 
-struct matrix_share {
+struct matrix_share {            ///< what one rank of a tensor group has of a compressed matrix
   weight_recipe recipe;          ///< of the share as it lies in memory, but for `groups`, which are the matrix's
   uint64_t group_size = 0;       ///< elements of a group of the matrix
   bool in_order = false;         ///< runs count elements as (out, in), which memory has as (in, out)

@@ -39,6 +39,7 @@ void and_rows(const masked_matrix& m, std::span<const uint8_t> bits, std::span<u
 /// The same by heads: blocks of columns / heads inputs, side by side.
 void and_heads(const masked_matrix& m, std::span<const uint8_t> bits, uint64_t heads, std::span<uint8_t> into);
 
+/// Whether element `i` stays.
 [[nodiscard]] inline bool is_kept(std::span<const uint8_t> bits, uint64_t i) {
   return (bits[i / 8] >> i % 8 & 1U) != 0;
 }

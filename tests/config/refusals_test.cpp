@@ -255,9 +255,9 @@ BOOST_AUTO_TEST_CASE(keys_that_would_change_results_or_memory_are_refused_not_ig
   BOOST_TEST(line_9("gradient_allreduce_op: sum") ==
              "j.yaml:9:24: error: gradient_allreduce_op: only mean is supported in this version, got sum: one rule "
              "scales gradients, so that every way to shard gives the same bits\n");
-  BOOST_TEST(line_9("compression_training: {layer_reduction: {enabled: true}}") ==
-             "j.yaml:9:51: error: compression_training.layer_reduction.enabled: only false is "
-             "supported in this version, got true; it acts once there is compression\n");
+  BOOST_TEST(line_9("eigenvalue: {enabled: true}") ==
+             "j.yaml:9:23: error: eigenvalue.enabled: only false is supported in this version, got true; it acts once "
+             "there is compression\n");
   const std::string weights = "compression_training: {weight_quantization: {shared_parameters: {enabled: true, ",
                     bits_8 = "},\n  different_groups: {all: {params: {start_bits: 8, target_bits: 8}}}}}",
                     bits_2 = "},\n  different_groups: {all: {params: {start_bits: 8, target_bits: 2}}}}}",

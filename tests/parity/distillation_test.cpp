@@ -7,6 +7,7 @@
 #include "data/batch.hpp"
 #include "tests/parity/run_result.hpp"
 #include "tests/parity/torch_loop.hpp"
+#include "tests/scratch_folder.hpp"
 
 using namespace troupe;
 using namespace troupe::tests;
@@ -152,7 +153,8 @@ BOOST_AUTO_TEST_CASE(attention_maps_are_compared_with_those_of_the_layers_that_t
 }
 
 BOOST_AUTO_TEST_CASE(a_run_has_the_same_bits_wherever_the_teacher_and_states_lie) {
-  const std::string folder = std::filesystem::temp_directory_path().string();
+  static const scratch_folder swapped;  // suites run beside each other
+  const std::string folder = swapped.path().string();
   const settings files = {zero + "offload_optimizer.device=nvme", zero + "offload_optimizer.nvme_path=" + folder,
                           zero + "offload_param.device=nvme", zero + "offload_param.nvme_path=" + folder};
   const settings recomputed = {"activation_checkpointing.enabled=true"};

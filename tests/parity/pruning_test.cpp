@@ -7,6 +7,7 @@
 #include "checkpoint/commit/commit.hpp"
 #include "kernels/compress/pruning.hpp"
 #include "tests/parity/run_result.hpp"
+#include "tests/scratch_folder.hpp"
 
 using namespace troupe;
 using namespace troupe::tests;
@@ -56,7 +57,8 @@ void check_places(const small_job& job, const settings& common, const std::vecto
 }
 
 std::vector<settings> places() {
-  const std::string folder = std::filesystem::temp_directory_path().string();
+  static const scratch_folder swapped;  // suites run beside each other
+  const std::string folder = swapped.path().string();
   const settings files = {zero + "offload_optimizer.device=nvme", zero + "offload_optimizer.nvme_path=" + folder,
                           zero + "offload_param.device=nvme", zero + "offload_param.nvme_path=" + folder};
   return {stage(1),

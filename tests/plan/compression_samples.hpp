@@ -20,7 +20,7 @@ inline void compress_some(const core::model_table& table, std::mt19937_64& rando
     for (const uint32_t q : reads) {
       if (random() % 2 == 0) continue;
       const bool tells = o.mesh.degree(core::axis::tensor) > 1 && random() % 2 == 0;
-      o.compressed.weights.push_back({u, q, random() % 2 * 100, tells ? 1 + random() % 9 : 0});
+      o.compressed.weights.push_back({u, q, random() % 2 * 100, 0, tells ? 1 + random() % 9 : 0});
     }
   }
   for (uint32_t layer = 0; layer < table.layers.size(); ++layer)

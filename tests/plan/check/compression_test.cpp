@@ -36,7 +36,7 @@ void proved(const shared_plans& plans) {
 shared_plans tensor_plans(uint32_t stage, bool recomputes) {
   auto o = options_at(stage, recomputes);
   o.mesh = {{core::axis::shard, 2}, {core::axis::tensor, 2}};
-  o.compressed.weights = {{0, 0, 0, 0}, {1, 4, 128, 8}, {1, 10, 0, 1}, {3, 0, 0, 3}};
+  o.compressed.weights = {{0, 0, 0}, {1, 4, 128, 0, 8}, {1, 10, 0, 0, 1}, {3, 0, 0, 0, 3}};
   return plans_of(layout_of(gpt_table(2, 32, 64, /*tied=*/true), o));
 }
 

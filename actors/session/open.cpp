@@ -264,9 +264,10 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
   if (resumes)
     if (auto ok = p->resume(options.resume, std::move(options.load), resume_time::while_opening, watch); !ok)
       return core::fail(ok.error());
-  if (!resumes)
+  if (!resumes) {
     if (auto ok = p->take_layers(watch); !ok) return core::fail(ok.error());
-  if (auto ok = p->make_masks({}); !ok) return core::fail(ok.error());
+    if (auto ok = p->make_masks({}); !ok) return core::fail(ok.error());
+  }
   p->schedule_passes();
   if (auto ok = watch.begin("starting the ranks"); !ok) return core::fail(ok.error());
   if (auto ok = p->start_actors(); !ok) return core::fail(ok.error());

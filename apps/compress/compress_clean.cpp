@@ -72,24 +72,18 @@ core::result<void> store_trained(const tensor_grids& grids, const compress_targe
   return {};
 }
 
-std::string as_trained(const checkpoint::prepared_weights& stored, const tensor_grids& grids) {
+std::string as_trained(const compress_summary& written, const checkpoint::prepared_weights& stored,
+                       const tensor_grids& grids) {
   double largest = 0;
-  size_t others = 0;
-  for (const auto& [tensor, grid] : grids) {
-    const auto* weight = stored.find(tensor);
-    if (weight == nullptr)
-      ++others;
-    else
-      largest = std::max(largest, weight->lost.largest);
-  }
-  std::string out;
-  if (others < grids.size())
-    out = largest == 0 ? std::string("stored values are the trained ones bit for bit")
-                       : fmt::format("stored values differ from the trained ones by at most {:.3g}", largest);
-  if (others > 0)
-    out += fmt::format("{}{} of {} trained weights have no such grid in this format and are rounded anew",
-                       out.empty() ? "" : "; ", others, grids.size());
-  return out;
+  for (const auto& [tensor, grid] : grids)
+    if (const auto* weight = stored.find(tensor)) largest = std::max(largest, weight->lost.largest);
+  const auto kept = static_cast<size_t>(
+      std::ranges::count_if(grids, [&](const auto& one) { return stored.find(one.first) != nullptr; }));
+  if (kept < grids.size())
+    for (const auto& l : written.layers) largest = std::max(largest, l.largest_error);
+  if (largest == 0) return "stored values are the trained ones bit for bit";
+  return fmt::format("stored values differ from the trained ones by at most {:.3g}; {} of {} weights keep their grid",
+                     largest, kept, grids.size());
 }
 
 }  // namespace troupe::apps

@@ -25,7 +25,8 @@ core::result<described_checkpoint> open_to_compress(const compress_arguments& a,
 core::result<void> store_trained(const tensor_grids& grids, const compress_target& target,
                                  const std::filesystem::path& folder, compress_work& with);
 
-/// How far stored values are from trained ones, and which weights the format has no such grid for.
-std::string as_trained(const checkpoint::prepared_weights& stored, const tensor_grids& grids);
+/// How far stored values are from trained ones, and how many weights the format has such a grid for.
+std::string as_trained(const compress_summary& written, const checkpoint::prepared_weights& stored,
+                       const tensor_grids& grids);
 
 }  // namespace troupe::apps

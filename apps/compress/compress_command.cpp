@@ -93,13 +93,12 @@ class compression {
       if (!prepared) return fail(prepared.error());
       work = std::move(*prepared);
     }
-    if (keeps_trained()) {
+    if (keeps_trained())
       if (auto ok = store_trained(trained_, target_, beside, work); !ok) return ok;
-      remark_ = as_trained(work.prepared, trained_);
-    }
     const fs::path out = writing_.place().working();
     const auto summary = target_.write(work.source, work.prepared, out, writing_.progress());
     if (!summary) return fail(summary.error());
+    if (keeps_trained()) remark_ = as_trained(*summary, work.prepared, trained_);
     if (tells_loss()) {
       const auto made = checkpoint::open_source(out);
       if (!made) return fail(made.error());

@@ -359,7 +359,7 @@ core::result<gguf_export_report> export_gguf(const tensor_source& from, const gg
     if (blocks_of(t.tensor.type))
       report.layers.push_back({t.tensor.name, t.tensor.elements() / t.tensor.extents[0], t.tensor.extents[0],
                                8 * static_cast<double>(t.tensor.bytes()) / static_cast<double>(t.tensor.elements()),
-                               lost.relative()});
+                               lost.relative(), lost.largest});
   }
   report.tensor_bytes = total;
   if (auto ok = out->commit(); !ok) return fail(ok.error());

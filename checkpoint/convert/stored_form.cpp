@@ -124,8 +124,9 @@ class block_form final : public stored_form {
     if (group() == 0) return std::nullopt;
     const std::array<std::byte, 64> nothing{};
     const auto g = kernels::grid_of(format_, nothing.data());
-    if (g.low >= 0) return std::nullopt;  // from the least value up
-    return affine_grid{kernels::widen(kernels::narrow<kernels::f16>(scale)), 0, g.low, g.high};
+    scale = kernels::widen(kernels::narrow<kernels::f16>(scale));
+    // Codes from 0 up stand for as many steps below zero as there are from it on.
+    return affine_grid{scale, g.low < 0 ? 0 : -scale * static_cast<float>((g.high + 1) / 2), g.low, g.high};
   }
 
   [[nodiscard]] core::result<std::vector<stored_bytes>> pack(std::span<const affine_grid> grids,

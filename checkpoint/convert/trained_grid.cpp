@@ -12,8 +12,9 @@ namespace {
 /// As (out, in).
 core::result<std::vector<float>> values_of(const tensor_source& source, const std::string& tensor,
                                            const trained_grid& grid, const stored_form& form) {
-  const auto* entry = find_tensor(source, tensor, tensor_kind::master);
-  if (entry == nullptr) entry = find_tensor(source, tensor, tensor_kind::frozen);
+  const tensor_entry* entry = nullptr;
+  for (const auto kind : {tensor_kind::master, tensor_kind::frozen, tensor_kind::weight})
+    if (entry == nullptr) entry = find_tensor(source, tensor, kind);
   const uint64_t rows = form.rows(), columns = form.columns();
   if (entry == nullptr || core::numel_of(entry->shape) != rows * columns)
     return core::fail(core::error_kind::bug,
@@ -50,10 +51,10 @@ core::result<bool> put_trained(weight_store& store, const tensor_source& source,
   std::vector<float> back(elements);
   for (uint64_t i = 0; i < elements; ++i) {
     const affine_grid& g = grids[i / group];
-    const float code = std::nearbyint((*values)[i] / grid.scales[i / grid.group_size]);
+    const float code = std::nearbyint((*values)[i] / grid.scales[i / grid.group_size]) - g.offset / g.scale;
     if (!(code >= static_cast<float>(g.low) && code <= static_cast<float>(g.high))) return false;
     q[i] = static_cast<int16_t>(code);
-    back[i] = g.scale * code;
+    back[i] = g.scale * code + g.offset;
   }
   rounding_error lost;
   lost.add(*values, back);

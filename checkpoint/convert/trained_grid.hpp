@@ -21,7 +21,7 @@ struct trained_grid {
 };
 
 /// Puts the tensor as `form` stores it into `store`, what is lost by scales that the format rounds counted. False, and
-/// nothing is put, where the format has no grid around zero, its groups do not divide the runs, or a run has no grid or
+/// nothing is put, where the format has no such grid, its groups do not divide the runs, or a run has no grid or
 /// wider codes.
 core::result<bool> put_trained(weight_store& store, const tensor_source& source, const std::string& tensor,
                                const trained_grid& grid, const stored_form& form);

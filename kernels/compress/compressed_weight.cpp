@@ -33,6 +33,26 @@ void as_integers(core::dtype type, F f) {
   f(std::type_identity<uint64_t>());
 }
 
+/// Outputs of a group from which on its elements are taken where they lie: below, rows of them are too short.
+constexpr uint64_t outputs_in_place = 16;
+
+/// Groups of whole outputs, in memory a few neighbours of each row: a range does not depend on the order.
+void compress_outputs(const weight_recipe& r, const quantiser& grid, core::dtype type, const std::byte* weight,
+                      std::byte* out) {
+  const uint64_t bytes = core::size_of(type), width = r.columns / r.groups;
+  for (uint64_t first = 0; first < r.columns; first += width) {
+    const auto at = [&](uint64_t input) { return (input * r.columns + first) * bytes; };
+    value_range<double> all;
+    for (uint64_t i = 0; i < r.rows; ++i) {
+      value_range<double> here;
+      group_ranges({weight + at(i), type, 1, width}, {&here, 1});
+      all = i == 0 ? here : joined(all, here);
+    }
+    for (uint64_t i = 0; i < r.rows; ++i)
+      fake_quantise_within({weight + at(i), type, 1, width}, grid, {&all, 1}, out + at(i));
+  }
+}
+
 template <class Element>
 void compress_transposed(const weight_recipe& r, core::dtype type, const std::byte* weight, std::byte* out,
                          std::span<std::byte> room, const weight_moment& now) {
@@ -40,10 +60,13 @@ void compress_transposed(const weight_recipe& r, core::dtype type, const std::by
   auto* to = reinterpret_cast<Element*>(out);
   auto* group = reinterpret_cast<Element*>(room.data());
   const uint64_t size = r.elements() / r.groups;
+  const quantiser grid = now.grid.value_or(r.grid);
+  if (grid.has_grid() && !now.noise && r.columns % r.groups == 0 && r.columns / r.groups >= outputs_in_place)
+    return compress_outputs(r, grid, type, weight, out);
   for (uint64_t first = 0; first < r.elements(); first += size) {
     walk_transposed(r, first, size, [&](uint64_t there, uint64_t here) { group[here] = from[there]; });
     const stochastic_rounding noise{now.noise.value_or(rounding_key{}), first};
-    fake_quantise({room.data(), type, 1, size}, now.grid.value_or(r.grid), room.data(), now.noise ? &noise : nullptr);
+    fake_quantise({room.data(), type, 1, size}, grid, room.data(), now.noise ? &noise : nullptr);
     walk_transposed(r, first, size, [&](uint64_t there, uint64_t here) { to[there] = group[here]; });
   }
 }

@@ -1,8 +1,7 @@
 // Weights and inputs that are trained for fewer bits: the same run wherever states lie and whoever computes, techniques
 // that begin after some updates, bits that go one by one, ranges that are learned, evaluation and resuming behind that.
 #include "actors/session/session.hpp"
-#include "tests/parity/run_result.hpp"
-#include "tests/scratch_folder.hpp"
+#include "tests/parity/places.hpp"
 
 using namespace troupe;
 using namespace troupe::tests;
@@ -10,7 +9,6 @@ using namespace troupe::tests;
 namespace {
 
 constexpr uint64_t steps = 4;
-const std::string zero = "zero_optimization.";
 const std::string weights = "compression_training.weight_quantization.";
 const std::string inputs = "compression_training.activation_quantization.";
 
@@ -40,26 +38,11 @@ settings moving_bits(const std::string& target, const std::string& offset, bool 
     out.push_back(weights + "shared_parameters.fp16_mixed_quantize={enabled: true, quantize_change_ratio: 0.3}");
   return out;
 }
-settings stage(int n) {
-  return {zero + "stage=" + std::to_string(n), zero + "stage3_param_persistence_threshold=40",
-          zero + "reduce_bucket_size=8192", zero + "sub_group_size=4096"};
-}
 const settings data_2 = {"parallel.data=2", "gradient_accumulation_steps=3", "gradient_order=per_step",
                          "tied_gradients=per_use"};
 
-/// `common` at stage 0, and each of `others`.
-void check_places(const small_job& job, const settings& common, const std::vector<settings>& others) {
-  const auto reference = train(job, common + stage(0), steps);
-  for (const settings& each : others) BOOST_TEST_CONTEXT(text_of(common + each)) {
-      check_same(train(job, common + each, steps), reference);
-    }
-}
-
 std::vector<settings> places() {
-  static const scratch_folder swapped;  // suites run beside each other
-  const std::string folder = swapped.path().string();
-  const settings files = {zero + "offload_optimizer.device=nvme", zero + "offload_optimizer.nvme_path=" + folder,
-                          zero + "offload_param.device=nvme", zero + "offload_param.nvme_path=" + folder};
+  const settings files = states_in_files();
   return {stage(1),
           stage(2) + settings{"activation_checkpointing.enabled=true"},
           stage(3),
@@ -77,20 +60,21 @@ BOOST_AUTO_TEST_SUITE(compression)
 
 BOOST_AUTO_TEST_CASE(quantised_weights_have_the_same_bits_wherever_they_lie) {
   const small_job gpt2(tiny_gpt2_with_dropout), llama(tiny_llama);
-  check_places(gpt2, data_2 + quantised("4", "4", "0"), places());
-  check_places(llama, data_2 + quantised("3", "8", "2"), places());
+  check_places(gpt2, data_2 + quantised("4", "4", "0"), places(), steps);
+  check_places(llama, data_2 + quantised("3", "8", "2"), places(), steps);
   check_places(gpt2, data_2 + quantised("2", "2", "1", "mlp") + settings{"bf16.enabled=true"},
-               {stage(2), stage(3), stage(3) + settings{"parallel.pipeline=2"}});
+               {stage(2), stage(3), stage(3) + settings{"parallel.pipeline=2"}}, steps);
   check_places(gpt2, data_2 + quantised("1", "1", "0", "attn") + settings{"gradient_clipping=0.1"},
-               {stage(1) + settings{"cluster.early_updates=true"}, stage(3)});
+               {stage(1) + settings{"cluster.early_updates=true"}, stage(3)}, steps);
 }
 
 BOOST_AUTO_TEST_CASE(quantised_inputs_have_the_same_bits_wherever_states_lie) {
   const small_job gpt2(tiny_gpt2_with_dropout), llama(tiny_llama);
-  check_places(gpt2, data_2 + quantised_inputs("4", "1", "asymmetric") + quantised("8", "1", "2"), places());
+  check_places(gpt2, data_2 + quantised_inputs("4", "1", "asymmetric") + quantised("8", "1", "2"), places(), steps);
   check_places(llama, data_2 + quantised_inputs("8", "0") + settings{"bf16.enabled=true"},
                {stage(2), stage(3) + settings{"activation_checkpointing.enabled=true"},
-                stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=zb_h1"}});
+                stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=zb_h1"}},
+               steps);
   const small_job plain(tiny_gpt2);
   const auto whole = train(plain, {}, 3), late = train(plain, quantised_inputs("4", "1"), 3);
   BOOST_TEST(late.losses[0] == whole.losses[0]);
@@ -115,16 +99,18 @@ BOOST_AUTO_TEST_CASE(tensor_ranks_multiply_with_what_the_uncut_model_does) {
     }
     check_places(job, data_2 + settings{"parallel.tensor=2"} + quantised("4", "4", "1"),
                  {stage(1), stage(3) + settings{"activation_checkpointing.enabled=true"},
-                  stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=dual_pipe_v"}});
+                  stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=dual_pipe_v"}},
+                 steps);
   }
 }
 
 BOOST_AUTO_TEST_CASE(bits_that_go_one_by_one_and_noise_are_the_same_wherever_weights_lie) {
   const small_job gpt2(tiny_gpt2_with_dropout), llama(tiny_llama);
-  check_places(gpt2, data_2 + moving_bits("2", "1", true), places());
-  check_places(llama, data_2 + moving_bits("6", "0", false) + settings{"bf16.enabled=true"}, {stage(2), stage(3)});
+  check_places(gpt2, data_2 + moving_bits("2", "1", true), places(), steps);
+  check_places(llama, data_2 + moving_bits("6", "0", false) + settings{"bf16.enabled=true"}, {stage(2), stage(3)},
+               steps);
   const settings noisy = quantised("4", "2", "0") + settings{weights + "shared_parameters.rounding=stochastic"};
-  check_places(gpt2, data_2 + noisy, places());
+  check_places(gpt2, data_2 + noisy, places(), steps);
   const auto nearest = train(gpt2, data_2 + quantised("4", "2", "0"), 2), noise = train(gpt2, data_2 + noisy, 2),
              other_seed = train(gpt2, data_2 + noisy + settings{"seed=8"}, 2),
              moving = train(gpt2, data_2 + moving_bits("4", "0", false), 4),
@@ -138,8 +124,8 @@ BOOST_AUTO_TEST_CASE(bits_that_go_one_by_one_and_noise_are_the_same_wherever_wei
 
 BOOST_AUTO_TEST_CASE(learned_ranges_are_one_value_for_all_ranks_wherever_they_compute) {
   const small_job gpt2(tiny_gpt2_with_dropout), plain(tiny_gpt2);
-  check_places(gpt2, data_2 + learned_ranges("8", "1", "asymmetric"), places());
-  check_places(gpt2, data_2 + learned_ranges("4", "0") + settings{"bf16.enabled=true"}, {stage(2), stage(3)});
+  check_places(gpt2, data_2 + learned_ranges("8", "1", "asymmetric"), places(), steps);
+  check_places(gpt2, data_2 + learned_ranges("4", "0") + settings{"bf16.enabled=true"}, {stage(2), stage(3)}, steps);
   // The first step with it learns the range, the second multiplies with it; all data of a step count, whoever has them.
   const auto none = train(plain, {}, 3), learned = train(plain, learned_ranges("4", "1"), 3);
   BOOST_TEST(learned.losses[1] == none.losses[1]);

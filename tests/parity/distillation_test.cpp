@@ -5,9 +5,8 @@
 #include "actors/aten_threads.hpp"
 #include "actors/session/session.hpp"
 #include "data/batch.hpp"
-#include "tests/parity/run_result.hpp"
+#include "tests/parity/places.hpp"
 #include "tests/parity/torch_loop.hpp"
-#include "tests/scratch_folder.hpp"
 
 using namespace troupe;
 using namespace troupe::tests;
@@ -15,7 +14,6 @@ using namespace troupe::tests;
 namespace {
 
 constexpr uint64_t steps = 4;
-const std::string zero = "zero_optimization.";
 const std::string two_layers =
     "model: {model_type: gpt2, n_layer: 2, n_embd: 32, n_head: 4, n_positions: 24, vocab_size: 96, embd_pdrop: 0, "
     "attn_pdrop: 0, resid_pdrop: 0}\n";
@@ -33,10 +31,6 @@ const std::string llama_teacher_as_wide =
     "model: {model_type: llama, num_hidden_layers: 6, hidden_size: 32, num_attention_heads: 4, num_key_value_heads: 2, "
     "intermediate_size: 48, max_position_embeddings: 24, vocab_size: 96}\n";
 
-settings stage(int n) {
-  return {zero + "stage=" + std::to_string(n), zero + "stage3_param_persistence_threshold=40",
-          zero + "reduce_bucket_size=8192", zero + "sub_group_size=4096"};
-}
 const settings data_2 = {"parallel.data=2", "gradient_accumulation_steps=3", "gradient_order=per_step"};
 
 /// A folder with a model that has been trained a little.
@@ -153,10 +147,7 @@ BOOST_AUTO_TEST_CASE(attention_maps_are_compared_with_those_of_the_layers_that_t
 }
 
 BOOST_AUTO_TEST_CASE(a_run_has_the_same_bits_wherever_the_teacher_and_states_lie) {
-  static const scratch_folder swapped;  // suites run beside each other
-  const std::string folder = swapped.path().string();
-  const settings files = {zero + "offload_optimizer.device=nvme", zero + "offload_optimizer.nvme_path=" + folder,
-                          zero + "offload_param.device=nvme", zero + "offload_param.nvme_path=" + folder};
+  const settings files = states_in_files();
   const settings recomputed = {"activation_checkpointing.enabled=true"};
   const std::vector<settings> places = {
       stage(1),

@@ -6,8 +6,7 @@
 #include "actors/session/session.hpp"
 #include "checkpoint/commit/commit.hpp"
 #include "kernels/compress/pruning.hpp"
-#include "tests/parity/run_result.hpp"
-#include "tests/scratch_folder.hpp"
+#include "tests/parity/places.hpp"
 
 using namespace troupe;
 using namespace troupe::tests;
@@ -15,7 +14,6 @@ using namespace troupe::tests;
 namespace {
 
 constexpr uint64_t steps = 4;
-const std::string zero = "zero_optimization.";
 const std::string training = "compression_training.";
 
 settings pruned(const std::string& technique, const std::string& ratio, const std::string& offset,
@@ -42,25 +40,11 @@ settings quantised(const std::string& bits, const std::string& offset) {
           section + "different_groups.all.params.start_bits=8",
           section + "different_groups.all.params.target_bits=" + bits};
 }
-settings stage(int n) {
-  return {zero + "stage=" + std::to_string(n), zero + "stage3_param_persistence_threshold=40",
-          zero + "reduce_bucket_size=8192", zero + "sub_group_size=4096"};
-}
 const settings data_2 = {"parallel.data=2", "gradient_accumulation_steps=3", "gradient_order=per_step",
                          "tied_gradients=per_use"};
 
-void check_places(const small_job& job, const settings& common, const std::vector<settings>& others) {
-  const auto reference = train(job, common + stage(0), steps);
-  for (const settings& each : others) BOOST_TEST_CONTEXT(text_of(common + each)) {
-      check_same(train(job, common + each, steps), reference);
-    }
-}
-
 std::vector<settings> places() {
-  static const scratch_folder swapped;  // suites run beside each other
-  const std::string folder = swapped.path().string();
-  const settings files = {zero + "offload_optimizer.device=nvme", zero + "offload_optimizer.nvme_path=" + folder,
-                          zero + "offload_param.device=nvme", zero + "offload_param.nvme_path=" + folder};
+  const settings files = states_in_files();
   return {stage(1),
           stage(2) + settings{"activation_checkpointing.enabled=true"},
           stage(3),
@@ -84,12 +68,12 @@ BOOST_AUTO_TEST_SUITE(pruning)
 
 BOOST_AUTO_TEST_CASE(pruned_weights_have_the_same_bits_wherever_they_lie) {
   const small_job gpt2(tiny_gpt2_with_dropout), llama(tiny_llama);
-  check_places(gpt2, data_2 + pruned("sparse_pruning", "0.4", "0"), places());
+  check_places(gpt2, data_2 + pruned("sparse_pruning", "0.4", "0"), places(), steps);
   check_places(llama, data_2 + pruned("row_pruning", "0.5", "2", "mlp") + pruned("sparse_pruning", "0.7", "1"),
-               places());
+               places(), steps);
   check_places(gpt2,
                data_2 + pruned("row_pruning", "0.5", "1", "mlp") + quantised("4", "2") + settings{"bf16.enabled=true"},
-               {stage(2), stage(3), stage(3) + settings{"parallel.pipeline=2"}});
+               {stage(2), stage(3), stage(3) + settings{"parallel.pipeline=2"}}, steps);
 }
 
 BOOST_AUTO_TEST_CASE(masks_that_are_learned_have_the_same_bits_wherever_scores_lie) {
@@ -98,14 +82,14 @@ BOOST_AUTO_TEST_CASE(masks_that_are_learned_have_the_same_bits_wherever_scores_l
   for (const settings& each : places())
     if (text_of(each).find("zb_") == std::string::npos) unsplit.push_back(each);
   unsplit.push_back(stage(3) + settings{"parallel.pipeline=2"});
-  check_places(gpt2, data_2 + pruned("sparse_pruning", "0.5", "0", "mlp", "topk"), unsplit);
+  check_places(gpt2, data_2 + pruned("sparse_pruning", "0.5", "0", "mlp", "topk"), unsplit, steps);
   check_places(
       llama, data_2 + pruned("row_pruning", "0.5", "2", "mlp.(gate|up)", "topk") + pruned("sparse_pruning", "0.7", "1"),
-      unsplit);
+      unsplit, steps);
   check_places(
       gpt2,
       data_2 + pruned("row_pruning", "0.5", "1", "c_fc", "topk") + quantised("4", "2") + settings{"bf16.enabled=true"},
-      {stage(2), stage(3), stage(3) + settings{"parallel.pipeline=2"}});
+      {stage(2), stage(3), stage(3) + settings{"parallel.pipeline=2"}}, steps);
 }
 
 BOOST_AUTO_TEST_CASE(scores_are_parameters_that_begin_uniform_and_are_saved_with_their_states) {
@@ -137,7 +121,7 @@ BOOST_AUTO_TEST_CASE(scores_are_parameters_that_begin_uniform_and_are_saved_with
 BOOST_AUTO_TEST_CASE(snip_momentum_has_the_same_bits_wherever_states_lie_and_when_it_is_resumed) {
   const small_job job(tiny_gpt2);
   const settings set = data_2 + snipped("1", "3", "c_fc");
-  check_places(job, set, places());
+  check_places(job, set, places(), steps);
   const auto whole = train(job, set + stage(2), 6);
   for (const uint64_t saved : {1U, 2U, 4U}) {
     const auto folder = job.folder().path() / ("snip-" + std::to_string(saved));

@@ -61,22 +61,13 @@ class folder_target final : public compress_target {
     };
   }
 
-  core::result<void> plan() {
-    auto forms = checkpoint::stored_forms(from_.source, options_);
-    if (!forms) return fail(forms.error());
-    forms_ = std::move(*forms);
-    return {};
-  }
+  core::result<void> plan() { return take(checkpoint::stored_forms(from_.source, options_)); }
 
   [[nodiscard]] output_kind kind() const override { return output_kind::folder; }
   [[nodiscard]] core::result<uint64_t> needed_bytes() const override {
     const auto needed = checkpoint::compressed_bytes(from_.source, options_);
     if (!needed) return fail(needed.error());
     return *needed + header_reserve_bytes;
-  }
-  [[nodiscard]] std::shared_ptr<const checkpoint::stored_form> form_of(const std::string& tensor) const override {
-    const auto at = forms_.find(tensor);
-    return at == forms_.end() ? nullptr : at->second;
   }
 
   core::result<compress_summary> write(const checkpoint::tensor_source& source,
@@ -103,7 +94,6 @@ class folder_target final : public compress_target {
  private:
   const described_checkpoint& from_;
   checkpoint::compress_options options_;
-  std::map<std::string, std::shared_ptr<const checkpoint::stored_form>, std::less<>> forms_;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -39,7 +40,10 @@ class compress_target {
   /// Before anything is written; refuses as `write`.
   [[nodiscard]] virtual core::result<uint64_t> needed_bytes() const = 0;
   /// How a tensor of the source is stored, by its name there; null where it stays as it is.
-  [[nodiscard]] virtual std::shared_ptr<const checkpoint::stored_form> form_of(const std::string& tensor) const = 0;
+  [[nodiscard]] std::shared_ptr<const checkpoint::stored_form> form_of(const std::string& tensor) const {
+    const auto at = forms_.find(tensor);
+    return at == forms_.end() ? nullptr : at->second;
+  }
   /// All files or none. `source`: the one that this is for, or one with other values. Weights that `prepared` has are
   /// taken from there.
   virtual core::result<compress_summary> write(const checkpoint::tensor_source& source,
@@ -48,6 +52,18 @@ class compress_target {
                                                const checkpoint::progress_function& progress) const = 0;
   /// What a user types elsewhere to open `out`.
   [[nodiscard]] virtual std::string opened_by(const std::string& out) const = 0;
+
+ protected:
+  using stored_forms = std::map<std::string, std::shared_ptr<const checkpoint::stored_form>, std::less<>>;
+  /// Before anything else is asked.
+  core::result<void> take(core::result<stored_forms> forms) {
+    if (!forms) return core::fail(forms.error());
+    forms_ = std::move(*forms);
+    return {};
+  }
+
+ private:
+  stored_forms forms_;
 };
 
 /// The format that `--to` names; `from` outlives it. Refused: one that is not known, or cannot say the model.

@@ -10,6 +10,7 @@
 #include "checkpoint/source/name_map.hpp"
 #include "config/load.hpp"
 #include "core/json_text.hpp"
+#include "job/mask_scores.hpp"
 #include "models/table/model_spec.hpp"
 
 namespace troupe::apps {
@@ -101,6 +102,11 @@ core::result<void> check_names(const described_checkpoint& c) {
   const auto strangers = checkpoint::name_map(c.source).unexpected(names);
   if (strangers.empty()) return {};
   if (c.source.has_layer_names) return tl::unexpected(checkpoint::unnamed_layers(c.source, wanted));
+  if (std::ranges::all_of(strangers, [](const std::string& name) { return job::is_score_name(name); }))
+    return fail(error_kind::mismatch,
+                fmt::format("'{}' holds scores of masks that its run learns, as {}, and nothing else knows them: "
+                            "`troupe compress` with --clean makes the masks permanent",
+                            c.source.folder.string(), checkpoint::first_names(strangers)));
   return fail(error_kind::mismatch,
               fmt::format("'{}' holds {} parameters that its model has not, as {}: wanted {}; a file of names (--map) "
                           "says which is which",

@@ -114,6 +114,9 @@ BOOST_AUTO_TEST_CASE(learned_rows_and_heads_are_cut_out_of_a_llama) {
           technique("head_pruning", "schedule_offset: 0, method: topk, num_heads: 4",
                     "params: {dense_ratio: 0.5}, modules: [o_proj], related_modules: [[q_proj, k_proj, v_proj]]"));
   run.check("intermediate_size", 24);
+  const auto with_scores = run.f.troupe({"compress", "run/checkpoints", "small.gguf", "--to", "gguf:q8_0"});
+  BOOST_TEST(with_scores.code == 2);
+  BOOST_TEST(has(with_scores.err, "`troupe compress` with --clean makes the masks permanent"), with_scores.err);
 }
 
 BOOST_AUTO_TEST_CASE(what_was_trained_on_a_grid_is_stored_bit_for_bit) {

@@ -47,6 +47,10 @@ class teacher_choice {
           std::pair("parallel.sequence", p.sequence), std::pair("parallel.context", p.context)})
       if (degree > 1) return beside(std::string(name) + " " + std::to_string(degree));
     if (c_.compile.enabled) return beside("compile");
+    const auto& pruning = c_.compression;
+    for (const auto* section : {&pruning.sparse, &pruning.rows, &pruning.heads, &pruning.channels})
+      if (section->enabled && section->method == config::pruning_method::topk)
+        return beside("masks that are learned (topk)");
     if (c_.tied == config::tied_gradients::per_use) return beside("tied_gradients per_use");
     if (c_.model.teacher.empty())
       return refused("model.teacher", "wanted the folder of the model to learn from, got nothing");

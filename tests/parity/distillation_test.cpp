@@ -267,6 +267,9 @@ BOOST_AUTO_TEST_CASE(a_teacher_that_cannot_teach_is_refused_by_name) {
   const settings taught = teacher.taught();
   says(taught + settings{"parallel.pipeline=2"}, "distillation.enabled: wanted false beside parallel.pipeline 2");
   says(taught + settings{"parallel.tensor=2"}, "distillation.enabled: wanted false beside parallel.tensor 2");
+  says(taught + settings{"compression_training.row_pruning={shared_parameters: {enabled: true, method: topk}, "
+                         "different_groups: {a: {params: {dense_ratio: 0.5}}}}"},
+       "distillation.enabled: wanted false beside masks that are learned (topk)");
   says(taught + settings{"tied_gradients=per_use"}, "distillation.enabled: wanted false beside tied_gradients per_use");
   says(llama.taught(), "model.teacher: wanted a model of the same family");
   says(taught + settings{"distillation.terms.hidden_states=1"},

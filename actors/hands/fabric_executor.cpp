@@ -18,7 +18,8 @@ piece_lists pieces_of(const plan::rank_plan& p) {
 
 void fabric_executor::begin(std::shared_ptr<step_context> context) {
   context_ = std::move(context);
-  auto [it, fresh] = pieces_of_.try_emplace(context_->program.get());
+  std::erase_if(pieces_of_, [&](const auto& x) { return x.first.use_count() == 1 && &x.second != pieces_; });
+  auto [it, fresh] = pieces_of_.try_emplace(context_->program);
   if (fresh) it->second = pieces_of(context_->plan());
   pieces_ = &it->second;
 }

@@ -39,7 +39,9 @@ class fabric_executor final : public executor {
   std::shared_ptr<rank_memory> memory_;
   std::vector<std::shared_ptr<rank_memory>> all_;
   std::shared_ptr<step_context> context_;
-  std::map<const program*, piece_lists> pieces_of_;  // one entry per plan of the rank
+  /// An entry for each plan of the rank that somebody still has, and for the last run's, which a peer may still read.
+  /// Its key keeps the program, so that no later one has its address.
+  std::map<std::shared_ptr<const program>, piece_lists> pieces_of_;
   const piece_lists* pieces_ = nullptr;
   // The last member, hence the first to end: a peer's copy under way still reads the memory and the pieces above, and
   // leaving waits for it.

@@ -63,7 +63,8 @@ io_executor::~io_executor() {
 void io_executor::begin(std::shared_ptr<step_context> context) {
   context_ = std::move(context);
   const auto& p = context_->plan();
-  auto [it, fresh] = moves_.try_emplace(context_->program.get());
+  std::erase_if(moves_, [&](const auto& x) { return x.first.use_count() == 1 && &x.second != current_; });
+  auto [it, fresh] = moves_.try_emplace(context_->program);
   if (fresh) {
     it->second.resize(p.instructions.size());
     for (uint32_t id : p.lanes[static_cast<size_t>(plan::lane::io)]) it->second[id] = moves_of(p, p.instructions[id]);

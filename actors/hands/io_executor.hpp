@@ -58,7 +58,8 @@ class io_executor final : public executor {
   swap_opener open_;
   timer timer_;
   std::shared_ptr<step_context> context_;
-  std::map<const program*, std::vector<std::vector<swap_move>>> moves_;  // [instruction]
+  /// [instruction], of each plan of the rank that somebody still has, and of the last run's.
+  std::map<std::shared_ptr<const program>, std::vector<std::vector<swap_move>>> moves_;
   const std::vector<std::vector<swap_move>>* current_ = nullptr;
   std::unique_ptr<swap_port> port_;
   std::vector<storage::swap_completion> completed_;

@@ -221,4 +221,22 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused_by_name) {
   BOOST_TEST(has(refused(twice), "wanted each module in one group, got transformer.h.0.mlp.c_fc in all and more"));
 }
 
+// Plans of an evaluation and a save are gone when a phase begins, and others may lie where they lay.
+BOOST_AUTO_TEST_CASE(a_phase_that_begins_between_an_evaluation_and_a_save_changes_no_bit) {
+  const small_job job(tiny_gpt2);
+  const settings all = data_2 + quantised("4", "4", "3") + stage(2) + settings{"data.validation_fraction=0.2"};
+  const auto undisturbed = job.open(all);
+  std::vector<double> wanted;
+  for (int i = 0; i < 6; ++i) wanted.push_back(step_of(*undisturbed).loss);
+  for (int turn = 0; turn < 5; ++turn) {
+    const auto s = job.open(all);
+    for (int i = 0; i < 6; ++i) {
+      if (i == 2 || i == 4) BOOST_TEST_REQUIRE(s->evaluate(1).has_value());
+      if (i == 3) BOOST_TEST_REQUIRE(s->save_async({.root = job.folder().path() / "beside"}).has_value());
+      BOOST_TEST(step_of(*s).loss == wanted[static_cast<size_t>(i)], "step " << i);
+    }
+    BOOST_TEST(s->wait_for_saves().has_value());
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

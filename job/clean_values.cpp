@@ -26,7 +26,7 @@ void put_on_grid(const kernels::weight_recipe& recipe, core::dtype used, core::d
 
 std::vector<float> scales_of_grid(const kernels::weight_recipe& recipe, core::dtype used,
                                   std::span<const float> weight) {
-  assert(!recipe.transposed && recipe.grid.kind != kernels::quantiser_kind::asymmetric);
+  assert(recipe.grid.kind != kernels::quantiser_kind::asymmetric);
   std::vector<float> values(weight.begin(), weight.end());
   const auto bytes = std::as_writable_bytes(std::span(values));
   const bool has_grid = recipe.grid.has_grid();
@@ -36,6 +36,11 @@ std::vector<float> scales_of_grid(const kernels::weight_recipe& recipe, core::dt
     std::vector<std::byte> rounded(values.size() * core::size_of(used));
     kernels::cast(bytes.data(), core::dtype::f32, rounded.data(), used, values.size());
     kernels::cast(rounded.data(), used, bytes.data(), core::dtype::f32, values.size());
+  }
+  if (recipe.transposed) {
+    const std::vector<float> lying = values;
+    kernels::to_order(recipe, core::dtype::f32, reinterpret_cast<const std::byte*>(lying.data()), 0, values.size(),
+                      bytes.data());
   }
   std::vector<kernels::value_range<double>> ranges(recipe.groups);
   kernels::group_ranges({reinterpret_cast<const std::byte*>(values.data()), core::dtype::f32, recipe.groups,

@@ -21,7 +21,7 @@ kernels::mask_bits mask_of_scores(std::span<const float> scores, uint64_t kept);
 void put_on_grid(const kernels::weight_recipe& recipe, core::dtype used, core::dtype type, std::span<std::byte> whole);
 
 /// The distance of neighbouring points of each group's grid, of a weight that is on none yet; of ternary and binary
-/// ones the size of what is not 0; 0 of a group that stays as it is. `recipe` is symmetric and not transposed.
+/// ones the size of what is not 0; 0 of a group that stays as it is. `recipe` is not asymmetric.
 std::vector<float> scales_of_grid(const kernels::weight_recipe& recipe, core::dtype used,
                                   std::span<const float> weight);
 

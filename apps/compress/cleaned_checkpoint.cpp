@@ -93,14 +93,6 @@ core::result<void> change_model(const job::cleaning& done, model_description& m)
   return {};
 }
 
-/// A weight that lies as (in, out), `rows` x `columns`, as (out, in).
-std::vector<float> as_outputs(const std::vector<float>& values, uint64_t rows, uint64_t columns) {
-  std::vector<float> out(values.size());
-  for (uint64_t r = 0; r < rows; ++r)
-    for (uint64_t c = 0; c < columns; ++c) out[c * rows + r] = values[r * columns + c];
-  return out;
-}
-
 /// Of the outputs that stay, each of which has so many scales.
 std::vector<float> scales_of(const std::vector<uint64_t>& outputs, const std::vector<float>& scales, uint64_t each) {
   std::vector<float> out;
@@ -162,16 +154,14 @@ core::result<std::map<std::string, checkpoint::trained_grid>> trained_grids(cons
     const auto& kept_outputs = p.recipe->transposed ? p.kept_columns : p.kept_rows;
     const auto& kept_inputs = p.recipe->transposed ? p.kept_rows : p.kept_columns;
     const uint64_t inputs = p.recipe->transposed ? p.rows : p.columns;
-    kernels::weight_recipe r = *p.recipe;
+    const kernels::weight_recipe& r = *p.recipe;
     const uint64_t size = r.elements() / r.groups;
     // Outputs go with whole runs of their own, or with parts of others'.
     if (!kept_inputs.empty() || (!kept_outputs.empty() && inputs % size != 0)) continue;
     if (r.grid.kind == kernels::quantiser_kind::asymmetric) continue;
-    auto values = whole_weight(*c.before, p.name);
+    const auto values = whole_weight(*c.before, p.name);
     if (!values) return fail(values.error());
-    if (r.transposed) *values = as_outputs(*values, p.rows, p.columns);
-    r.transposed = false;
-    grid = {size, job::scales_of_grid(r, c.done->used, *values), p.recipe->transposed};
+    grid = {size, job::scales_of_grid(r, c.done->used, *values), r.transposed};
     if (!kept_outputs.empty()) grid.scales = scales_of(kept_outputs, grid.scales, inputs / size);
   }
   return out;

@@ -5,6 +5,7 @@
 
 #include "checkpoint/source/source_reader.hpp"
 #include "core/tensor_view.hpp"
+#include "kernels/compress/compressed_weight.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -25,8 +26,8 @@ core::result<std::vector<float>> values_of(const tensor_source& source, const st
     return core::fail(ok.error());
   if (!grid.transposed) return read;
   std::vector<float> out(read.size());
-  for (uint64_t r = 0; r < rows; ++r)
-    for (uint64_t c = 0; c < columns; ++c) out[r * columns + c] = read[c * rows + r];
+  kernels::to_order({.grid = {}, .rows = columns, .columns = rows, .transposed = true}, core::dtype::f32, bytes.data(),
+                    0, out.size(), reinterpret_cast<std::byte*>(out.data()));
   return out;
 }
 

@@ -74,15 +74,7 @@ def measure(a):
     for _ in range(a.rounds or ROUNDS):
         for way in WAYS:
             for whose in ("ours", "theirs"):
-                try:
-                    r = run_ours(a.troupe, way) if whose == "ours" else run_theirs(way)
-                    said = f"step {figures.run_median(r):.3f} s"
-                except RuntimeError as e:
-                    r = {"error": str(e)[-800:]}
-                    said = "failed: " + r["error"].replace("\n", " ")[-200:]
-                s.results["cases"].setdefault(way, {}).setdefault(whose, []).append(r)
-                s.keep()
-                s.say(f"{way}, {whose}: {said}")
+                s.take(way, whose, lambda: run_ours(a.troupe, way) if whose == "ours" else run_theirs(way), figures.run_median)
     return s.results
 
 

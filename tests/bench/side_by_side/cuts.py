@@ -68,15 +68,8 @@ def measure(a):
     for _ in range(a.rounds or ROUNDS):
         for dtype in DTYPES:
             for name in (*CUTS, "DTensor"):
-                try:
-                    r = run_dtensor(dtype) if name == "DTensor" else run_ours(a.troupe, name, dtype)
-                    said = f"step {figures.run_median(r):.3f} s"
-                except RuntimeError as e:
-                    r = {"error": str(e)[-800:]}
-                    said = "failed: " + r["error"].replace("\n", " ")[-200:]
-                s.results["cases"].setdefault(dtype, {}).setdefault(name, []).append(r)
-                s.keep()
-                s.say(f"{dtype} {name}: {said}")
+                s.take(dtype, name, lambda: run_dtensor(dtype) if name == "DTensor" else run_ours(a.troupe, name, dtype),
+                       figures.run_median)
     return s.results
 
 

@@ -24,5 +24,17 @@ class Session:
         self.file.parent.mkdir(parents=True, exist_ok=True)
         self.file.write_text(json.dumps(self.results))
 
+    def take(self, case, name, run, median):
+        """One run, kept under its case; one that fails is said on the page, and does not end the session."""
+        try:
+            r = run()
+            said = f"step {median(r):.3f} s"
+        except RuntimeError as e:
+            r = {"error": str(e)[-800:]}
+            said = "failed: " + r["error"].replace("\n", " ")[-200:]
+        self.results["cases"].setdefault(case, {}).setdefault(name, []).append(r)
+        self.keep()
+        self.say(f"{case} {name}: {said}")
+
     def say(self, text):
         print(f"[{time.monotonic() - self.begin:5.0f} s] {text}", flush=True)

@@ -1,5 +1,6 @@
 #include "kernels/compress/block_formats.hpp"
 
+#include "kernels/compress/searched_small_blocks.hpp"
 #include "kernels/compress/small_blocks.hpp"
 #include "kernels/compress/super_blocks.hpp"
 
@@ -236,10 +237,13 @@ uint64_t quantise_blocks(block_format f, const float* in, uint64_t blocks, std::
 
 uint64_t quantise_blocks_weighted(block_format f, const float* in, const float* weights, uint64_t row_blocks,
                                   uint64_t blocks, std::byte* out) {
-  if (elements_of(f) == small_block) return quantise_blocks(f, in, blocks, out);
+  if (f == block_format::q8_0) return quantise_blocks(f, in, blocks, out);
   const auto one = quantiser_of(f, false);
-  for (uint64_t b = 0; b < blocks; ++b)
-    if (!one(in + b * elements_of(f), weights + b % row_blocks * elements_of(f), out + b * bytes_of(f))) return b;
+  for (uint64_t b = 0; b < blocks; ++b) {
+    const float *x = in + b * elements_of(f), *w = weights + b % row_blocks * elements_of(f);
+    std::byte* const to = out + b * bytes_of(f);
+    if (!(elements_of(f) == small_block ? quantise_searched(f, x, w, to) : one(x, w, to))) return b;
+  }
   return no_block;
 }
 

@@ -56,7 +56,7 @@ inline constexpr uint64_t no_block = ~uint64_t{0};
 uint64_t quantise_blocks(block_format f, const float* in, uint64_t blocks, std::byte* out);
 
 /// The same with least error weighed by `weights`, a number for each column of rows of `row_blocks` blocks, none
-/// negative. Formats of 32 elements do not search: they are as above.
+/// negative. Formats of 32 elements then search, too, all but q8_0, which is as above.
 uint64_t quantise_blocks_weighted(block_format f, const float* in, const float* weights, uint64_t row_blocks,
                                   uint64_t blocks, std::byte* out);
 

@@ -13,7 +13,7 @@
 #define HWY_TARGET_INCLUDE "kernels/compress/plain_super_blocks.cpp"
 #include <hwy/foreach_target.h>
 
-#include "kernels/compress/super_block_search-inl.hpp"
+#include "kernels/compress/run_search-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
@@ -21,45 +21,7 @@ namespace {
 
 constexpr uint32_t short_run = 16, short_runs = super_block / short_run;
 constexpr float seven_bits = 127;
-constexpr float least_six = -32, most_six = 31;
-
-template <class By>
-float plain_error(const float* x, By by_column, float scale, float* q) {
-  const float by = scale == 0 ? 0.0F : 1.0F / scale;
-  const float factor = std::isinf(by) ? 0.0F : by;
-  for (uint32_t i = 0; i < short_run; ++i) q[i] = rounded_within(x[i] * factor, least_six, most_six);
-  return sum_of<short_run>([&](uint32_t i) {
-    const float e = scale * q[i] - x[i];
-    return by_column(i, e * e);
-  });
-}
-
-template <class By>
-float plain_fit(const float* x, By by_column, const float* q) {
-  const float qq = sum_of<short_run>([&](uint32_t i) { return by_column(i, q[i] * q[i]); });
-  return qq > 0 ? sum_of<short_run>([&](uint32_t i) { return by_column(i, x[i] * q[i]); }) / qq : 0.0F;
-}
-
-/// A scale of either sign: the largest element may take the one level that only one side has.
-template <class By>
-float best_plain(const float* x, By by_column) {
-  float largest = x[0];
-  for (uint32_t i = 1; i < short_run; ++i)
-    if (std::abs(x[i]) > std::abs(largest)) largest = x[i];
-  std::array<float, short_run> q{}, unused{};
-  float best = 0, least_error = infinity;
-  for (int k = 0; k < first_scales; ++k) {
-    const float levels = least_six - scale_step * static_cast<float>(k - first_scales / 2);
-    plain_error(x, by_column, largest / levels, q.data());
-    const float fit = plain_fit(x, by_column, q.data());
-    const float error = plain_error(x, by_column, fit, unused.data());
-    if (error < least_error) {
-      least_error = error;
-      best = fit;
-    }
-  }
-  return best;
-}
+constexpr level_range six{-32, 31};
 
 struct plain_block {
   float d = 0;
@@ -76,7 +38,8 @@ plain_block with_factor(const float* x, By by_column, const std::array<float, sh
     const float s0 = d == 0 ? 0 : rounded_within(wanted[r] / d, -seven_bits - 1, seven_bits);
     float least_error = infinity;
     for (float s = std::max(s0 - 1, -seven_bits - 1); s <= std::min(s0 + 1, seven_bits); ++s) {
-      const float error = plain_error(x + r * short_run, by_column.from(r * short_run), d * s, q.data());
+      const float error =
+          plain_error<short_run>(x + r * short_run, by_column.from(r * short_run), d * s, six, q.data());
       if (!(error < least_error)) continue;
       least_error = error;
       out.s[r] = s;
@@ -107,7 +70,7 @@ plain_block best_block(const float* in, By by_column) {
   std::array<float, short_runs> wanted{};
   float largest = 0;
   for (uint32_t r = 0; r < short_runs; ++r) {
-    wanted[r] = best_plain(in + r * short_run, by_column.from(r * short_run));
+    wanted[r] = best_plain<short_run>(in + r * short_run, by_column.from(r * short_run), six);
     if (std::abs(wanted[r]) > std::abs(largest)) largest = wanted[r];
   }
   auto best = with_factor(in, by_column, wanted, as_half(largest / -(seven_bits + 1)));
@@ -139,7 +102,7 @@ bool quantise_q6_k_here(const float* in, const float* weights, std::byte* out) {
   std::byte* scales = high + six_high_bytes;
   std::memset(out, 0, six_low_bytes + six_high_bytes);
   for (uint32_t e = 0; e < super_block; ++e) {
-    const auto q = static_cast<uint32_t>(static_cast<int>(best.q[e]) - static_cast<int>(least_six));
+    const auto q = static_cast<uint32_t>(static_cast<int>(best.q[e]) - static_cast<int>(six.least));
     const uint32_t half = e / 128;
     const auto at = six_at(e % 128);
     out[half * 64 + at.nibble] |= static_cast<std::byte>((q & 15U) << at.nibble_shift);
@@ -161,7 +124,7 @@ bool dequantise_q6_k_here(const std::byte* in, float* out) {
     const uint32_t q = (std::to_integer<uint32_t>(in[half * 64 + at.nibble]) >> at.nibble_shift & 15U) |
                        (std::to_integer<uint32_t>(high[half * 32 + at.pair]) >> at.pair_shift & 3U) << 4U;
     const float scale = d * static_cast<float>(static_cast<int8_t>(std::to_integer<uint8_t>(scales[e / short_run])));
-    out[e] = scale * static_cast<float>(static_cast<int>(q) + static_cast<int>(least_six));
+    out[e] = scale * static_cast<float>(static_cast<int>(q) + static_cast<int>(six.least));
   }
   return true;
 }

@@ -2,10 +2,15 @@
 // no worse than llama.cpp's own; by the fixture of tests/peer/make_gguf_fixtures.py.
 #include "kernels/compress/block_formats.hpp"
 
+#include <array>
+#include <cmath>
+#include <cstring>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "kernels/compress/searched_small_blocks.hpp"
+#include "kernels/compress/small_blocks.hpp"
 #include "tests/kernels/samples.hpp"
 
 namespace troupe::kernels::tests {
@@ -128,6 +133,39 @@ BOOST_AUTO_TEST_CASE(every_target_gives_the_scalar_bits) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(a_search_in_blocks_of_32_loses_less_than_the_largest_element_s_scale_with_the_scalar_bits) {
+  for_each_simd_target([] {
+    for (const auto& [format, name] : small) BOOST_TEST_CONTEXT(name) {
+        if (format == block_format::q8_0) continue;
+        const uint64_t blocks = 500;
+        auto values = awkward_floats(blocks * small_block, 11);
+        for (size_t i = 0; i < values.size(); ++i)
+          if (i / small_block % 3 == 0)
+            values[i] = std::sin(static_cast<float>(i)) + (i % small_block == 0 ? 2.0F : 0.0F);
+        std::fill_n(values.begin() + 5 * small_block, small_block, -0.25F);
+        std::fill_n(values.begin() + 6 * small_block, small_block, 0.0F);
+        const std::vector<float> alike(small_block, 1.0F);
+        std::vector<std::byte> searched(blocks * bytes_of(format));
+        BOOST_CHECK_EQUAL(quantise_blocks_weighted(format, values.data(), alike.data(), 1, blocks, searched.data()),
+                          no_block);
+        const auto plain = dequantised(format, quantised(format, values)), found = dequantised(format, searched);
+        double plain_error = 0, error = 0;
+        for (uint64_t b = 0; b < blocks; ++b) {
+          const float* x = &values[b * small_block];
+          std::array<std::byte, 64> twin{};
+          BOOST_CHECK(quantise_searched_reference(format, x, alike.data(), twin.data()));
+          BOOST_CHECK(std::memcmp(twin.data(), &searched[b * bytes_of(format)], bytes_of(format)) == 0);
+          if (b % 3 != 0) continue;
+          plain_error += squared_error(x, &plain[b * small_block], small_block);
+          error += squared_error(x, &found[b * small_block], small_block);
+        }
+        BOOST_TEST_MESSAGE(name << ": " << error / plain_error);
+        BOOST_CHECK_LT(error, 0.9 * plain_error);
+        for (size_t i = 5 * small_block; i < 7 * small_block; ++i) BOOST_CHECK_EQUAL(found[i], values[i]);
+      }
+  });
+}
+
 BOOST_AUTO_TEST_CASE(a_value_that_is_no_number_or_too_large_names_its_block) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   for_each_simd_target([] {
@@ -138,6 +176,8 @@ BOOST_AUTO_TEST_CASE(a_value_that_is_no_number_or_too_large_names_its_block) {
         std::vector<std::byte> out(size_t{4} * bytes_of(format));
         BOOST_CHECK_EQUAL(quantise_blocks(format, values.data(), 4, out.data()), 2);
         BOOST_CHECK_EQUAL(quantise_blocks_reference(format, values.data(), 4, out.data()), 2);
+        const std::vector<float> alike(elements_of(format), 1.0F);
+        BOOST_CHECK_EQUAL(quantise_blocks_weighted(format, values.data(), alike.data(), 1, 4, out.data()), 2);
       }
   });
 }

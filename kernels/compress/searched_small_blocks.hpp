@@ -1,0 +1,17 @@
+// One block of 32 elements by a search for the scale, or scale and offset, of least squared error; the plain form takes
+// them from the largest elements. Every sum has a fixed order, so the bits are the same on all processors.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/compress/block_formats.hpp"
+
+namespace troupe::kernels {
+
+/// q4_0, q4_1, q5_0 or q5_1. `weights`, not negative, weigh the error of each element. False where a value is not
+/// finite or a scale or offset does not fit fp16.
+bool quantise_searched(block_format f, const float* in, const float* weights, std::byte* out);
+/// The scalar twin: the same bits.
+bool quantise_searched_reference(block_format f, const float* in, const float* weights, std::byte* out);
+
+}  // namespace troupe::kernels

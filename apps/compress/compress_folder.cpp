@@ -84,7 +84,7 @@ class folder_target final : public compress_target {
     if (!config) return fail(config.error());
     if (auto ok = checkpoint::write_file_atomically(out / "config.json", *config); !ok) return fail(ok.error());
     if (auto ok = copy_companions(from_.source.folder, out); !ok) return fail(ok.error());
-    return compress_summary{std::move(report->layers), report->weights, report->source_bytes, report->tensor_bytes, {}};
+    return compress_summary{std::move(*report), {}};
   }
 
   [[nodiscard]] std::string opened_by(const std::string& out) const override {

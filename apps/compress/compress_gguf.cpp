@@ -40,8 +40,8 @@ class gguf_target final : public compress_target {
     std::string remark;
     for (const auto& [type, count] : report->other_types)
       remark += fmt::format("{}{} of rows that are no whole blocks as {}", remark.empty() ? "" : ", ", count, type);
-    return compress_summary{std::move(report->layers), report->elements, report->source_bytes, report->bytes,
-                            std::move(remark)};
+    report->tensor_bytes = report->bytes;  // what people have on their disk
+    return compress_summary{std::move(*report), std::move(remark)};
   }
 
   [[nodiscard]] std::string opened_by(const std::string& out) const override {

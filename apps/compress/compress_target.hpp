@@ -22,10 +22,7 @@
 namespace troupe::apps {
 
 /// What was written.
-struct compress_summary {
-  std::vector<checkpoint::compressed_layer> layers;
-  uint64_t weights = 0;  ///< elements, compressed or not
-  uint64_t source_bytes = 0, tensor_bytes = 0;
+struct compress_summary : checkpoint::compression_report {
   std::string remark;  ///< for people; mostly empty
 };
 

@@ -112,8 +112,8 @@ class compressor {
     return out;
   }
 
-  [[nodiscard]] compress_report report() const {
-    compress_report out;
+  [[nodiscard]] compression_report report() const {
+    compression_report out;
     out.weights = weights_;
     out.source_bytes = source_bytes_;
     out.tensor_bytes = tensor_bytes_;
@@ -319,7 +319,7 @@ core::result<uint64_t> compressed_bytes(const tensor_source& from, const compres
   return plan.tensor_bytes();
 }
 
-core::result<compress_report> compress_weights(const tensor_source& from, const compress_options& options) {
+core::result<compression_report> compress_weights(const tensor_source& from, const compress_options& options) {
   compressor work(from, options);
   if (auto ok = work.plan(); !ok) return fail(ok.error());
   if (auto ok = write_weights_folder(options.out, work.tensors(), options.max_shard_bytes); !ok)

@@ -46,12 +46,6 @@ struct compress_options {
   const prepared_weights* prepared = nullptr;  ///< weights whose codes and scales are made already; or null
 };
 
-struct compress_report {
-  std::vector<compressed_layer> layers;  ///< block after block
-  uint64_t weights = 0;                  ///< elements, compressed or not
-  uint64_t source_bytes = 0, tensor_bytes = 0;
-};
-
 /// How its weights are stored, by the tensor's name in the source; refuses as compress_weights().
 core::result<std::map<std::string, std::shared_ptr<const stored_form>, std::less<>>> stored_forms(
     const tensor_source& from, const compress_options& options);
@@ -61,7 +55,8 @@ core::result<uint64_t> compressed_bytes(const tensor_source& from, const compres
 
 /// Writes them as write_weights_folder() does: all files or none. Weights of the same input share NVFP4's one scale
 /// (queries, keys and values; gate and up), as runtimes that join them want. Refused with the layer named: groups that
-/// do not divide a row, values that are not finite, no linear weight at all. `stopped` where progress said so.
-core::result<compress_report> compress_weights(const tensor_source& from, const compress_options& options);
+/// do not divide a row, values that are not finite, no linear weight at all. `stopped` where progress said so. The
+/// report has layers block after block.
+core::result<compression_report> compress_weights(const tensor_source& from, const compress_options& options);
 
 }  // namespace troupe::checkpoint

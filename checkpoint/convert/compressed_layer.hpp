@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace troupe::checkpoint {
 
@@ -35,6 +36,13 @@ struct compressed_layer {
   double bits = 0;           ///< of all that is stored of its weight, by element
   double error = 0;          ///< rounding_error::relative()
   double largest_error = 0;  ///< of |weight - stored value|
+};
+
+/// All of them, and what is beside them.
+struct compression_report {
+  std::vector<compressed_layer> layers;
+  uint64_t weights = 0;  ///< elements, compressed or not
+  uint64_t source_bytes = 0, tensor_bytes = 0;
 };
 
 }  // namespace troupe::checkpoint

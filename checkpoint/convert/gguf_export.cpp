@@ -333,7 +333,7 @@ core::result<gguf_export_report> export_gguf(const tensor_source& from, const gg
   for (const auto& t : planned->tensors) {
     tensors.push_back(t.tensor);
     total += t.tensor.bytes();
-    report.elements += t.tensor.elements();
+    report.weights += t.tensor.elements();
     report.source_bytes += core::numel_of(t.from->shape) * core::size_of(t.from->type);
     if (!blocks_of(t.tensor.type)) continue;
     report.quantised_elements += t.tensor.elements();

@@ -35,16 +35,14 @@ struct gguf_export_options {
   gguf_metadata more;  ///< behind the model's own keys: vocabulary, name, licence, marks
   progress_function progress{};
   const prepared_weights* prepared = nullptr;  ///< tensors whose blocks are made already, row by row as ours; or null
-  bool measures_error = false;  ///< gguf_export_report::layers have their errors: blocks are worked back as they come
+  bool measures_error = false;  ///< layers have their errors: blocks are worked back as they come
 };
 
-/// What was written.
-struct gguf_export_report {
+/// What was written; layers are tensors of blocks, in the file's order.
+struct gguf_export_report : compression_report {
   uint64_t bytes = 0;  ///< of the file
   uint64_t tensors = 0;
   uint64_t quantised_elements = 0, quantised_bytes = 0;  ///< in tensors of blocks
-  uint64_t elements = 0, tensor_bytes = 0, source_bytes = 0;
-  std::vector<compressed_layer> layers;  ///< tensors of blocks, in the file's order
   /// Tensors whose rows are no whole blocks of the wanted type, by the type that they got.
   std::map<std::string, uint64_t, std::less<>> other_types;
 };

@@ -87,7 +87,7 @@ compress_options options_for(const fs::path& out, const scheme_wish& wish) {
 
 /// Compresses and opens the folder again.
 tensor_source compressed(const tensor_source& from, const fs::path& out, const scheme_wish& wish,
-                         compress_report* told = nullptr) {
+                         compression_report* told = nullptr) {
   const auto options = options_for(out, wish);
   const auto report = compress_weights(from, options);
   check_ok(report);
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(what_is_read_back_is_as_near_as_the_report_says_and_the_res
   for (const auto& wish : wishes()) {
     BOOST_TEST_CONTEXT(wish.format << (wish.asymmetric ? " asymmetric" : "")) {
       const scratch_folder at;
-      compress_report report;
+      compression_report report;
       const auto back = compressed(from, at / "out", wish, &report);
       BOOST_TEST(report.layers.size() == 12U);
       BOOST_REQUIRE_EQUAL(back.tensors.size(), from.tensors.size());
@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(the_file_is_bits_and_scales_and_the_rest_and_no_more) {
   plain_model model;
   const auto from = model.open();
   const scratch_folder at;
-  compress_report report;
+  compression_report report;
   compressed(from, at / "out", {"int4", 32, false, core::dtype::bf16}, &report);
   uint64_t quantised = 0;
   for (const auto& l : report.layers) quantised += l.rows * l.columns;

@@ -101,10 +101,15 @@ class block_form final : public stored_form {
 
   [[nodiscard]] std::string name() const override { return std::string(name_of(type_)); }
 
-  [[nodiscard]] core::result<void> round(std::span<float> values, std::span<const float>) const override {
+  [[nodiscard]] core::result<void> round(std::span<float> values, std::span<const float> importance) const override {
     const uint64_t blocks = values.size() / kernels::elements_of(format_);
     std::vector<std::byte> stored(blocks * kernels::bytes_of(format_));
-    if (kernels::quantise_blocks(format_, values.data(), blocks, stored.data()) != kernels::no_block) return beyond();
+    const uint64_t refused =
+        importance.empty()
+            ? kernels::quantise_blocks(format_, values.data(), blocks, stored.data())
+            : kernels::quantise_blocks_weighted(format_, values.data(), importance.data(),
+                                                columns() / kernels::elements_of(format_), blocks, stored.data());
+    if (refused != kernels::no_block) return beyond();
     kernels::dequantise_blocks(format_, stored.data(), blocks, values.data());
     return {};
   }

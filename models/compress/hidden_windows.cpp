@@ -19,11 +19,12 @@ tl::unexpected<core::error> failed(const char* what, const std::filesystem::path
 
 }  // namespace
 
-hidden_windows::hidden_windows(std::filesystem::path folder, uint64_t window_elements)
-    : folder_(std::move(folder)), window_elements_(window_elements) {}
+hidden_windows::hidden_windows(std::filesystem::path folder, std::string name, uint64_t window_elements)
+    : folder_(std::move(folder)), name_(std::move(name)), window_elements_(window_elements) {}
 
 hidden_windows::hidden_windows(hidden_windows&& other) noexcept
     : folder_(std::move(other.folder_)),
+      name_(std::move(other.name_)),
       window_elements_(other.window_elements_),
       files_(std::exchange(other.files_, {-1, -1})) {}
 
@@ -33,11 +34,12 @@ hidden_windows::~hidden_windows() {
 }
 
 std::filesystem::path hidden_windows::path_of(uint64_t step) const {
-  return folder_ / (step % 2 == 0 ? "windows-0.bin" : "windows-1.bin");
+  return folder_ / (name_ + (step % 2 == 0 ? "-0.bin" : "-1.bin"));
 }
 
-core::result<hidden_windows> hidden_windows::open(const std::filesystem::path& folder, uint64_t window_elements) {
-  hidden_windows out(folder, window_elements);
+core::result<hidden_windows> hidden_windows::open(const std::filesystem::path& folder, const std::string& name,
+                                                  uint64_t window_elements) {
+  hidden_windows out(folder, name, window_elements);
   for (uint64_t i = 0; i < out.files_.size(); ++i) {
     out.files_[i] = ::open(out.path_of(i).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (out.files_[i] < 0) return failed("write", out.path_of(i), errno);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 
 #include "core/error.hpp"
 
@@ -13,8 +14,9 @@ namespace troupe::models {
 
 class hidden_windows {
  public:
-  /// Files in `folder`, which is there; what they hold already stays.
-  static core::result<hidden_windows> open(const std::filesystem::path& folder, uint64_t window_elements);
+  /// Files in `folder`, which is there, whose names begin with `name`; what they hold already stays.
+  static core::result<hidden_windows> open(const std::filesystem::path& folder, const std::string& name,
+                                           uint64_t window_elements);
 
   hidden_windows(hidden_windows&& other) noexcept;
   hidden_windows& operator=(hidden_windows&&) = delete;
@@ -30,10 +32,11 @@ class hidden_windows {
   core::result<void> sync(uint64_t step) const;
 
  private:
-  hidden_windows(std::filesystem::path folder, uint64_t window_elements);
+  hidden_windows(std::filesystem::path folder, std::string name, uint64_t window_elements);
   [[nodiscard]] std::filesystem::path path_of(uint64_t step) const;
 
   std::filesystem::path folder_;
+  std::string name_;
   uint64_t window_elements_;
   std::array<int, 2> files_{-1, -1};  ///< of even and odd steps
 };

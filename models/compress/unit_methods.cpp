@@ -4,13 +4,16 @@
 #include <ATen/ops/clamp_min.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/mean.h>
+#include <ATen/ops/mm.h>
 
 #include <set>
 #include <span>
 #include <vector>
 
 #include "core/text.hpp"
+#include "models/compress/beside_original.hpp"
 #include "models/compress/channel_scales.hpp"
+#include "models/compress/refit.hpp"
 
 namespace troupe::models {
 namespace {
@@ -24,7 +27,7 @@ constexpr double least_importance = 1e-3;
 std::span<float> elements(const at::Tensor& t) { return {t.mutable_data_ptr<float>(), static_cast<size_t>(t.numel())}; }
 
 /// What is done step by step. GPTQ also solves a head of its own, behind all others; one that is the embedding is
-/// rounded to nearest, for what its rows lose where tokens are looked up weighs far more.
+/// rounded as that.
 class chooser {
  public:
   chooser(const model_spec& spec, unit_walk& walk, checkpoint::weight_store& store, const unit_method_options& options)
@@ -42,21 +45,8 @@ class chooser {
     std::tie(unit_, segment_) = walk_.place(step);
     if (walk_.weights().loaded() != unit_)
       if (auto ok = walk_.weights().load(unit_); !ok) return ok;
-    if (unit_ == 0) {
-      if (is_gptq())
-        if (auto ok = round_tables(); !ok) return ok;
-      return walk_.run(step, nullptr, true);
-    }
-    input_statistics seen(/*wants_products=*/is_gptq() || options_.method == unit_method::awq);
-    // Scales change nothing of what comes out, so that is kept from the same forward.
-    if (auto ok = walk_.run(step, &seen, !is_gptq()); !ok) return ok;
-    if (is_gptq()) {
-      for (const auto& l : walk_.table().layers_of(unit_, segment_))
-        if (l.kind == core::layer_kind::linear)
-          if (auto ok = solve(l, seen); !ok) return ok;
-      return walk_.run(step, nullptr, true);
-    }
-    return options_.method == unit_method::importance ? weigh(seen) : scale(seen);
+    if (auto ok = unit_ == 0 ? begin() : is_gptq() ? round(step) : watch(step); !ok) return ok;
+    return walk_.sync(step);
   }
 
  private:
@@ -68,36 +58,63 @@ class chooser {
     return fail(e.in("tensor '" + core::shown(name_of(parameter)) + "'"));
   }
 
-  /// Embeddings as the export will round them: their rows are the inputs of all that follows.
-  core::result<void> round_tables() {
+  /// Rows of an embedding are looked up as they are, so the export searches for the scales of least squared error. GPTQ
+  /// computes with them then: they are the inputs of all that follows.
+  core::result<void> begin() {
+    if (is_gptq())
+      if (auto ok = walk_.run(0, walk_stream::original, nullptr, true); !ok) return ok;
     for (const uint32_t q : walk_.table().units[0].parameters) {
       const auto form = options_.form_of(name_of(q));
       if (form == nullptr) continue;
-      const auto to = elements(walk_.weights().tensor(q));
-      if (auto ok = form->round(to, {}); !ok) return in_tensor(ok.error(), q);
+      const std::vector<float> alike(form->columns(), 1.0F);
+      store_.put_importance(name_of(q), alike);
+      if (!is_gptq()) continue;
+      if (auto ok = form->round(elements(walk_.weights().tensor(q)), alike); !ok) return in_tensor(ok.error(), q);
     }
-    return {};
+    return walk_.run(0, walk_stream::current, nullptr, true);
+  }
+
+  /// First the layers behind the norm, then the one that takes what they give and ends the segment.
+  core::result<void> round(uint64_t step) {
+    std::vector<const core::layer_info*> layers;
+    std::vector<uint32_t> before;
+    for (const auto& l : walk_.table().layers_of(unit_, segment_))
+      if (l.kind == core::layer_kind::linear) layers.push_back(&l);
+    for (size_t i = 0; i + 1 < layers.size(); ++i) before.push_back(*layers[i]->weight);
+    {
+      const auto seen = watch_inputs(walk_, step, before);
+      if (!seen) return fail(seen.error());
+      for (size_t i = 0; i + 1 < layers.size(); ++i)
+        if (auto ok = solve(*layers[i], *seen, {}); !ok) return ok;
+    }
+    const auto end = watch_end(walk_, step, *layers.back()->weight);
+    if (!end) return fail(end.error());
+    if (auto ok = solve(*layers.back(), end->inputs, end->missing); !ok) return ok;
+    return walk_.run(step, walk_stream::current, nullptr, true);
   }
 
   core::result<void> solve_head() {
     if (auto ok = walk_.weights().load(walk_.head()); !ok) return ok;
-    input_statistics seen(/*wants_products=*/true);
-    if (auto ok = walk_.run_head(&seen); !ok) return fail(ok.error());
-    return solve(*head_, seen);
+    const auto seen = watch_inputs(walk_, walk_.steps(), {*head_->weight});
+    return seen ? solve(*head_, *seen, {}) : fail(seen.error());
   }
 
-  /// Codes of one weight go into the store, what they mean into memory.
-  core::result<void> solve(const core::layer_info& l, const input_statistics& seen) {
+  /// Codes of one weight go into the store, what they mean into memory. `missing` as refitted() wants it; undefined:
+  /// what the inputs' drift takes from its outputs.
+  core::result<void> solve(const core::layer_info& l, const std::vector<input_sums>& seen, at::Tensor missing) {
     const uint32_t q = *l.weight;
     const auto form = options_.form_of(name_of(q));
-    const auto* inputs = seen.of(q);
+    const auto* inputs = sums_of(seen, q);
     if (form == nullptr || inputs == nullptr) return {};
     const at::Tensor memory = walk_.weights().tensor(q), w = outputs_first(memory, *l.layout);
     at::Tensor values = w;
     if (form->group() == 0) {  // rows that are no whole blocks got another type
       if (auto ok = form->round(elements(values), {}); !ok) return in_tensor(ok.error(), q);
     } else {
-      const auto codes = gptq(w, inputs->products, *form, options_.gptq);
+      if (!missing.defined()) missing = at::mm(w, inputs->drift);
+      const auto wanted = refitted(w, missing, inputs->products);
+      if (!wanted) return in_tensor(wanted.error(), q);
+      const auto codes = gptq(*wanted, inputs->products, *form, options_.gptq);
       if (!codes) return in_tensor(codes.error(), q);
       values = codes->values;
       checkpoint::rounding_error lost;
@@ -108,6 +125,13 @@ class chooser {
     }
     memory.copy_(*l.layout == core::weight_layout::in_out ? values.t() : values);
     return {};
+  }
+
+  /// Scales and importance change nothing of what comes out, so that is kept from the same forward.
+  core::result<void> watch(uint64_t step) {
+    input_statistics seen({.wants_products = options_.method == unit_method::awq});
+    if (auto ok = walk_.run(step, walk_stream::current, &seen, true); !ok) return ok;
+    return options_.method == unit_method::importance ? weigh(seen) : scale(seen);
   }
 
   core::result<void> weigh(const input_statistics& seen) {

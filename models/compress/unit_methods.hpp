@@ -1,5 +1,6 @@
 // Post-training methods over a whole model: unit after unit, with what the units before give. Owns what each method
-// does with a unit, and which of its results go into the store; the arithmetic is gptq.hpp's and channel_scales.hpp's.
+// does with a unit, and which of its results go into the store; the arithmetic is gptq.hpp's, refit.hpp's and
+// channel_scales.hpp's.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +16,10 @@
 
 namespace troupe::models {
 
-/// Of the weights of blocks; all others are rounded to nearest by the export.
+/// Of the weights of blocks; all others are rounded by the export, embeddings with a search.
 enum class unit_method : uint8_t {
   importance,  ///< weights stay: the mean of each column's squared inputs, for formats that search
-  gptq,        ///< with the inputs that the units before give when their weights are rounded
+  gptq,        ///< with the inputs that the units before give when their weights are rounded, for the outputs of before
   awq,         ///< other values, with the inputs of the model as it is; rounding is the export's
   smooth,      ///< the same with SmoothQuant's scales
 };

@@ -32,24 +32,26 @@ uint64_t walk_bytes(const model_spec& spec, uint64_t columns, bool fits_weights)
   const uint64_t rows = rows_at_once(columns);
   const auto table = make_model_table(spec, rows, columns, sizeof(float));
   uint64_t out = 0;
-  for (const auto& u : table.units) {
-    uint64_t weights = 0, largest = 0, widest = 0, saved = 0;
+  for (uint32_t n = 0; n < table.units.size(); ++n) {
+    const auto& u = table.units[n];
+    uint64_t weights = 0, largest = 0, saved = 0, fitted = 0;
     for (const uint32_t q : u.parameters) {
       const auto& p = table.parameters[q];
       weights += p.numel() * sizeof(float);
       if (p.shape.size() == 2) largest = std::max(largest, p.numel() * sizeof(float));
     }
-    uint64_t products = 0;
-    for (const auto& l : table.layers) {
-      if (l.kind != core::layer_kind::linear || table.units[l.unit].name != u.name) continue;
-      products += l.in * l.in * sizeof(float);
-      widest = std::max(widest, l.in);
+    const bool is_fitted = fits_weights && n > 0 && (n + 1 < table.units.size() || !spec.tied);
+    for (uint32_t s = 0; s < u.segments.size(); ++s) {
+      saved = std::max(saved, u.segments[s].saved_bytes);
+      uint64_t widest = 0;
+      for (const auto& l : table.layers_of(n, s))
+        if (l.kind == core::layer_kind::linear) widest = std::max(widest, l.in);
+      // Sums of an input and its other model's; codes, values and errors of one weight, with what it has to make up for
+      // in double; products in double, with a factor and a copy; inputs of the other model.
+      if (is_fitted)
+        fitted = std::max(fitted, 2 * widest * widest * sizeof(float) + 5 * largest + 4 * largest +
+                                      4 * widest * widest * sizeof(double) + rows * columns * widest * sizeof(float));
     }
-    for (const auto& s : u.segments) saved = std::max(saved, s.saved_bytes);
-    const bool is_block = &u != &table.units.front() && &u != &table.units.back();
-    // Codes, values and errors of one weight; its products in double, with a factor and a copy.
-    const uint64_t fitted =
-        fits_weights && is_block ? products + 5 * largest + 4 * widest * widest * sizeof(double) : 0;
     out = std::max(out, weights + 2 * saved + fitted);
   }
   return out + rows * columns * spec.vocabulary * sizeof(float) * 2;
@@ -59,9 +61,7 @@ core::result<std::unique_ptr<unit_walk>> unit_walk::open(const model_spec& spec,
                                                          const checkpoint::tensor_source& source,
                                                          const token_windows& windows,
                                                          const std::filesystem::path& folder, go_on_function go_on) {
-  auto hidden = hidden_windows::open(folder, windows.columns * spec.width);
-  if (!hidden) return fail(hidden.error());
-  std::unique_ptr<unit_walk> out(new unit_walk(windows, std::move(*hidden), std::move(go_on)));
+  std::unique_ptr<unit_walk> out(new unit_walk(windows, folder, std::move(go_on)));
   out->width_ = spec.width;
   out->samples_.assign(rows_at_once(windows.columns), 0);
   auto model = make_language_model(spec, core::dtype::f32, rows_at_once(windows.columns), windows.columns);
@@ -77,49 +77,84 @@ core::result<std::unique_ptr<unit_walk>> unit_walk::open(const model_spec& spec,
   return out;
 }
 
-micro_batch unit_walk::batch_of(uint64_t first, uint64_t rows) const {
+core::result<const hidden_windows*> unit_walk::hidden(walk_stream of) const {
+  auto& out = hidden_[static_cast<size_t>(of)];
+  if (!out) {
+    auto opened =
+        hidden_windows::open(folder_, of == walk_stream::original ? "original" : "windows", windows_.columns * width_);
+    if (!opened) return fail(opened.error());
+    out.emplace(std::move(*opened));
+  }
+  return &*out;
+}
+
+micro_batch unit_walk::batch_of(window_range windows) const {
   const uint64_t width = windows_.columns + 1;
   micro_batch out;
-  out.tokens = std::span(windows_.tokens).subspan(first * width, rows * width);
-  out.rows = rows;
+  out.tokens = std::span(windows_.tokens).subspan(windows.first * width, windows.rows * width);
+  out.rows = windows.rows;
   out.columns = windows_.columns;
-  out.samples = std::span(samples_).first(rows);
+  out.samples = std::span(samples_).first(windows.rows);
   out.training = false;
   return out;
 }
 
-core::result<values> unit_walk::input_of(uint64_t step, uint64_t first, uint64_t rows) const {
-  if (step == 0) return values();
-  const at::Tensor x = at::empty(
-      {static_cast<int64_t>(rows), static_cast<int64_t>(windows_.columns), static_cast<int64_t>(width_)}, at::kFloat);
-  if (auto ok = hidden_.read(step, first, {x.mutable_data_ptr<float>(), static_cast<size_t>(x.numel())}); !ok)
-    return fail(ok.error());
-  return values(x);
+core::result<at::Tensor> unit_walk::input_of(uint64_t step, window_range windows, walk_stream of) const {
+  if (step == 0) return at::Tensor();
+  const auto from = hidden(of);
+  if (!from) return fail(from.error());
+  at::Tensor x = at::empty(
+      {static_cast<int64_t>(windows.rows), static_cast<int64_t>(windows_.columns), static_cast<int64_t>(width_)},
+      at::kFloat);
+  const std::span to(x.mutable_data_ptr<float>(), static_cast<size_t>(x.numel()));
+  if (auto ok = (*from)->read(step, windows.first, to); !ok) return fail(ok.error());
+  return x;
 }
 
-core::result<void> unit_walk::each(const std::function<core::result<void>(uint64_t, uint64_t)>& f) const {
+core::result<void> unit_walk::keep(uint64_t step, window_range windows, walk_stream of, const at::Tensor& out) {
+  const auto to = hidden(of);
+  if (!to) return fail(to.error());
+  const at::Tensor x = out.contiguous();
+  return (*to)->write(step, windows.first, {x.const_data_ptr<float>(), static_cast<size_t>(x.numel())});
+}
+
+core::result<void> unit_walk::sync(uint64_t step) const {
+  for (const auto& h : hidden_)
+    if (h)
+      if (auto ok = h->sync(step); !ok) return ok;
+  return {};
+}
+
+core::result<void> unit_walk::each(const std::function<core::result<void>(window_range)>& f) const {
   const at::NoGradGuard no_grad;
   const uint64_t at_once = rows_at_once(windows_.columns), count = windows_.count();
   for (uint64_t first = 0; first < count; first += at_once) {
     if (go_on_ && !go_on_()) return fail(error_kind::stopped, "compressing was stopped");
-    const uint64_t rows = std::min(at_once, count - first);
-    if (auto ok = caught([&] { return f(first, rows); }); !ok) return ok;
+    if (auto ok = caught([&] { return f({first, std::min(at_once, count - first)}); }); !ok) return ok;
   }
   return {};
 }
 
-core::result<void> unit_walk::run(uint64_t step, input_statistics* watch, bool writes) {
-  const auto [unit, segment] = places_[step];
-  return each([&, unit = unit, segment = segment](uint64_t first, uint64_t rows) -> core::result<void> {
-    const auto input = input_of(step, first, rows);
-    if (!input) return fail(input.error());
-    micro_batch batch = batch_of(first, rows);
-    batch.watch = watch;
-    const auto run = model_->forward(unit, segment, batch, *input, *binding_);
+core::result<at::Tensor> unit_walk::forward(uint64_t step, window_range windows, walk_stream of,
+                                            input_watch* watch) const {
+  const auto input = input_of(step, windows, of);
+  if (!input) return fail(input.error());
+  micro_batch batch = batch_of(windows);
+  batch.watch = watch;
+  if (step < steps())
+    return model_->forward(places_[step].first, places_[step].second, batch, *input, *binding_)->output();
+  values x = *input;
+  for (uint32_t s = 0; s < table().units[head()].segments.size(); ++s)
+    x = model_->forward(head(), s, batch, x, *binding_)->outputs();
+  return x.first();
+}
+
+core::result<void> unit_walk::run(uint64_t step, walk_stream of, input_statistics* watch, bool writes) {
+  return each([&](window_range windows) -> core::result<void> {
+    const auto out = forward(step, windows, of, watch);
+    if (!out) return fail(out.error());
     if (watch != nullptr) watch->next_window();
-    if (!writes) return {};
-    const at::Tensor out = run->output().contiguous();
-    return hidden_.write(step, first, {out.const_data_ptr<float>(), static_cast<size_t>(out.numel())});
+    return writes ? keep(step, windows, of, *out) : core::result<void>();
   });
 }
 
@@ -128,24 +163,14 @@ core::result<double> unit_walk::loss() {
     const uint32_t unit = places_[step].first;
     if (weights_->loaded() != unit)
       if (auto ok = weights_->load(unit); !ok) return fail(ok.error());
-    if (auto ok = run(step, nullptr, true); !ok) return fail(ok.error());
+    if (auto ok = run(step, walk_stream::current, nullptr, true); !ok) return fail(ok.error());
   }
   if (auto ok = weights_->load(head()); !ok) return fail(ok.error());
-  return run_head(nullptr);
-}
-
-core::result<double> unit_walk::run_head(input_statistics* watch) {
   double sum = 0;
-  auto ok = each([&](uint64_t first, uint64_t rows) -> core::result<void> {
-    auto input = input_of(steps(), first, rows);
-    if (!input) return fail(input.error());
-    micro_batch batch = batch_of(first, rows);
-    batch.watch = watch;
-    values x = *input;
-    for (uint32_t s = 0; s < table().units[head()].segments.size(); ++s)
-      x = model_->forward(head(), s, batch, x, *binding_)->outputs();
-    if (watch != nullptr) watch->next_window();
-    sum += x.first().item<double>() * static_cast<double>(rows);
+  auto ok = each([&](window_range windows) -> core::result<void> {
+    const auto mean = forward(steps(), windows, walk_stream::current, nullptr);
+    if (!mean) return fail(mean.error());
+    sum += mean->item<double>() * static_cast<double>(windows.rows);
     return {};
   });
   if (!ok) return fail(ok.error());

@@ -1,13 +1,14 @@
 // A forward pass of many windows through a model, one unit at a time: all windows pass a segment before the next
-// segment's weights are read. Owns the order of windows, which the bits of all sums depend on; what is done with a
-// unit's weights is unit_methods.hpp's.
+// segment's weights are read; or two passes of which one keeps the model as it was. Owns the order of windows, which
+// the bits of all sums depend on; what is done with a unit's weights is unit_methods.hpp's.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <string>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,14 @@ struct token_windows {
 /// Called between windows; false ends the walk: error_kind::stopped.
 using go_on_function = std::function<bool()>;
 
+/// Some of them, which pass together.
+struct window_range {
+  uint64_t first = 0, rows = 0;
+};
+
+/// Whose hidden states: those of the model as it was, or of what its weights are now, unit by unit.
+enum class walk_stream : uint8_t { current, original };
+
 /// Bytes of host memory that a walk takes at most: a unit's weights, the windows that pass at once, and what a method
 /// holds of one weight and the sums of its inputs, where `fits_weights`. An estimate from the table, of what is
 /// allocated for elements.
@@ -48,30 +57,38 @@ class unit_walk {
   /// Segments before the head, in order.
   [[nodiscard]] uint64_t steps() const { return places_.size(); }
   [[nodiscard]] std::pair<uint32_t, uint32_t> place(uint64_t step) const { return places_[step]; }
+  [[nodiscard]] uint32_t head() const { return static_cast<uint32_t>(table().units.size() - 1); }
   [[nodiscard]] const core::model_table& table() const { return model_->table(); }
   [[nodiscard]] unit_weights& weights() { return *weights_; }
 
-  /// All windows through step `step`, whose unit is loaded. What comes out is kept for the next one where `writes`.
-  core::result<void> run(uint64_t step, input_statistics* watch, bool writes);
-  /// The head, which is loaded, behind the last step; mean cross-entropy a token.
-  core::result<double> run_head(input_statistics* watch);
-  [[nodiscard]] uint32_t head() const { return static_cast<uint32_t>(table().units.size() - 1); }
+  /// Calls f for all windows, in order, those that pass at once together.
+  core::result<void> each(const std::function<core::result<void>(window_range)>& f) const;
+  /// What these windows become in step `step`, whose unit is loaded; behind the last one in the head: their mean loss.
+  core::result<at::Tensor> forward(uint64_t step, window_range windows, walk_stream of, input_watch* watch) const;
+  /// What goes into step `step`, (windows, columns, width); undefined for the first.
+  core::result<at::Tensor> input_of(uint64_t step, window_range windows, walk_stream of) const;
+  /// That is what comes out of it, and goes into the next one.
+  core::result<void> keep(uint64_t step, window_range windows, walk_stream of, const at::Tensor& out);
+  /// What came out of `step` survives a crash of the machine.
+  [[nodiscard]] core::result<void> sync(uint64_t step) const;
+
+  /// All windows through a step. What comes out is kept for the next one where `writes`.
+  core::result<void> run(uint64_t step, walk_stream of, input_statistics* watch, bool writes);
   /// All of it; mean cross-entropy a token, from the first step on.
   core::result<double> loss();
 
  private:
-  unit_walk(const token_windows& windows, hidden_windows hidden, go_on_function go_on)
-      : windows_(windows), hidden_(std::move(hidden)), go_on_(std::move(go_on)) {}
-  /// Windows [first, first + rows).
-  [[nodiscard]] micro_batch batch_of(uint64_t first, uint64_t rows) const;
-  core::result<values> input_of(uint64_t step, uint64_t first, uint64_t rows) const;
-  /// Calls f(first, rows) for all windows.
-  core::result<void> each(const std::function<core::result<void>(uint64_t, uint64_t)>& f) const;
+  unit_walk(const token_windows& windows, std::filesystem::path folder, go_on_function go_on)
+      : windows_(windows), folder_(std::move(folder)), go_on_(std::move(go_on)) {}
+  [[nodiscard]] micro_batch batch_of(window_range windows) const;
+  /// Opened when they are wanted first: most walks have one stream.
+  core::result<const hidden_windows*> hidden(walk_stream of) const;
 
   const token_windows& windows_;
-  hidden_windows hidden_;
+  std::filesystem::path folder_;
   go_on_function go_on_;
   uint64_t width_ = 0;
+  mutable std::array<std::optional<hidden_windows>, 2> hidden_;  ///< by walk_stream
   std::vector<uint64_t> samples_;
   std::vector<std::pair<uint32_t, uint32_t>> places_;
   std::unique_ptr<language_model> model_;

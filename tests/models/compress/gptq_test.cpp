@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(folded_scales_change_no_output_of_a_norm_and_the_layers_beh
   std::vector<at::Tensor> memory{weights(1, 32).select(0, 0).add(1).clone(), w.clone()};
   const auto outputs = [&] { return at::mm(x.mul(memory[0]), memory[1].t()); };
   const at::Tensor before = outputs();
-  input_statistics seen(true);
+  input_statistics seen({.wants_products = true});
   seen.takes(1, x.mul(memory[0]));
   const scaled_channels c{.before = 0, .weights = {1}};
   const auto at = [&](uint32_t q) { return memory[q]; };
@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(a_walk_takes_a_units_memory_whatever_the_number_of_units) {
 }
 
 BOOST_AUTO_TEST_CASE(two_inputs_in_one_place_of_memory_are_two) {
-  input_statistics seen(true);
+  input_statistics seen({.wants_products = true});
   {
     const at::Tensor x = inputs(8, 16);
     seen.takes(0, x);

@@ -44,6 +44,9 @@ int run(int argc, char** argv) {
                           "parameters that the checkpoint lacks keep their first values");
   train_command->add_flag("--fallback-to-previous", t.fallback_to_previous,
                           "where the newest checkpoint is damaged, take the newest that is whole");
+  train_command->add_flag("--dequantise", t.dequantise,
+                          "begin with compressed weights (compressed-tensors, a GGUF file's blocks) as the values that "
+                          "their codes mean");
   train_command->add_flag("--changed-batch", t.changed_batch,
                           "continue at the sample where a run of another train_batch_size was");
   train_command->add_flag("--changed-seed", t.changed_seed, "continue at the sample where a run of another seed was");

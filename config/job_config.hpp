@@ -28,6 +28,7 @@ struct model_section {            ///< `model`
   std::string hugging_face_json;  ///< the keys as given inline, as one JSON object; empty when `path` is set
   std::filesystem::path path;     ///< a Hugging Face folder (config.json, optional weights); absolute
   std::filesystem::path teacher;  ///< a trained model: what layers are copied from and what is distilled; absolute
+  bool dequantise = false;        ///< compressed weights that a run begins with are read as what their codes mean
 };
 
 /// Degrees by the keys that DeepSpeed has for them; those of `parallel` follow them. 1 or less: not said.

@@ -100,6 +100,13 @@ void add_model_keys(key_rows& t) {
       .means(
           "A trained model: layer_reduction begins with its layers (any checkpoint), and distillation, which wants a "
           "Hugging Face folder, learns from it.");
+  t.row("model.dequantise", boolean)
+      .into<&job_config::model, &model_section::dequantise>()
+      .by_default("false")
+      .means(
+          "Begin with compressed weights (compressed-tensors, a GGUF file's blocks) as the values that their codes "
+          "mean: "
+          "of path, of teacher, and of checkpoint.load. Without it such weights are refused.");
   add_shared(t);
   add_gpt2(t);
   add_llama(t);

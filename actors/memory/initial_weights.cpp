@@ -46,7 +46,8 @@ core::result<filler> with_teacher(const job::blueprint& b, filler model,
   core::model_table own = *b.tensor.whole;
   std::erase_if(own.parameters, [](const core::parameter_info& p) { return !p.of_teacher; });
   for (auto& p : own.parameters) p.name.erase(0, std::string_view(models::teacher_prefix).size());
-  auto opened = models::weights_source::open(b.config->model.teacher, b.teaching->teacher, own);
+  auto opened =
+      models::weights_source::open(b.config->model.teacher, b.teaching->teacher, own, b.config->model.dequantise);
   if (!opened) return core::fail(opened.error().in("model.teacher"));
   file = std::move(*opened);
   const auto first = static_cast<uint32_t>(all.size() - own.parameters.size());
@@ -117,7 +118,8 @@ core::result<void> fill_initial_weights(const job::blueprint& b, rank_memory& me
     };
   } else if (!b.config->model.path.empty() && models::has_weights(b.config->model.path)) {
     auto opened = models::weights_source::open(b.config->model.path, b.spec,
-                                               models::without_teacher(job::without_scores(*b.tensor.whole)));
+                                               models::without_teacher(job::without_scores(*b.tensor.whole)),
+                                               b.config->model.dequantise);
     if (!opened) return core::fail(opened.error());
     file = std::move(*opened);
     fill = [&](uint32_t q, uint64_t first, std::span<float> out) { return file->read(q, first, out); };

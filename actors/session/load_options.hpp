@@ -37,6 +37,9 @@ struct load_options {
   uint64_t swap_batch_bytes = uint64_t{64} << 20;
   /// In a folder of our checkpoints: the newest whole one where the one that `latest` names is damaged.
   bool fallback_to_previous = false;
+  /// True: compressed weights (compressed-tensors, blocks of a GGUF file) are read as the values that their codes mean;
+  /// `model.dequantise` says the same. False: they are refused.
+  bool dequantise = false;
   /// True: a run of another global batch or seed is resumed too, at the checkpoint's sample, with a warning. Another
   /// seed means another order of samples and other dropout masks. False: it is refused.
   bool changed_batch = false, changed_seed = false;

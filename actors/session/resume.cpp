@@ -10,6 +10,7 @@
 #include "actors/session/checkpoint_load.hpp"
 #include "actors/session/parts.hpp"
 #include "actors/session/teacher.hpp"
+#include "checkpoint/compressed/source.hpp"
 #include "checkpoint/convert/open_source.hpp"
 #include "checkpoint/source/layer_names.hpp"
 #include "checkpoint/source/name_map.hpp"
@@ -92,11 +93,9 @@ core::result<checkpoint::tensor_source> open_for(const core::model_table& table,
       path,
       {.tag = options.tag, .fallback_to_previous = options.fallback_to_previous, .map = std::move(*map), .say = say});
   if (!from) return from;
-  if (std::ranges::any_of(from->files, [](const auto& f) { return f.view != nullptr && f.view->is_compressed(); }))
-    return fail(error_kind::bad_input,
-                fmt::format("'{}': its weights are compressed, and training begins with whole ones: troupe checkpoint "
-                            "to-hf writes them",
-                            path.string()));
+  const auto is_compressed = [](const auto& f) { return f.view != nullptr && f.view->is_compressed(); };
+  if (!options.dequantise && std::ranges::any_of(from->files, is_compressed))
+    return fail(error_kind::bad_input, checkpoint::compressed_refusal(path));
   if (options.custom_load_fn) return from;
   return named_for(table, std::move(*from), options.load_module_strict);
 }
@@ -133,6 +132,7 @@ core::result<std::filesystem::path> session::parts::resume(const std::filesystem
   const auto say = [this](const std::string& line) {
     if (host.hooks.on_warning) host.hooks.on_warning(line);
   };
+  options.dequantise |= plan.config->model.dequantise;
   auto from = open_for(*plan.tensor.whole, path, options, say);
   if (!from) return fail(from.error());
   const auto& run = from->run;
@@ -202,6 +202,7 @@ core::result<void> session::parts::take_layers(opening_watch& watch) {
   if (!c.compression.layers.enabled) return {};
   if (auto ok = watch.begin("taking the teacher's layers"); !ok) return fail(ok.error());
   load_options options;
+  options.dequantise = c.model.dequantise;
   options.custom_load_fn = [](const core::parameter_info&) { return std::nullopt; };
   const auto say = [this](const std::string& line) {
     if (host.hooks.on_warning) host.hooks.on_warning(line);

@@ -164,6 +164,13 @@ std::string layouts_of(const std::vector<scheme_group>& groups) {
 
 }  // namespace
 
+std::string compressed_refusal(const fs::path& path) {
+  return fmt::format(
+      "'{}': its weights are compressed: model.dequantise: true (--dequantise) begins with the values that "
+      "their codes mean, and troupe checkpoint to-hf writes these as whole weights",
+      path.string());
+}
+
 core::result<bool> is_compressed_folder(const fs::path& path) {
   const auto config = read_model_config(folder_of(path));
   if (!config) return fail(config.error());

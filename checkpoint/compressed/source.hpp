@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "checkpoint/source/tensor_source.hpp"
 #include "core/error.hpp"
@@ -12,6 +13,9 @@ namespace troupe::checkpoint {
 /// Whether config.json in `path`, or beside it, says that weights are compressed in this way. Errors: as
 /// read_schemes().
 core::result<bool> is_compressed_folder(const std::filesystem::path& path);
+
+/// Why nothing begins with the compressed weights at `path` unasked, and how it may.
+std::string compressed_refusal(const std::filesystem::path& path);
 
 /// `path` as weights_folder::open() takes it. A weight of module M is `M.weight`, of the scales' type (bf16 where codes
 /// are 4-bit numbers); codes, scales, zero points, and the ranges of activations, which are a run's business, are not

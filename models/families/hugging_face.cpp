@@ -7,8 +7,11 @@
 #include <string>
 #include <unordered_map>
 
+#include "checkpoint/compressed/scheme.hpp"
 #include "checkpoint/compressed/source.hpp"
 #include "checkpoint/safetensors/weights_folder.hpp"
+#include "checkpoint/source/source_reader.hpp"
+#include "checkpoint/source/tensor_source.hpp"
 #include "core/json_text.hpp"
 #include "core/source_file.hpp"
 #include "kernels/base/cast.hpp"
@@ -53,6 +56,12 @@ bool is_known_buffer(std::string_view name) {
 
 constexpr std::string_view head_name = "lm_head.weight";
 
+struct tensor_there {  ///< in a folder, whichever way it is stored
+  std::string_view name;
+  const std::vector<int64_t>* shape = nullptr;
+  core::dtype type = core::dtype::f32;
+};
+
 }  // namespace
 
 weights_source::weights_source() = default;
@@ -64,22 +73,42 @@ bool has_weights(const std::filesystem::path& folder) {
          std::filesystem::exists(folder / checkpoint::index_file_name, ignored);
 }
 
+core::result<weights_source::stored> weights_source::place_of(size_t tensor) {
+  if (compressed_) return stored{.compressed = &compressed_->tensors[tensor]};
+  const auto& t = folder_->tensors()[tensor];
+  const auto known =
+      std::find_if(files_.begin(), files_.end(), [&](const auto& f) { return f.name() == t.file->path().string(); });
+  const auto file = static_cast<size_t>(known - files_.begin());
+  if (known == files_.end()) {
+    auto shard = core::source_file::open(t.file->path());
+    if (!shard) return core::fail(shard.error());
+    files_.push_back(std::move(*shard));
+  }
+  return stored{file, t.file->offset_bytes(*t.entry), t.entry->end - t.entry->begin, t.entry->type};
+}
+
 core::result<std::unique_ptr<weights_source>> weights_source::open(const std::filesystem::path& path,
                                                                    const model_spec& spec,
-                                                                   const core::model_table& table) {
+                                                                   const core::model_table& table, bool dequantise) {
   const auto refuse = [&](const std::string& text) {
     return core::fail(error_kind::mismatch, quoted(path) + ": " + text);
   };
   const auto is_compressed = checkpoint::is_compressed_folder(path);
   if (!is_compressed) return core::fail(is_compressed.error());
-  if (*is_compressed)
-    return core::fail(error_kind::bad_input, quoted(path) +
-                                                 ": its weights are compressed, and training begins with whole ones: "
-                                                 "troupe checkpoint to-hf writes them");
-  auto opened = checkpoint::weights_folder::open(path);
-  if (!opened) return core::fail(opened.error());
+  if (*is_compressed && !dequantise) return core::fail(error_kind::bad_input, checkpoint::compressed_refusal(path));
   std::unique_ptr<weights_source> source(new weights_source);
-  source->folder_ = std::make_unique<checkpoint::weights_folder>(std::move(*opened));
+  std::vector<tensor_there> there;
+  if (*is_compressed) {
+    auto opened = checkpoint::read_compressed_source(path);
+    if (!opened) return core::fail(opened.error());
+    source->compressed_ = std::make_unique<const checkpoint::tensor_source>(std::move(*opened));
+    for (const auto& t : source->compressed_->tensors) there.push_back({t.name, &t.shape, t.type});
+  } else {
+    auto opened = checkpoint::weights_folder::open(path);
+    if (!opened) return core::fail(opened.error());
+    source->folder_ = std::make_unique<checkpoint::weights_folder>(std::move(*opened));
+    for (const auto& t : source->folder_->tensors()) there.push_back({t.entry->name, &t.entry->shape, t.entry->type});
+  }
   source->parameters_.resize(table.parameters.size());
 
   std::unordered_map<std::string_view, uint32_t> wanted;
@@ -88,32 +117,24 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
     found[p] = table.parameters[p].is_copy();  // nobody asks for its values: they are its original's
     if (!found[p]) wanted.emplace(core_name(table.parameters[p].name), p);
   }
-  for (const auto& tensor : source->folder_->tensors()) {
-    const auto& entry = *tensor.entry;
-    const auto match = wanted.find(core_name(entry.name));
+  for (size_t i = 0; i < there.size(); ++i) {
+    const auto& [name, shape, type] = there[i];
+    const auto match = wanted.find(core_name(name));
     if (match == wanted.end()) {
       // a tied head repeats the embedding; transformers ignores it too
-      if (is_known_buffer(entry.name) || (spec.tied && entry.name == head_name)) continue;
-      return refuse("tensor '" + checkpoint::shown(entry.name) + "' is no parameter of this model");
+      if (is_known_buffer(name) || (spec.tied && name == head_name)) continue;
+      return refuse("tensor '" + checkpoint::shown(std::string(name)) + "' is no parameter of this model");
     }
     const auto& info = table.parameters[match->second];
     if (found[match->second]) return refuse("parameter '" + info.name + "' is there twice, with and without prefix");
-    if (entry.shape != info.shape)
-      return refuse("parameter '" + info.name + "' wants shape " + text_of(info.shape) + ", got " +
-                    text_of(entry.shape));
-    if (!is_float(entry.type))
-      return refuse("parameter '" + info.name + "' wants a floating type, got " +
-                    std::string(core::name_of(entry.type)));
+    if (*shape != info.shape)
+      return refuse("parameter '" + info.name + "' wants shape " + text_of(info.shape) + ", got " + text_of(*shape));
+    if (!is_float(type))
+      return refuse("parameter '" + info.name + "' wants a floating type, got " + std::string(core::name_of(type)));
     found[match->second] = true;
-    const auto known = std::find_if(source->files_.begin(), source->files_.end(),
-                                    [&](const auto& f) { return f.name() == tensor.file->path().string(); });
-    const auto file = static_cast<size_t>(known - source->files_.begin());
-    if (known == source->files_.end()) {
-      auto shard = core::source_file::open(tensor.file->path());
-      if (!shard) return core::fail(shard.error());
-      source->files_.push_back(std::move(*shard));
-    }
-    source->parameters_[match->second] = {file, tensor.file->offset_bytes(entry), entry.end - entry.begin, entry.type};
+    auto place = source->place_of(i);
+    if (!place) return core::fail(place.error());
+    source->parameters_[match->second] = *place;
   }
   const auto missing = std::find(found.begin(), found.end(), false);
   if (missing != found.end()) {
@@ -125,6 +146,9 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
 
 core::result<void> weights_source::read(uint32_t parameter, uint64_t first, std::span<float> out) const {
   const stored& from = parameters_.at(parameter);
+  if (from.compressed != nullptr)
+    return checkpoint::source_reader(*compressed_)
+        .read_as(core::dtype::f32, *from.compressed, first, out.size(), std::as_writable_bytes(out));
   const size_t size = core::size_of(from.type);
   const uint64_t count = from.bytes / size;
   if (first > count || out.size() > count - first)
@@ -175,7 +199,8 @@ core::result<void> write_folder(const std::filesystem::path& folder, const model
                            : type == core::dtype::bf16 ? "bfloat16"
                            : type == core::dtype::f16  ? "float16"
                                                        : "float64";
-  config.erase("torch_dtype");  // its name before transformers 4.56
+  config.erase("torch_dtype");                                     // its name before transformers 4.56
+  config.erase(std::string(checkpoint::quantization_config_key));  // of the weights that the run began with
   config["dtype"] = name;
   return checkpoint::write_file_atomically(folder / "config.json",
                                            config.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");

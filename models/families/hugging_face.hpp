@@ -17,7 +17,9 @@
 
 namespace troupe::checkpoint {
 class weights_folder;
-}
+struct tensor_entry;
+struct tensor_source;
+}  // namespace troupe::checkpoint
 
 namespace troupe::models {
 
@@ -29,10 +31,11 @@ bool has_weights(const std::filesystem::path& folder);
 class weights_source {
  public:
   /// Names may lack the prefix `transformer.` or `model.`; buffers that old files hold (attention masks, rotary
-  /// frequencies) and the head's copy of a tied weight are ignored. Refused: a parameter that is missing or has
-  /// another shape, a tensor that is no parameter of the model, a type that is not floating-point.
+  /// frequencies) and the head's copy of a tied weight are ignored. Weights that are compressed are read as what their
+  /// codes mean where `dequantise`. Refused: such weights else, a parameter that is missing or has another shape, a
+  /// tensor that is no parameter of the model, a type that is not floating-point.
   static core::result<std::unique_ptr<weights_source>> open(const std::filesystem::path& folder, const model_spec& spec,
-                                                            const core::model_table& table);
+                                                            const core::model_table& table, bool dequantise = false);
   ~weights_source();
 
   /// Elements [first, first + out.size()) of a parameter, rounded to fp32 where the file is wider.
@@ -43,11 +46,15 @@ class weights_source {
     size_t file = 0;
     uint64_t begin = 0, bytes = 0;  ///< in the file
     core::dtype type = core::dtype::f32;
+    const checkpoint::tensor_entry* compressed = nullptr;  ///< of `compressed_`, instead of all of these
   };
   weights_source();
+  /// Where a tensor of the folder is.
+  core::result<stored> place_of(size_t tensor);
 
   std::unique_ptr<checkpoint::weights_folder> folder_;
-  std::vector<core::source_file> files_;  ///< shards with parameters
+  std::unique_ptr<const checkpoint::tensor_source> compressed_;  ///< instead of `folder_`
+  std::vector<core::source_file> files_;                         ///< shards with parameters
   std::vector<stored> parameters_;
 };
 

@@ -25,7 +25,7 @@ using json = nlohmann::json;
 constexpr const char* weights_name = "weights.bin";
 constexpr const char* journal_name = "journal.json";
 constexpr uint64_t max_journal_bytes = uint64_t{1} << 30;
-constexpr int journal_version = 1;
+constexpr int journal_version = 2;
 
 tl::unexpected<core::error> cannot(const char* what, const fs::path& path) {
   return fail(error_kind::io, fmt::format("cannot {} '{}': {}", what, path.string(), core::system_message(errno)));

@@ -20,10 +20,16 @@ namespace {
 
 using run_codes = std::array<float, small_block>;
 
-/// One scale, of either sign; codes count from the least level.
+/// One scale, of either sign; codes count from the least level. The scale of rounding to nearest is among those tried,
+/// as fp16 rounds what was found.
 template <class By>
 block_grid plain_grid(const float* x, By by_column, level_range of, run_codes& q) {
-  const float scale = as_half(best_plain<small_block>(x, by_column, of));
+  const float largest =
+      *std::max_element(x, x + small_block, [](float a, float b) { return std::abs(a) < std::abs(b); });
+  const float found = as_half(best_plain<small_block>(x, by_column, of)), plain = as_half(largest / of.least);
+  const bool found_is_worse = plain_error<small_block>(x, by_column, plain, of, q.data()) <
+                              plain_error<small_block>(x, by_column, found, of, q.data());
+  const float scale = found_is_worse ? plain : found;
   plain_error<small_block>(x, by_column, scale, of, q.data());
   for (float& c : q) c -= of.least;
   return {.scale = scale, .offset = scale * of.least, .low = 0, .high = static_cast<int32_t>(of.most - of.least)};

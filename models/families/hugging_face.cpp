@@ -60,6 +60,8 @@ struct tensor_there {  ///< in a folder, whichever way it is stored
   std::string_view name;
   const std::vector<int64_t>* shape = nullptr;
   core::dtype type = core::dtype::f32;
+  checkpoint::weights_folder::tensor plain{};  ///< or:
+  const checkpoint::tensor_entry* compressed = nullptr;
 };
 
 }  // namespace
@@ -73,18 +75,17 @@ bool has_weights(const std::filesystem::path& folder) {
          std::filesystem::exists(folder / checkpoint::index_file_name, ignored);
 }
 
-core::result<weights_source::stored> weights_source::place_of(size_t tensor) {
-  if (compressed_) return stored{.compressed = &compressed_->tensors[tensor]};
-  const auto& t = folder_->tensors()[tensor];
+core::result<weights_source::stored> weights_source::place_of(const checkpoint::safetensors_file& file,
+                                                              const checkpoint::safetensors_entry& entry) {
   const auto known =
-      std::find_if(files_.begin(), files_.end(), [&](const auto& f) { return f.name() == t.file->path().string(); });
-  const auto file = static_cast<size_t>(known - files_.begin());
+      std::find_if(files_.begin(), files_.end(), [&](const auto& f) { return f.name() == file.path().string(); });
+  const auto number = static_cast<size_t>(known - files_.begin());
   if (known == files_.end()) {
-    auto shard = core::source_file::open(t.file->path());
+    auto shard = core::source_file::open(file.path());
     if (!shard) return core::fail(shard.error());
     files_.push_back(std::move(*shard));
   }
-  return stored{file, t.file->offset_bytes(*t.entry), t.entry->end - t.entry->begin, t.entry->type};
+  return stored{number, file.offset_bytes(entry), entry.end - entry.begin, entry.type};
 }
 
 core::result<std::unique_ptr<weights_source>> weights_source::open(const std::filesystem::path& path,
@@ -102,12 +103,13 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
     auto opened = checkpoint::read_compressed_source(path);
     if (!opened) return core::fail(opened.error());
     source->compressed_ = std::make_unique<const checkpoint::tensor_source>(std::move(*opened));
-    for (const auto& t : source->compressed_->tensors) there.push_back({t.name, &t.shape, t.type});
+    for (const auto& t : source->compressed_->tensors) there.push_back({t.name, &t.shape, t.type, {}, &t});
   } else {
     auto opened = checkpoint::weights_folder::open(path);
     if (!opened) return core::fail(opened.error());
     source->folder_ = std::make_unique<checkpoint::weights_folder>(std::move(*opened));
-    for (const auto& t : source->folder_->tensors()) there.push_back({t.entry->name, &t.entry->shape, t.entry->type});
+    for (const auto& t : source->folder_->tensors())
+      there.push_back({t.entry->name, &t.entry->shape, t.entry->type, t, nullptr});
   }
   source->parameters_.resize(table.parameters.size());
 
@@ -117,8 +119,7 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
     found[p] = table.parameters[p].is_copy();  // nobody asks for its values: they are its original's
     if (!found[p]) wanted.emplace(core_name(table.parameters[p].name), p);
   }
-  for (size_t i = 0; i < there.size(); ++i) {
-    const auto& [name, shape, type] = there[i];
+  for (const auto& [name, shape, type, plain, compressed] : there) {
     const auto match = wanted.find(core_name(name));
     if (match == wanted.end()) {
       // a tied head repeats the embedding; transformers ignores it too
@@ -132,7 +133,8 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
     if (!is_float(type))
       return refuse("parameter '" + info.name + "' wants a floating type, got " + std::string(core::name_of(type)));
     found[match->second] = true;
-    auto place = source->place_of(i);
+    auto place = compressed != nullptr ? core::result<stored>(stored{.compressed = compressed})
+                                       : source->place_of(*plain.file, *plain.entry);
     if (!place) return core::fail(place.error());
     source->parameters_[match->second] = *place;
   }

@@ -16,7 +16,9 @@
 #include "models/table/model_spec.hpp"
 
 namespace troupe::checkpoint {
+class safetensors_file;
 class weights_folder;
+struct safetensors_entry;
 struct tensor_entry;
 struct tensor_source;
 }  // namespace troupe::checkpoint
@@ -49,8 +51,7 @@ class weights_source {
     const checkpoint::tensor_entry* compressed = nullptr;  ///< of `compressed_`, instead of all of these
   };
   weights_source();
-  /// Where a tensor of the folder is.
-  core::result<stored> place_of(size_t tensor);
+  core::result<stored> place_of(const checkpoint::safetensors_file& file, const checkpoint::safetensors_entry& entry);
 
   std::unique_ptr<checkpoint::weights_folder> folder_;
   std::unique_ptr<const checkpoint::tensor_source> compressed_;  ///< instead of `folder_`

@@ -92,23 +92,52 @@ BOOST_AUTO_TEST_CASE(a_compressed_folder_says_what_it_is_and_is_read_back_by_eve
   BOOST_TEST_REQUIRE(f.troupe({"compress", "out", "again", "--to", "compressed-tensors:mxfp4", "--quiet"}).code == 0);
 }
 
-BOOST_AUTO_TEST_CASE(training_does_not_begin_with_compressed_weights) {
+BOOST_AUTO_TEST_CASE(training_begins_with_compressed_weights_where_it_is_told_to_dequantise_them) {
   const llama_folder f;
   BOOST_TEST_REQUIRE(f.troupe({"compress", "model", "out", "--to", "compressed-tensors:fp8", "--quiet"}).code == 0);
+  BOOST_TEST_REQUIRE(f.troupe({"compress", "model", "out.gguf", "--to", "gguf:q4_0", "--quiet"}).code == 0);
   f.folder.write("corpus.txt", std::string(2000, '\1'));
-  f.folder.write("job.yaml", std::string("model: ") + llama + R"(
+  const std::string rest = R"(
 data: {text: corpus.txt}
 seed: 1
-steps: 1
+steps: 2
 train_micro_batch_size_per_gpu: 1
 optimizer: {type: AdamW, params: {lr: 1.0e-3}}
+checkpoint: {every_steps: 2}
 output: run
-)");
-  const auto r = f.troupe({"train", "job.yaml", "--resume", "out", "--quiet"});
-  BOOST_TEST(r.code == 2, r.err);
-  BOOST_TEST(
-      has(r.err, "/out': its weights are compressed, and training begins with whole ones: troupe checkpoint to-hf"),
-      r.err);
+)";
+  f.folder.write("sizes.yaml", "model: " + std::string(llama) + rest);
+  f.folder.write("path.yaml", "model: {path: out}" + rest);
+  const std::vector<std::vector<std::string>> ways{
+      {"sizes.yaml", "--resume", "out"}, {"path.yaml"}, {"sizes.yaml", "--resume", "out.gguf"}};
+  for (const auto& way : ways) {
+    std::vector<std::string> command{"train"};
+    command.insert(command.end(), way.begin(), way.end());
+    command.insert(command.end(), {"--quiet", "--fresh"});
+    const auto refused = f.troupe(command);
+    BOOST_TEST(refused.code == 2, refused.err);
+    BOOST_TEST(has(refused.err, "/" + std::string(way.back() == "out.gguf" ? "out.gguf" : "out") +
+                                    "': its weights are compressed: model.dequantise: true (--dequantise) begins with"),
+               refused.err);
+    BOOST_TEST(lines_of(refused.err) == 1U, refused.err);
+
+    // The same weights, whole in a folder.
+    command.push_back("--dequantise");
+    const auto r = f.troupe(command);
+    BOOST_TEST_REQUIRE(r.code == 0, r.err);
+    const std::string from = way.back() == "out.gguf" ? "out.gguf" : "out";
+    BOOST_TEST_REQUIRE(f.troupe({"checkpoint", "to-hf", from, "whole", "--quiet", "--force"}).code == 0);
+    BOOST_TEST_REQUIRE(
+        f.troupe({"train", "sizes.yaml", "--resume", "whole", "--quiet", "--fresh", "--set", "output=plain"}).code ==
+        0);
+    const auto same = f.troupe({"checkpoint", "diff", "run/checkpoints", "plain/checkpoints", "--tolerance", "0"});
+    BOOST_TEST(same.code == 0, same.out);
+  }
+  // What is exported then is whole, and says so.
+  f.folder.write("keyed.yaml", "model: {path: out, dequantise: true}" + rest);
+  BOOST_TEST_REQUIRE(f.troupe({"train", "keyed.yaml", "--quiet", "--fresh", "--export", "exported"}).code == 0);
+  BOOST_TEST(!json::parse(scratch_folder::read(f.folder / "exported/config.json")).contains("quantization_config"));
+  BOOST_TEST(f.troupe({"checkpoint", "verify", "exported", "--quiet"}).code == 0);
 }
 
 BOOST_AUTO_TEST_CASE(every_format_is_written_and_replaces_an_earlier_one_when_told_to) {

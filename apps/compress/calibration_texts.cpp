@@ -131,14 +131,15 @@ class reading {
     if (!stream) return fail(stream.error());
     const auto& s = **stream;
     const auto held_out = holds_out_ ? static_cast<uint64_t>(held_out_share * static_cast<double>(s.size())) : 0;
-    const uint64_t end = s.size() - held_out, wanted = a_.samples * (columns_ + 1);
-    if (end < wanted || (holds_out_ && held_out < columns_ + 1))
+    const uint64_t end = s.size() - held_out, room = end / (columns_ + 1);
+    if (room < a_.samples || (holds_out_ && held_out < columns_ + 1))
       return fail(
           error_kind::bad_input,
-          fmt::format("--calibrate: {} windows of {} tokens want {} tokens{}, '{}' has {}: wanted a longer text, "
+          fmt::format("--calibrate: {} windows of {} tokens want {} tokens each{}, '{}' has {}: wanted a longer text, "
                       "fewer --samples or a shorter --sequence",
-                      a_.samples, columns_, wanted, holds_out_ ? " before the tenth that is held out for the loss" : "",
-                      core::shown(a_.calibrate), end));
+                      a_.samples, columns_, columns_ + 1,
+                      holds_out_ ? " before the tenth that is held out for the loss" : "", core::shown(a_.calibrate),
+                      end));
     auto windows = windows_of(s, 0, end, a_.samples, columns_);
     if (!windows) return fail(windows.error());
     out_.calibration = std::move(*windows);

@@ -125,7 +125,11 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_done_is_one_sentence_and_leaves_nothing) {
   check_refused({"--to", "gguf:q4_0", "--embeddings", "q4_k_m"}, "--embeddings: wanted a type that is no mixture");
   check_refused({"--to", "gguf:q4_0", "--method", "gptq", "--calibrate", "nowhere.txt"}, "nowhere.txt");
   check_refused({"--to", "gguf:q4_0", "--method", "gptq", "--calibrate", "calibration.txt", "--samples", "9999"},
-                "--calibrate: 9999 windows of 64 tokens want 649935 tokens, 'calibration.txt' has 60000");
+                "--calibrate: 9999 windows of 64 tokens want 65 tokens each, 'calibration.txt' has 60000");
+  // 2^64 / 65 + 1: as a product these would be few.
+  check_refused(
+      {"--to", "gguf:q4_0", "--method", "gptq", "--calibrate", "calibration.txt", "--samples", "283796062672454641"},
+      "--calibrate: 283796062672454641 windows of 64 tokens want 65 tokens each");
   check_refused({"--to", "gguf:q4_0", "--calibrate", "calibration.txt", "--sequence", "65", "--samples", "2"},
                 "--sequence: the model reads 1 to 64 tokens, got 65");
   check_refused({"--to", "gguf:q4_0", "--method", "gptq", "--calibrate", "calibration.txt", "--samples", "2",

@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(another_purpose_and_a_broken_journal_begin_anew) {
       check_ok(s->put("a", codes(1), {}));
       check_ok(s->commit(2));
     }
-    if (turn == 1) f.write("work/journal.json", R"({"version": 1, "purpose": "one", "steps": 2, "bytes": 99999})");
+    if (turn == 1) f.write("work/journal.json", R"({"version": 2, "purpose": "one", "steps": 2, "bytes": 99999})");
     auto s = checkpoint::weight_store::open(f / "work", turn == 0 ? "other" : "one");
     BOOST_TEST_REQUIRE(s.has_value());
     BOOST_TEST(s->steps() == 0U);

@@ -14,6 +14,7 @@
 #include "core/error.hpp"
 #include "core/model_table.hpp"
 #include "job/compression.hpp"
+#include "job/module_cuts.hpp"
 
 namespace troupe::job {
 
@@ -36,29 +37,36 @@ struct cleaning {
   chosen_compression chosen;            ///< recipes point into it
   core::dtype used = core::dtype::f32;  ///< the type of the run's parameters
   std::vector<cleaned_parameter> parameters;
+  std::vector<cut_module> cuts;
   std::vector<cleaned_module> modules;
   /// Keys of config.json that are other ones now.
   std::optional<uint64_t> inner, heads, kv_heads, head_width;
 };
 
+/// What says how wide a model's layers are.
+enum class widths_said : uint8_t {
+  by_config_json,  ///< one width for all blocks
+  by_modules       ///< a host's own, each for itself
+};
+
 /// The mask of a pruned module; nothing: the run has none.
 using mask_lookup = std::function<std::optional<kernels::mask_bits>(const pruned_module& m)>;
 
-/// The outputs of queries, keys or values, packed or apart, that belong to the heads that stay: of a packed weight head
-/// by head inside each of its parts. Empty where its heads are others than `heads`.
-std::vector<uint64_t> rows_of_heads(const core::layer_info& l, const kernels::mask_bits& bits, uint64_t heads);
-
 /// `table` is the whole model's. Of techniques that have begun after `updates` alone. Where a group names
 /// `related_modules`, rows that go are cut out, and so are the columns of a related layer that takes them, or the rows
-/// of one that stands beside it. Refused (bad_input), with file, line and key: a related module of another width or
-/// that is not found, blocks that would have different widths, fewer heads where the family's config.json cannot say
-/// so, a module without mask.
+/// of one that stands beside it, and a norm between them. Refused (bad_input), with file, line and key: a related
+/// module of another width or that is not found, blocks that would have different widths, fewer heads where the
+/// family's config.json cannot say so, a module without mask, one whose weight others read.
 core::result<std::shared_ptr<const cleaning>> plan_cleaning(const config::job_config& config,
                                                             const core::model_table& table, uint64_t updates,
-                                                            const mask_lookup& mask);
+                                                            const mask_lookup& mask,
+                                                            widths_said said = widths_said::by_config_json);
 
-/// Refuses, before a run, related modules that plan_cleaning would refuse behind it: that are not found, of another
-/// width, and blocks that would differ. A host's own table has no config.json: not to be asked of one.
+/// Before a run, which modules would be cut and how narrow they would be, whatever the masks keep; of nothing where no
+/// group relates modules. Refused: what plan_cleaning would refuse behind the run.
+core::result<std::shared_ptr<const cleaning>> plan_related(const config::job_config& config,
+                                                           const core::model_table& table, widths_said said);
+/// The same of a family, for its refusals.
 core::result<void> check_related(const config::job_config& config, const core::model_table& table);
 
 }  // namespace troupe::job

@@ -9,9 +9,22 @@
 
 namespace troupe::job {
 
-kernels::mask_bits mask_of_scores(std::span<const float> scores, uint64_t kept) {
+namespace {
+
+/// As a run has them whose parameters are of type `used`.
+std::vector<float> rounded_to(core::dtype used, std::span<const float> values) {
+  std::vector<float> out(values.begin(), values.end());
+  std::vector<std::byte> bytes(values.size() * core::size_of(used));
+  kernels::cast(reinterpret_cast<const std::byte*>(values.data()), core::dtype::f32, bytes.data(), used, values.size());
+  kernels::cast(bytes.data(), used, reinterpret_cast<std::byte*>(out.data()), core::dtype::f32, values.size());
+  return out;
+}
+
+}  // namespace
+
+kernels::mask_bits mask_of_scores(std::span<const float> scores, uint64_t kept, core::dtype used) {
   std::vector<uint8_t> keep(scores.size());
-  kernels::keep_largest(scores, kept, keep);
+  kernels::keep_largest(rounded_to(used, scores), kept, keep);
   return kernels::packed_mask(keep);
 }
 
@@ -27,16 +40,10 @@ void put_on_grid(const kernels::weight_recipe& recipe, core::dtype used, core::d
 std::vector<float> scales_of_grid(const kernels::weight_recipe& recipe, core::dtype used,
                                   std::span<const float> weight) {
   assert(recipe.grid.kind != kernels::quantiser_kind::asymmetric);
-  std::vector<float> values(weight.begin(), weight.end());
+  std::vector<float> values = rounded_to(used, weight);
   const auto bytes = std::as_writable_bytes(std::span(values));
   const bool has_grid = recipe.grid.has_grid();
-  if (!has_grid) {
-    put_on_grid(recipe, used, core::dtype::f32, bytes);
-  } else {
-    std::vector<std::byte> rounded(values.size() * core::size_of(used));
-    kernels::cast(bytes.data(), core::dtype::f32, rounded.data(), used, values.size());
-    kernels::cast(rounded.data(), used, bytes.data(), core::dtype::f32, values.size());
-  }
+  if (!has_grid) put_on_grid(recipe, used, core::dtype::f32, bytes);
   if (recipe.transposed) {
     const std::vector<float> lying = values;
     kernels::to_order(recipe, core::dtype::f32, reinterpret_cast<const std::byte*>(lying.data()), 0, values.size(),

@@ -13,8 +13,8 @@
 
 namespace troupe::job {
 
-/// The `kept` largest of them, of equal ones the first.
-kernels::mask_bits mask_of_scores(std::span<const float> scores, uint64_t kept);
+/// The `kept` largest of them, of equal ones the first, as a run sees them whose parameters are of type `used`.
+kernels::mask_bits mask_of_scores(std::span<const float> scores, uint64_t kept, core::dtype used);
 
 /// All elements of a weight of type `type`, as it lies, as a run multiplied with them whose parameters are of type
 /// `used`: from weights that are rounded to it.

@@ -9,9 +9,14 @@
 namespace troupe::job {
 namespace {
 
+bool is_embedding(const core::layer_info& l) {
+  return l.kind == core::layer_kind::embedding || l.kind == core::layer_kind::position_embedding;
+}
+
 bool is_compressible(const core::layer_info& l) {
-  const bool holds_matrix = l.kind == core::layer_kind::linear || l.kind == core::layer_kind::embedding ||
-                            l.kind == core::layer_kind::position_embedding;
+  // Filters of a convolution are rows; a transposed one has them along the second dimension.
+  const bool holds_matrix = l.kind == core::layer_kind::linear || is_embedding(l) ||
+                            (l.kind == core::layer_kind::convolution && l.layout == core::weight_layout::out_in);
   return holds_matrix && l.weight.has_value() && l.layout.has_value();
 }
 
@@ -23,10 +28,10 @@ core::result<kernels::weight_recipe> recipe_of(const config::weight_quantization
   kernels::weight_recipe out{*grid,
                              w.quantize_groups,
                              static_cast<uint64_t>(weight.shape[0]),
-                             static_cast<uint64_t>(weight.shape[1]),
+                             weight.numel() / static_cast<uint64_t>(weight.shape[0]),
                              l.kind == core::layer_kind::linear && l.layout == core::weight_layout::in_out,
                              w.stochastic};
-  if (l.kind != core::layer_kind::linear && w.in_forward) out.groups = out.rows;
+  if (is_embedding(l) && w.in_forward) out.groups = out.rows;
   if (const auto size = kernels::elements_of_group(out.elements(), out.groups); !size) return core::fail(size.error());
   return out;
 }
@@ -147,6 +152,7 @@ plan::compression_options chosen_compression::after(uint64_t updates) const {
     if (m.from_update > updates) continue;
     out.weights.push_back({m.unit, m.weight, 0, m.mask_bytes()});
     if (m.bias) out.weights.push_back({m.unit, *m.bias, 0, mask_bytes_of(m.matrix.rows)});
+    for (const auto& v : m.along) out.weights.push_back({v.unit, v.parameter, 0, mask_bytes_of(m.matrix.rows)});
   }
   join_uses(out.weights);
   return out;

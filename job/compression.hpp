@@ -61,12 +61,12 @@ struct chosen_compression {
   void follow(std::span<const kernels::value_range<double>> seen, std::vector<kernels::activation_range>& ranges) const;
 };
 
-/// The modules of `table` that the patterns of `compression_training` choose: its linear layers and embeddings by name,
-/// anywhere in it. An embedding has a group for each row. Refused (bad_input), with file, line and key: a pattern that
-/// is none, a group that finds no module, a module in two groups, groups that do not divide a matrix, and what
-/// compression does not go together with yet.
-/// `tensor`: how `table`, a rank's, is cut out of the whole model, whose groups a share's are.
-/// `rows`: tokens of a micro-batch on a rank; none: a host's own modules, whose inputs are their own.
+/// The modules of `table` that the patterns of `compression_training` choose: its linear layers, embeddings and a
+/// host's convolutions by name, anywhere in it. An embedding has a group for each row. Refused (bad_input), with file,
+/// line and key: a pattern that is none, a group that finds no module, a module in two groups, groups that do not
+/// divide a matrix, and what compression does not go together with yet. `tensor`: how `table`, a rank's, is cut out of
+/// the whole model, whose groups a share's are. `rows`: tokens of a micro-batch on a rank; none: a host's own modules,
+/// whose inputs are their own.
 core::result<chosen_compression> choose_compression(const config::job_config& config, const core::model_table& table,
                                                     const chosen_tensor& tensor, std::optional<uint64_t> rows);
 

@@ -77,7 +77,18 @@ core::result<void> add_scores(const config::job_config& config, core::model_tabl
 core::model_table without_scores(core::model_table table) {
   const auto is_score = [](const core::parameter_info& p) { return is_score_name(p.name); };
   const auto first = std::ranges::find_if(table.parameters, is_score);
-  if (first != table.parameters.end()) table.parameters.erase(first, table.parameters.end());  // and copies, behind
+  if (first == table.parameters.end()) return table;
+  const auto own = static_cast<uint32_t>(first - table.parameters.begin());
+  const auto strip = [&](std::vector<uint32_t>& all) {
+    for (uint32_t& q : all) q = table.original(q);
+    std::erase_if(all, [&](uint32_t q) { return q >= own; });
+  };
+  for (auto& unit : table.units) {
+    strip(unit.parameters);
+    for (auto& segment : unit.segments) strip(segment.parameters);
+  }
+  for (auto& layer : table.layers) strip(layer.parameters);
+  table.parameters.erase(first, table.parameters.end());  // and copies, behind
   return table;
 }
 

@@ -24,7 +24,7 @@ float first_scores_within(const core::parameter_info& scores);
 /// Adds the scores of every module that `config` prunes by topk behind the parameters of `table`, and to the layer,
 /// segment and unit that read them. Refused: what choose_pruning refuses.
 core::result<void> add_scores(const config::job_config& config, core::model_table& table);
-/// The table without them.
+/// The table without them, and without copies of tied parameters where it had some.
 core::model_table without_scores(core::model_table table);
 
 }  // namespace troupe::job

@@ -5,6 +5,7 @@
 
 #include "job/mask_scores.hpp"
 #include "job/module_choice.hpp"
+#include "job/related_modules.hpp"
 #include "job/snip_rule.hpp"
 #include "kernels/compress/pruning.hpp"
 
@@ -70,6 +71,24 @@ core::result<pruned_module> pruned(const config::pruning_section& p, pruned_part
   return out;
 }
 
+/// Norms behind it would give something for what is gone, so they lose it as well.
+core::result<void> take_norms_along(const config::pruning_section& section, std::vector<pruned_module>& all, size_t i,
+                                    const core::model_table& table) {
+  auto& m = all[i];
+  const auto g = std::ranges::find(section.groups, m.group, &config::pruned_group::name);
+  if (g->related.empty() || (m.part != pruned_part::rows && m.part != pruned_part::channels)) return {};
+  const auto related = related_layers(m, *g, all, table, pairing_reach::model);
+  if (!related) return core::fail(related.error());
+  for (const core::layer_info* l : *related) {
+    if (l->kind != layer_kind::norm || !l->weight || table.parameters[*l->weight].numel() != m.matrix.rows) continue;
+    if (m.method == config::pruning_method::topk && l->unit != m.unit)
+      return refused(g->where, related_key(m),
+                     "wanted norms in the unit of " + m.module + ", whose scores no other unit reads, got " + l->name);
+    for (const uint32_t q : l->parameters) m.along.push_back({l->unit, q});
+  }
+  return {};
+}
+
 /// Names of the modules that one of the patterns finds.
 core::result<std::vector<std::string>> layers_named(const std::vector<std::string>& patterns,
                                                     const core::model_table& table) {
@@ -113,7 +132,10 @@ core::result<std::vector<pruned_module>> choose_pruning(const config::job_config
     const auto is_fit = [&, part = part](const core::layer_info& l) {
       return fits(part, l) && std::ranges::find(*excluded, l.name) == excluded->end();
     };
+    const size_t before = out.size();
     if (auto ok = choose(t, section->groups, table, is_fit, take); !ok) return core::fail(ok.error());
+    for (size_t i = before; i < out.size(); ++i)
+      if (auto ok = take_norms_along(*section, out, i, table); !ok) return core::fail(ok.error());
   }
   uint64_t snipped = 0;
   for (const auto& m : out)

@@ -21,6 +21,11 @@ enum class pruned_part : uint8_t { elements, rows, heads, channels };
 /// "sparse_pruning", "row_pruning" ...: as configurations and checkpoints call it.
 std::string_view name_of(pruned_part part);
 
+/// A vector that loses elements with the rows of a weight: a norm's behind it.
+struct pruned_vector {
+  uint32_t unit = 0, parameter = 0;
+};
+
 /// A module that is pruned.
 struct pruned_module {
   std::string module, group;  ///< their names
@@ -34,6 +39,8 @@ struct pruned_module {
   uint64_t from_update = 0;  ///< so many updates have been applied before it begins
   /// Where scores are learned: their parameter.
   std::optional<uint32_t> score_parameter = std::nullopt;
+  /// Weights and biases of norms among its related modules: what goes is 0 behind them, too.
+  std::vector<pruned_vector> along = {};
 
   /// Bits of its mask.
   [[nodiscard]] uint64_t scores() const {

@@ -17,6 +17,15 @@ namespace {
 
 bool is_learned(const job::pruned_module& m) { return m.method == config::pruning_method::topk; }
 
+/// In its unit: its bias, and norms that lose what its rows lose.
+std::vector<uint32_t> vectors_of(const job::pruned_module& m) {
+  std::vector<uint32_t> out;
+  if (m.bias) out.push_back(*m.bias);
+  for (const auto& v : m.along)
+    if (v.unit == m.unit) out.push_back(v.parameter);
+  return out;
+}
+
 /// As fp32.
 std::vector<float> widened(const std::byte* from, core::dtype type, uint64_t count) {
   std::vector<float> out(count);
@@ -66,7 +75,7 @@ void learned_masks::make(uint32_t unit, core::dtype type) {
   for (const size_t i : learning_.at(unit)) {
     const auto& m = modules()[i];
     together_.erase({unit, m.weight});
-    if (m.bias) together_.erase({unit, *m.bias});
+    for (const uint32_t q : vectors_of(m)) together_.erase({unit, q});
   }
   for (const size_t i : learning_.at(unit)) {
     const auto& m = modules()[i];
@@ -83,7 +92,8 @@ void learned_masks::make(uint32_t unit, core::dtype type) {
       return at->second;
     };
     and_mask(m, bits_of(i), together(m.weight, m.matrix.elements()));
-    if (m.bias) kernels::and_elements({m.matrix.rows, 1}, bits_of(i), together(*m.bias, m.matrix.rows));
+    for (const uint32_t q : vectors_of(m))
+      kernels::and_elements({m.matrix.rows, 1}, bits_of(i), together(q, m.matrix.rows));
   }
 }
 
@@ -148,11 +158,12 @@ void learned_masks::formed(uint32_t unit, uint32_t q, const at::Tensor& gradient
     const auto& m = modules()[i];
     if (!is_learned(m) || m.from_update > updates_) continue;
     if (m.weight == q) write(m, of_weight(m, gradient), sink);
-    if (m.bias != q) continue;
+    const auto vectors = vectors_of(m);
+    if (std::ranges::find(vectors, q) == vectors.end()) continue;
     const auto type = models::core_dtype(gradient.scalar_type());
     auto scores = widened(models::bytes_of(gradient), type, m.matrix.rows);
-    const auto bias = widened(parameters_->uncompressed_bytes(q), type, m.matrix.rows);
-    for (size_t r = 0; r < scores.size(); ++r) scores[r] *= bias[r];
+    const auto vector = widened(parameters_->uncompressed_bytes(q), type, m.matrix.rows);
+    for (size_t r = 0; r < scores.size(); ++r) scores[r] *= vector[r];
     write(m, scores, sink);
   }
 }

@@ -78,7 +78,8 @@ void unit_compressor::compress(const plan::instruction& x, std::span<std::byte> 
 }
 
 const kernels::mask_bits* unit_compressor::mask_of(uint32_t unit, uint32_t parameter) const {
-  if (learned_.learns(unit)) return learned_.kept(unit, parameter);
+  if (learned_.learns(unit))
+    if (const auto* mask = learned_.kept(unit, parameter)) return mask;  // else of a norm behind another unit
   return masks_ == nullptr ? nullptr : masks_->kept(unit, parameter);
 }
 

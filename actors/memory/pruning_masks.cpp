@@ -31,7 +31,11 @@ void pruning_masks::begin(uint64_t updates) {
     const auto& m = modules()[i];
     if (m.from_update > updates || m.method == config::pruning_method::topk) continue;
     and_mask(m, masks_[i], together({m.unit, m.weight}, m.matrix.elements()));
-    if (m.bias) kernels::and_elements({m.matrix.rows, 1}, masks_[i], together({m.unit, *m.bias}, m.matrix.rows));
+    const auto and_vector = [&](use at) {
+      kernels::and_elements({m.matrix.rows, 1}, masks_[i], together(at, m.matrix.rows));
+    };
+    if (m.bias) and_vector({m.unit, *m.bias});
+    for (const auto& v : m.along) and_vector({v.unit, v.parameter});
   }
   begun_after_ = updates;
   is_current_ = true;

@@ -1,6 +1,5 @@
 // A run's checkpoint with what it was compressed with made permanent: grids and masks in the weights, related modules
-// cut, config.json changed along. Owns what is read for that; the choice is job/clean.hpp's, tensors are changed by
-// checkpoint/convert/cut_source.hpp.
+// cut, config.json changed along. Owns what is read for that; its tensors are compression/files/cleaned_source.hpp's.
 #pragma once
 
 #include <filesystem>

@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "config/load.hpp"
+#include "job/clean_values.hpp"
 #include "kernels/compress/pruning.hpp"
 #include "models/table/model_spec.hpp"
 
@@ -113,6 +114,13 @@ BOOST_AUTO_TEST_CASE(a_packed_weight_is_cut_head_by_head_inside_queries_keys_and
   BOOST_TEST((rows == std::vector<uint64_t>{0, 1, 6, 7, 8, 9, 14, 15, 16, 17, 22, 23}));
   l.kv_heads = 2;
   BOOST_TEST(job::rows_of_heads(l, kernels::packed_mask(std::vector<uint8_t>{1, 0, 0, 1}), 4).empty());
+}
+
+// 1.001 is 1 in bf16, and of equal ones the first stays.
+BOOST_AUTO_TEST_CASE(scores_keep_what_they_keep_in_the_type_that_a_run_computes_with) {
+  const std::vector<float> scores{0.5F, 1.0F, 1.001F, 0.25F};
+  BOOST_TEST(kernels::is_kept(job::mask_of_scores(scores, 1, core::dtype::f32), 2));
+  BOOST_TEST(kernels::is_kept(job::mask_of_scores(scores, 1, core::dtype::bf16), 1));
 }
 
 BOOST_AUTO_TEST_CASE(what_has_not_begun_is_not_made_permanent) {

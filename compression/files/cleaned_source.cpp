@@ -1,0 +1,88 @@
+#include "compression/files/cleaned_source.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "checkpoint/convert/cut_source.hpp"
+#include "checkpoint/source/source_reader.hpp"
+#include "core/tensor_view.hpp"
+#include "job/clean_values.hpp"
+#include "job/mask_scores.hpp"
+
+namespace troupe::compression {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+checkpoint::source_cuts cuts_of(const std::shared_ptr<const job::cleaning>& done) {
+  checkpoint::source_cuts out;
+  for (const auto& p : done->parameters) {
+    checkpoint::source_cut cut;
+    if (p.recipe != nullptr)
+      cut.change = [done, recipe = p.recipe](core::dtype type, std::span<std::byte> whole) {
+        job::put_on_grid(*recipe, done->used, type, whole);
+      };
+    cut.mask = p.mask;
+    cut.rows = p.kept_rows;
+    cut.columns = p.kept_columns;
+    cut.drops = p.drops;
+    out.emplace(p.name, std::move(cut));
+  }
+  return out;
+}
+
+uint64_t weights_in(const checkpoint::tensor_source& s) {
+  uint64_t out = 0;
+  for (const auto& t : s.tensors)
+    if (t.kind != checkpoint::tensor_kind::moment) out += core::numel_of(t.shape);
+  return out;
+}
+
+}  // namespace
+
+core::result<std::vector<float>> whole_weight(const checkpoint::tensor_source& from, const std::string& name) {
+  const auto* t = checkpoint::find_tensor(from, name, checkpoint::tensor_kind::master);
+  if (t == nullptr) t = checkpoint::find_tensor(from, name, checkpoint::tensor_kind::frozen);
+  if (t == nullptr) return fail(error_kind::mismatch, fmt::format("'{}' lacks '{}'", from.folder.string(), name));
+  const uint64_t count = core::numel_of(t->shape);
+  std::vector<float> out(count);
+  const std::span bytes(reinterpret_cast<std::byte*>(out.data()), count * sizeof(float));
+  if (auto ok = checkpoint::source_reader(from).read_as(core::dtype::f32, *t, 0, count, bytes); !ok)
+    return fail(ok.error());
+  return out;
+}
+
+core::result<cleaned_source> clean_source(checkpoint::tensor_source from, const config::job_config& config,
+                                          core::model_table table, job::widths_said said) {
+  if (auto ok = job::add_scores(config, table); !ok) return fail(ok.error());
+  const auto source = std::make_shared<const checkpoint::tensor_source>(std::move(from));
+  std::optional<core::error> problem;
+  const job::mask_lookup mask = [&](const job::pruned_module& m) -> std::optional<kernels::mask_bits> {
+    for (const auto& saved : source->run.masks)
+      if (saved.module == m.module && saved.technique == job::name_of(m.part) && saved.elements == m.scores())
+        return saved.bits;
+    if (!m.score_parameter) return std::nullopt;
+    const auto scores = whole_weight(*source, table.parameters[*m.score_parameter].name);
+    if (scores) return job::mask_of_scores(*scores, m.kept, config.parameter_dtype());
+    problem = scores.error();
+    return std::nullopt;
+  };
+  auto done = job::plan_cleaning(config, table, source->run.applied_updates.value_or(0), mask, said);
+  if (problem) return fail(*problem);
+  if (!done) return fail(done.error());
+  if ((*done)->modules.empty())
+    return fail(error_kind::bad_input, fmt::format("'{}': nothing was compressed by its step {}",
+                                                   source->folder.string(), source->run.steps.value_or(0)));
+  auto cut = checkpoint::cut_source(source, cuts_of(*done));
+  if (!cut) return fail(cut.error());
+  cleaned_source out{std::move(*cut), source, *done, weights_in(*source), 0};
+  out.elements = weights_in(out.now);
+  out.now.run.masks.clear();
+  return out;
+}
+
+}  // namespace troupe::compression

@@ -64,7 +64,7 @@ class compression_checks {
     if (!r.teacher_layer.empty() && r.keep_number_layer > 0 && r.teacher_layer.size() != r.keep_number_layer)
       error(key + "teacher_layer", fmt::format("wanted one for each of the {} layers of keep_number_layer, got {}",
                                                r.keep_number_layer, r.teacher_layer.size()));
-    if (why_ != purpose::deepspeed && config_.model.teacher.empty())
+    if (why_ == purpose::job && config_.model.teacher.empty())
       error("model.teacher", "wanted the model that layer_reduction takes layers from, got nothing");
   }
 

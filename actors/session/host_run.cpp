@@ -9,6 +9,7 @@
 #include "actors/aten_threads.hpp"
 #include "actors/session/host_policy.hpp"
 #include "job/compile.hpp"
+#include "job/mask_scores.hpp"
 #include "models/host/dry_run.hpp"
 #include "models/host/module_table.hpp"
 #include "models/host/random_turn.hpp"
@@ -161,15 +162,16 @@ core::result<std::shared_ptr<models::prepared_modules>> prepare(const std::share
 }
 
 core::result<void> copy_weights(const session& from, const models::module_model& into) {
-  if (auto ok = models::check_alike(from.table(), into); !ok) return core::fail(ok.error().in("copying weights"));
+  const core::model_table table = job::without_scores(from.table());
+  if (auto ok = models::check_alike(table, into); !ok) return core::fail(ok.error().in("copying weights"));
   const at::NoGradGuard no_grad;
-  const auto parameters = models::parameters_of(into, from.table());
+  const auto parameters = models::parameters_of(into, table);
   std::vector<float> values;
   for (uint32_t q = 0; q < parameters.size(); ++q) {
     if (!parameters[q].defined())
-      return core::fail(error_kind::bad_input, "copying weights: the unit of '" + from.table().parameters[q].name +
+      return core::fail(error_kind::bad_input, "copying weights: the unit of '" + table.parameters[q].name +
                                                    "' is not built: call models::build first");
-    values.resize(from.table().parameters[q].numel());
+    values.resize(table.parameters[q].numel());
     if (auto ok = from.read_parameter(q, 0, values); !ok) return core::fail(ok.error().in("copying weights"));
     parameters[q].copy_(at::from_blob(values.data(), parameters[q].sizes()));
   }

@@ -27,6 +27,9 @@ state_access session::states() {
   auto& p = *parts_;
   return state_access(std::make_shared<const state_access_parts>(
       state_access_parts{*p.plan.tensor.whole, *p.plan.optimizer, p.whole(), p.progress.gradient_factor,
+                         [&p] {
+                           return compression_state{p.plan.config, p.progress.applied, p.saved_masks()};
+                         },
                          [&p] { return p.sound(); }, [&p] { return p.let_go_of_states(); }}));
 }
 

@@ -35,6 +35,11 @@ core::result<uint32_t> state_access::find(const std::string& name) const {
                                                  name.substr(0, name_bytes_compared), own.size(), nearest->name));
 }
 
+core::result<compression_state> state_access::compression() const {
+  if (auto ok = parts_->before_reading(); !ok) return fail(ok.error());
+  return parts_->compression();
+}
+
 core::result<state_place> state_access::weights(const std::string& name) const {
   const auto q = find(name);
   if (!q) return fail(q.error());

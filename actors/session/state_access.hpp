@@ -14,6 +14,7 @@
 
 namespace troupe::actors {
 
+struct compression_state;
 struct state_access_parts;
 struct state_place;
 
@@ -54,6 +55,9 @@ class state_access {
   core::result<void> set_local_fp32_param(uint32_t rank, const std::string& name, std::span<const float> in) const;
   core::result<void> set_local_optimizer_state(uint32_t rank, const std::string& name, const std::string& key,
                                                std::span<const float> in) const;
+
+  /// What the run is compressed with now (actors/session/compression_state.hpp).
+  [[nodiscard]] core::result<compression_state> compression() const;
 
   /// Several parameters at once. Everything is checked before the first is changed.
   [[nodiscard]] core::result<std::vector<named_values>> get_full_fp32_params(std::span<const std::string> names) const;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "actors/memory/whole_states.hpp"
+#include "actors/session/compression_state.hpp"
 #include "actors/session/state_access.hpp"
 #include "job/optimizer_groups.hpp"
 
@@ -17,6 +18,7 @@ struct state_access_parts {
   whole_states states;
   /// Makes reduced gradients those of the mean over the global batch; none before the first step.
   std::optional<double> gradient_factor;
+  std::function<compression_state()> compression;
   std::function<core::result<void>()> before_reading;   ///< refuses while states are elsewhere or the run is over
   std::function<core::result<void>()> before_changing;  ///< the same, and lets a save take its copies first
 };

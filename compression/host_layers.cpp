@@ -1,0 +1,113 @@
+#include "compression/host_layers.hpp"
+
+#include <torch/nn/module.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/instancenorm.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
+
+#include <type_traits>
+#include <utility>
+
+#include "models/host/module_builder.hpp"
+#include "models/host/module_table.hpp"
+
+namespace troupe::compression {
+namespace {
+
+namespace nn = torch::nn;
+
+/// Calls take(the module as its type) where it is of one of these.
+template <class... Types, class Take>
+bool as_any(nn::Module& m, Take take) {
+  const auto one = [&]<class Type>(std::type_identity<Type>) {
+    auto* const is = dynamic_cast<Type*>(&m);
+    if (is != nullptr) take(*is);
+    return is != nullptr;
+  };
+  return (one(std::type_identity<Types>()) || ...);
+}
+
+/// Where a module says how wide it is; null: nowhere.
+struct said_sizes {
+  int64_t *outputs = nullptr, *inputs = nullptr;
+};
+
+said_sizes sizes_of(nn::Module& m) {
+  said_sizes out;
+  as_any<nn::LinearImpl>(m, [&](auto& l) { out = {&l.options.out_features(), &l.options.in_features()}; });
+  as_any<nn::Conv1dImpl, nn::Conv2dImpl, nn::Conv3dImpl, nn::ConvTranspose1dImpl, nn::ConvTranspose2dImpl,
+         nn::ConvTranspose3dImpl>(m, [&](auto& c) {
+    out = {&c.options.out_channels(), &c.options.in_channels()};
+  });
+  as_any<nn::BatchNorm1dImpl, nn::BatchNorm2dImpl, nn::BatchNorm3dImpl, nn::InstanceNorm1dImpl, nn::InstanceNorm2dImpl,
+         nn::InstanceNorm3dImpl>(m, [&](auto& n) { out.outputs = &n.options.num_features(); });
+  as_any<nn::EmbeddingImpl>(m, [&](auto& e) { out.outputs = &e.options.embedding_dim(); });
+  as_any<nn::EmbeddingBagImpl>(m, [&](auto& e) { out.outputs = &e.options.embedding_dim(); });
+  as_any<nn::PReLUImpl>(m, [&](auto& p) { out.outputs = &p.options.num_parameters(); });
+  return out;
+}
+
+/// Empty: it may become smaller.
+std::string why_rigid(nn::Module& m) {
+  if (sizes_of(m).outputs != nullptr) return "";
+  if (as_any<nn::LayerNormImpl, nn::GroupNormImpl>(m, [](auto&) {}))
+    return "a norm over several channels, which would have another mean without those that go";
+  if (as_any<nn::MultiheadAttentionImpl>(m, [](auto&) {}))
+    return "attention that has as many heads as its width has room for";
+  return "a module of a type that is not torch::nn's, or has no widths";
+}
+
+void look_at(const models::module_unit& unit, std::map<std::string, std::string>& rigid) {
+  if (unit.module == nullptr) return;
+  for (const auto& item : unit.module->named_modules()) {
+    const std::string name = item.key().empty() ? unit.name : unit.name + "." + item.key();
+    if (auto why = why_rigid(*item.value()); !why.empty()) rigid.emplace(name, std::move(why));
+    if (const auto* a = dynamic_cast<const nn::MultiheadAttentionImpl*>(item.value().get()); a != nullptr)
+      rigid.emplace(name + ".out_proj", "a part of " + name + ", " + rigid.at(name));
+  }
+}
+
+}  // namespace
+
+core::result<void> host_layers::may_cut(const job::cleaning& what) const {
+  for (const auto& cut : what.cuts)
+    if (const auto at = rigid.find(cut.module); at != rigid.end())
+      return core::fail(core::error_kind::bad_input,
+                        "compression_training: related_modules: wanted layers that can become smaller, got " +
+                            cut.module + ": " + at->second);
+  return {};
+}
+
+core::result<host_layers> host_layers_of(const models::module_model& model, uint64_t seed) {
+  if (auto ok = models::check_units(model); !ok) return core::fail(ok.error());
+  models::module_model own = model;  // units that are built here are dropped with it
+  models::table_builder rows(own);
+  models::module_builder builder(seed);
+  host_layers out;
+  for (uint32_t u = 0; u < own.units.size(); ++u) {
+    const bool was_built = own.units[u].module != nullptr;
+    if (auto ok = builder.build(own, u); !ok) return core::fail(ok.error());
+    if (auto ok = rows.add(own.units[u], u); !ok) return core::fail(ok.error());
+    look_at(own.units[u], out.rigid);
+    if (was_built || own.units[u].recipe == nullptr) continue;
+    auto parts = models::parts_of(own.units[u]);
+    builder.drop(own, u);
+    rows.forget(std::move(parts));
+  }
+  out.table = std::move(rows.table());
+  return out;
+}
+
+layer_sizes set_sizes(nn::Module& module, const layer_sizes& to) {
+  const said_sizes said = sizes_of(module);
+  const auto set = [](int64_t* size, int64_t value) {
+    return size == nullptr ? 0 : std::exchange(*size, value > 0 ? value : *size);
+  };
+  return {set(said.outputs, to.outputs), set(said.inputs, to.inputs)};
+}
+
+}  // namespace troupe::compression

@@ -1,0 +1,142 @@
+#include "compression/init_compression.hpp"
+
+#include <ATen/core/grad_mode.h>
+
+#include <exception>
+#include <utility>
+
+#include "compression/host_layers.hpp"
+#include "compression/student_initialization.hpp"
+#include "job/clean.hpp"
+#include "job/configured_model.hpp"
+#include "job/layer_reduction.hpp"
+#include "job/mask_scores.hpp"
+#include "models/host/dry_run.hpp"
+#include "models/host/module_builder.hpp"
+#include "models/host/module_parts.hpp"
+#include "models/host/random_turn.hpp"
+#include "models/table/model_spec.hpp"
+
+namespace troupe::compression {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+core::result<void> compresses(const std::shared_ptr<const config::job_config>& config) {
+  if (config == nullptr) return fail(error_kind::bad_input, "init_compression: it was given no configuration");
+  if (config->compression.any() || config->compression.layers.enabled) return {};
+  return fail(
+      error_kind::bad_input,
+      "compression_training: wanted a technique that is enabled, as init_compression is asked for one, got none");
+}
+
+/// What a run would refuse, and what would be refused behind it.
+core::result<std::shared_ptr<const job::cleaning>> check(const config::job_config& config, core::model_table table,
+                                                         std::optional<uint64_t> rows, job::widths_said said) {
+  if (auto ok = job::check_layer_reduction(config, table); !ok) return fail(ok.error());
+  if (auto ok = job::add_scores(config, table); !ok) return fail(ok.error());
+  job::chosen_tensor uncut;
+  uncut.whole = std::make_shared<const core::model_table>(table);
+  if (const auto chosen = job::choose_compression(config, table, uncut, rows); !chosen) return fail(chosen.error());
+  return job::plan_related(config, table, said);
+}
+
+/// As a session calls it, with torch's generator left alone.
+core::result<models::module_model> made(const models::module_factory& factory, uint64_t seed, const char* what) {
+  if (!factory) return fail(error_kind::bad_input, std::string("init_compression: ") + what + " has no factory");
+  const models::random_turn turn({seed, 0, 0, 0, models::drawing_a_model});
+  try {
+    return factory();
+  } catch (const std::exception& e) {
+    return fail(error_kind::bad_input,
+                std::string("init_compression: the factory of ") + what + " failed: " + models::line_of(e));
+  }
+}
+
+using unit_values = std::vector<at::Tensor>;
+
+void begin_with(const models::module_unit& unit, const unit_values& values) {
+  const at::NoGradGuard no_grad;
+  const auto own = models::parts_of(unit).parameters;
+  for (size_t i = 0; i < own.size() && i < values.size(); ++i)
+    if (values[i].defined()) own[i].tensor.detach().copy_(values[i]);
+}
+
+/// `make` with these first values, in units that have factories when they are built.
+models::module_factory beginning_with(models::module_factory make, std::vector<unit_values> values) {
+  auto shared = std::make_shared<const std::vector<unit_values>>(std::move(values));
+  return [make = std::move(make), shared] {
+    models::module_model model = make();
+    for (size_t u = 0; u < model.units.size() && u < shared->size(); ++u) {
+      auto& unit = model.units[u];
+      if (unit.module != nullptr) begin_with(unit, (*shared)[u]);
+      if (unit.module != nullptr || unit.recipe == nullptr) continue;
+      auto recipe = *unit.recipe;
+      recipe.use = [use = unit.recipe->use, shared, u](const std::shared_ptr<void>& from) {
+        auto built = use(from);
+        begin_with({.name = "", .module = built.module, .forward = nullptr}, (*shared)[u]);
+        return built;
+      };
+      unit.recipe = std::make_shared<const models::module_recipe>(std::move(recipe));
+    }
+    return model;
+  };
+}
+
+core::result<void> take_layers(actors::host_model& model, std::shared_ptr<const config::job_config>& config,
+                               const models::module_model& student, const models::module_factory& teacher) {
+  auto from = made(teacher, config->seed, "the teacher");
+  if (!from) return fail(from.error());
+  models::module_builder builder(config->seed);
+  for (size_t u = 0; u < from->units.size(); ++u)
+    if (auto ok = builder.build(*from, u); !ok) return fail(ok.error().in("init_compression: the teacher"));
+  auto values = first_values(student, *from, *config);
+  if (!values) return fail(values.error());
+  model.make = beginning_with(std::move(model.make), std::move(*values));
+  auto rest = *config;
+  rest.compression.layers.enabled = false;  // done
+  config = std::make_shared<const config::job_config>(std::move(rest));
+  return {};
+}
+
+}  // namespace
+
+core::result<actors::session_options> init_compression(actors::host_model model,
+                                                       std::shared_ptr<const config::job_config> config,
+                                                       const models::module_factory& teacher) {
+  if (auto ok = compresses(config); !ok) return fail(ok.error());
+  const bool reduces = config->compression.layers.enabled;
+  if (reduces != static_cast<bool>(teacher))
+    return fail(error_kind::bad_input, reduces ? "compression_training.layer_reduction.enabled: wanted a teacher whose "
+                                                 "layers the model begins with, got none"
+                                               : "init_compression: wanted no teacher without "
+                                                 "compression_training.layer_reduction, got one");
+  const auto first = made(model.make, config->seed, "the model");
+  if (!first) return fail(first.error());
+  auto layers = host_layers_of(*first, config->seed);
+  if (!layers) return fail(layers.error());
+  const auto cut = check(*config, layers->table, std::nullopt, job::widths_said::by_modules);
+  if (!cut) return fail(cut.error());
+  if (auto ok = layers->may_cut(**cut); !ok) return fail(ok.error());
+  if (reduces)
+    if (auto ok = take_layers(model, config, *first, teacher); !ok) return fail(ok.error());
+  actors::session_options out;
+  out.config = std::move(config);
+  out.model = actors::own_model(std::move(model));
+  return out;
+}
+
+core::result<actors::session_options> init_compression(std::shared_ptr<const config::job_config> config) {
+  if (auto ok = compresses(config); !ok) return fail(ok.error());
+  const auto model = job::read_model(*config);
+  if (!model) return fail(model.error());
+  auto table = models::make_model_table(model->spec, 1, model->sequence, core::size_of(core::dtype::f32));
+  if (const auto cut = check(*config, std::move(table), model->sequence, job::widths_said::by_config_json); !cut)
+    return fail(cut.error());
+  actors::session_options out;
+  out.config = std::move(config);
+  return out;
+}
+
+}  // namespace troupe::compression

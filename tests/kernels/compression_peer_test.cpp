@@ -4,6 +4,7 @@
 
 #include "kernels/compress/fake_quantise.hpp"
 #include "kernels/compress/pruning.hpp"
+#include "tests/base64.hpp"
 #include "tests/kernels/samples.hpp"
 
 namespace troupe::kernels::tests {
@@ -22,20 +23,7 @@ const json& fixture() {
   return all;
 }
 
-/// fp32 from base64.
-std::vector<float> numbers(const json& text) {
-  static const std::string digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::vector<uint8_t> bytes;
-  uint32_t value = 0, held = 0;
-  for (const char c : text.get<std::string>()) {
-    if (c == '=') break;
-    value = value << 6 | static_cast<uint32_t>(digits.find(c));
-    if ((held += 6) >= 8) bytes.push_back(static_cast<uint8_t>(value >> (held -= 8)));
-  }
-  std::vector<float> out(bytes.size() / 4);
-  std::memcpy(out.data(), bytes.data(), out.size() * 4);
-  return out;
-}
+std::vector<float> numbers(const json& text) { return troupe::tests::numbers_in(text.get<std::string>()); }
 
 std::string text_of(const std::vector<uint8_t>& mask) {
   std::string out;

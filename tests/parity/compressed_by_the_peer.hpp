@@ -1,0 +1,55 @@
+// The model that DeepSpeed 0.19.6 compresses in fixtures, and sessions that begin with what it begins with.
+#pragma once
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "actors/session/state_access.hpp"
+#include "job/mask_scores.hpp"
+#include "tests/small_job.hpp"
+
+namespace troupe::tests {
+
+using json = nlohmann::json;
+
+/// tests/parity/fixtures/NAME.
+inline json peers_fixture(const std::string& name) {
+  std::ifstream file(TROUPE_SOURCE_DIR "/tests/parity/fixtures/" + name);
+  BOOST_TEST_REQUIRE(bool(file), name);
+  return json::parse(file);
+}
+
+/// A run's section, as the peer was given it.
+inline settings section_of(const json& run) { return {"compression_training=" + run["compression_training"].dump()}; }
+
+/// A GPT-2 with the weights of tests/models/fixtures/gpt2.
+struct peers_job : small_job {
+  inline static const std::string model = "model: {path: " TROUPE_SOURCE_DIR "/tests/models/fixtures/gpt2}\n";
+
+  explicit peers_job(const std::string& text) : small_job(model, text) {}
+
+  /// With the scores that tests/peer/make_compressed_training_fixture.py sets.
+  [[nodiscard]] std::unique_ptr<actors::session> begin(const settings& set) const {
+    auto s = open(set);
+    for (const auto& p : s->table().parameters) {
+      if (!job::is_score_name(p.name)) continue;
+      std::vector<float> scores(p.numel());
+      for (uint64_t i = 0; i < scores.size(); ++i)
+        scores[i] = static_cast<float>(double((i * 7919 + 31) % scores.size()) / double(scores.size()) - 0.5);
+      const auto set_them = s->states().set_full_fp32_param(p.name, scores);
+      BOOST_TEST_REQUIRE(set_them.has_value());
+    }
+    return s;
+  }
+};
+
+/// The folder of checkpoints of a session of that run.
+inline std::filesystem::path saved(const peers_job& job, actors::session& s, const json& run) {
+  auto folder = job.folder().path() / "saved";
+  const std::string section = "compression_training: " + run["compression_training"].dump() + "\n";
+  const auto at = s.save({.root = folder, .configuration = peers_job::model + training_keys + section});
+  BOOST_REQUIRE_MESSAGE(at.has_value(), (at ? "" : at.error().text));
+  return folder;
+}
+
+}  // namespace troupe::tests

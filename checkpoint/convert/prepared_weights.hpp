@@ -46,7 +46,7 @@ struct prepared_weights {
   /// Bytes [offset, offset + out.size()) of a part; error_kind::bug where it has not so many.
   core::result<void> read(const prepared_weight& w, weight_part part, uint64_t offset, std::span<std::byte> out) const {
     for (const auto& p : w.parts)
-      if (p.part == part && offset + out.size() <= p.bytes) return file->read(p.offset_bytes + offset, out);
+      if (p.part == part && offset <= p.bytes && out.size() <= p.bytes - offset) return file->read(p.offset_bytes + offset, out);
     return core::fail(core::error_kind::bug, "a part of a prepared weight that is not there");
   }
 };

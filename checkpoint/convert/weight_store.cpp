@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "checkpoint/files/atomic_file.hpp"
@@ -26,9 +27,20 @@ constexpr const char* weights_name = "weights.bin";
 constexpr const char* journal_name = "journal.json";
 constexpr uint64_t max_journal_bytes = uint64_t{1} << 30;
 constexpr int journal_version = 2;
+constexpr uint64_t value_alignment_bytes = alignof(double);  // pieces of sources begin at whole elements
 
 tl::unexpected<core::error> cannot(const char* what, const fs::path& path) {
   return fail(error_kind::io, fmt::format("cannot {} '{}': {}", what, path.string(), core::system_message(errno)));
+}
+
+/// Throws json::exception where it is no number from 0 on.
+uint64_t count_in(const json& v) { return v.get_ref<const json::number_unsigned_t&>(); }
+
+/// A part of the file's `bytes`; nothing where it lies beyond them or is none. Throws json::exception.
+std::optional<prepared_part> part_of(const json& number, const json& offset, const json& size, uint64_t bytes) {
+  const uint64_t n = count_in(number), at = count_in(offset), count = count_in(size);
+  if (n > static_cast<uint64_t>(weight_part::global_scale) || at > bytes || count > bytes - at) return std::nullopt;
+  return prepared_part{static_cast<weight_part>(n), at, count};
 }
 
 }  // namespace
@@ -73,20 +85,25 @@ core::result<void> weight_store::read_journal() {
   if (!text) return fail(text.error());
   const auto all = core::parse_json<json>(*text);
   const auto broken = [] { return fail(error_kind::bad_input, "no such journal"); };
-  if (!all || !all->is_object() || all->value("version", 0) != journal_version || all->value("purpose", "") != purpose_)
-    return broken();
+  if (!all || !all->is_object()) return broken();
   try {
-    steps_ = all->at("steps").get<uint64_t>();
-    bytes_ = all->at("bytes").get<uint64_t>();
+    if (all->at("version") != journal_version || all->at("purpose") != purpose_) return broken();
+    steps_ = count_in(all->at("steps"));
+    bytes_ = count_in(all->at("bytes"));
     for (const auto& [name, w] : all->at("weights").items()) {
       auto& to = made_.weights[name];
       to.lost = {w.at("error").get<double>(), w.at("squares").get<double>()};
-      for (const auto& p : w.at("parts"))
-        to.parts.push_back(
-            {static_cast<weight_part>(p.at(0).get<int>()), p.at(1).get<uint64_t>(), p.at(2).get<uint64_t>()});
+      for (const auto& p : w.at("parts")) {
+        const auto part = part_of(p.at(0), p.at(1), p.at(2), bytes_);
+        if (!part) return broken();
+        to.parts.push_back(*part);
+      }
     }
-    for (const auto& [name, v] : all->at("values").items())
-      values_[name] = {weight_part::codes, v.at(0).get<uint64_t>(), v.at(1).get<uint64_t>()};
+    for (const auto& [name, v] : all->at("values").items()) {
+      const auto at = part_of(static_cast<uint64_t>(weight_part::codes), v.at(0), v.at(1), bytes_);
+      if (!at || at->offset_bytes % value_alignment_bytes != 0 || at->bytes % sizeof(float) != 0) return broken();
+      values_[name] = *at;
+    }
     for (const auto& [name, v] : all->at("importance").items()) made_.importance[name] = v.get<std::vector<float>>();
   } catch (const json::exception&) {
     return broken();
@@ -120,8 +137,8 @@ core::result<void> weight_store::put(const std::string& tensor, const std::vecto
 }
 
 core::result<void> weight_store::put_values(const std::string& tensor, std::span<const float> values) {
-  // Pieces of sources begin at whole elements.
-  const std::vector<std::byte> padding((alignof(double) - bytes_ % alignof(double)) % alignof(double));
+  const std::vector<std::byte> padding((value_alignment_bytes - bytes_ % value_alignment_bytes) %
+                                       value_alignment_bytes);
   if (auto ok = append(padding); !ok) return fail(ok.error());
   const auto at = append(std::as_bytes(values));
   if (!at) return fail(at.error());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "checkpoint/compressed/source.hpp"
+#include "checkpoint/convert/weight_store.hpp"
 #include "checkpoint/deepspeed/checkpoint_index.hpp"
 #include "checkpoint/deepspeed/files.hpp"
 #include "checkpoint/deepspeed/source.hpp"
@@ -138,6 +139,23 @@ using namespace troupe::tests;
   (void)read_deepspeed_source(fuzz_folder());
   (void)checkpoint_index::open(fuzz_folder(), {});
   for (const auto& name : made) fs::remove(fuzz_folder() / name);
+}
+
+/// The journal of a method that was stopped, beside 64 KiB that it has made.
+[[maybe_unused]] void fuzz_journal(bytes input) {
+  const std::string purpose = "made up";
+  const std::vector<std::byte> made(1U << 16);
+  written("journal.json", input);
+  written("weights.bin", made);
+  const auto store = weight_store::open(fuzz_folder(), purpose);
+  wanted(store.has_value());
+  const auto prepared = store->prepared();
+  wanted(prepared.has_value());
+  for (const auto& [tensor, weight] : prepared->weights)
+    for (const auto& p : weight.parts) {
+      std::vector<std::byte> out(p.bytes);
+      wanted(prepared->read(weight, p.part, 0, out).has_value() || weight.parts.size() > 1);
+    }
 }
 
 }  // namespace

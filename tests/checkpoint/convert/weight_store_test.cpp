@@ -57,16 +57,26 @@ BOOST_AUTO_TEST_CASE(what_was_committed_is_there_again_and_what_was_not_is_gone)
 
 BOOST_AUTO_TEST_CASE(another_purpose_and_a_broken_journal_begin_anew) {
   const scratch_folder f;
-  for (int turn = 0; turn < 2; ++turn) {
+  const std::string head = R"({"version": 2, "purpose": "one", "steps": 2, "bytes": 8, "importance": {}, )";
+  const std::vector<std::string> broken = {
+      R"({"version": 2, "purpose": "one", "steps": 2, "bytes": 99999})",
+      R"({"version": "1", "purpose": 1})",
+      head + R"("weights": {"a": {"error": 0, "squares": 0, "parts": [[0, 4, 5]]}}, "values": {}})",
+      head + R"("weights": {"a": {"error": 0, "squares": 0, "parts": [[9, 0, 5]]}}, "values": {}})",
+      head + R"("weights": {"a": {"error": 0, "squares": 0, "parts": [[-1, 0, 5]]}}, "values": {}})",
+      head + R"("weights": {}, "values": {"a": [4, 4]}})",
+      head + R"("weights": {}, "values": {"a": [0, 7]}})",
+      head + R"("weights": {}, "values": {"a": [18446744073709551608, 16]}})"};
+  for (size_t turn = 0; turn <= broken.size(); ++turn) {
     {
       auto s = checkpoint::weight_store::open(f / "work", "one");
       check_ok(s->put("a", codes(1), {}));
       check_ok(s->commit(2));
     }
-    if (turn == 1) f.write("work/journal.json", R"({"version": 2, "purpose": "one", "steps": 2, "bytes": 99999})");
+    if (turn > 0) f.write("work/journal.json", broken[turn - 1]);
     auto s = checkpoint::weight_store::open(f / "work", turn == 0 ? "other" : "one");
     BOOST_TEST_REQUIRE(s.has_value());
-    BOOST_TEST(s->steps() == 0U);
+    BOOST_TEST(s->steps() == 0U, turn);
     BOOST_TEST(s->prepared()->find("a") == nullptr);
     std::filesystem::remove_all(f / "work");
   }

@@ -71,41 +71,43 @@ struct model_files {
   std::vector<owned_tensor> tensors;
 };
 
-model_files small_gpt2() {
+/// Of two blocks.
+model_files gpt2_of(uint64_t width, uint64_t inner, uint64_t vocabulary) {
   model_files out{.sizes = {.architecture = "gpt2",
                             .blocks = 2,
-                            .width = 64,
-                            .inner = 96,
+                            .width = width,
+                            .inner = inner,
                             .heads = 4,
                             .kv_heads = 4,
-                            .head_width = 16,
+                            .head_width = width / 4,
                             .positions = 16,
-                            .vocabulary = 40,
+                            .vocabulary = vocabulary,
                             .norm_epsilon = 1e-5,
                             .rope_scaling = {},
                             .tied = true},
                   .tensors = {}};
   auto& t = out.tensors;
-  t.push_back(numbered("transformer.wte.weight", {40, 64}));
-  t.push_back(numbered("transformer.wpe.weight", {16, 64}));
+  const auto w = static_cast<int64_t>(width), n = static_cast<int64_t>(inner);
+  t.push_back(numbered("transformer.wte.weight", {static_cast<int64_t>(vocabulary), w}));
+  t.push_back(numbered("transformer.wpe.weight", {16, w}));
   for (const char* part : {"weight", "bias"}) {
     const std::string p(part);
-    const bool w = p == "weight";
     const auto matrix = [&](int64_t in, int64_t outputs) {
-      return w ? std::vector<int64_t>{in, outputs} : std::vector<int64_t>{outputs};
+      return p == "weight" ? std::vector<int64_t>{in, outputs} : std::vector<int64_t>{outputs};
     };
-    t.push_back(numbered("transformer.ln_f." + p, {64}));
+    t.push_back(numbered("transformer.ln_f." + p, {w}));
     for (const char* block : {"transformer.h.0.", "transformer.h.1."}) {
-      t.push_back(numbered(block + ("ln_1." + p), {64}));
-      t.push_back(numbered(block + ("attn.c_attn." + p), matrix(64, 192)));
-      t.push_back(numbered(block + ("attn.c_proj." + p), matrix(64, 64)));
-      t.push_back(numbered(block + ("ln_2." + p), {64}));
-      t.push_back(numbered(block + ("mlp.c_fc." + p), matrix(64, 96)));
-      t.push_back(numbered(block + ("mlp.c_proj." + p), matrix(96, 64)));
+      t.push_back(numbered(block + ("ln_1." + p), {w}));
+      t.push_back(numbered(block + ("attn.c_attn." + p), matrix(w, 3 * w)));
+      t.push_back(numbered(block + ("attn.c_proj." + p), matrix(w, w)));
+      t.push_back(numbered(block + ("ln_2." + p), {w}));
+      t.push_back(numbered(block + ("mlp.c_fc." + p), matrix(w, n)));
+      t.push_back(numbered(block + ("mlp.c_proj." + p), matrix(n, w)));
     }
   }
   return out;
 }
+model_files small_gpt2() { return gpt2_of(64, 96, 40); }
 
 model_files small_llama(core::dtype type = core::dtype::f32) {
   model_files out{.sizes = {.architecture = "llama",
@@ -383,6 +385,26 @@ BOOST_AUTO_TEST_CASE(mixtures_give_more_bits_to_what_counts_most) {
   BOOST_CHECK_EQUAL(type("q6_k", "blk.0.ffn_up.weight", 0, 96), "q8_0");
   BOOST_CHECK_EQUAL(type("q6_k", "blk.0.ffn_up.weight", 0, 100), "f16");
   BOOST_CHECK_EQUAL(type("q4_0", "position_embd.weight", 0), "f32");
+}
+
+BOOST_AUTO_TEST_CASE(a_file_is_bits_and_scales_of_its_matrices_and_the_rest_within_2_percent) {
+  const auto model = gpt2_of(256, 512, 300);
+  uint64_t matrices = 0, rest = 0;
+  for (const auto& t : model.tensors)
+    (t.shape.size() == 2 && !t.name.ends_with("wpe.weight") ? matrices : rest) += t.data.size() / sizeof(float);
+  const scratch_folder folder;
+  const auto from = opened(folder, model);
+  // Bits of a weight, those of its share of the scales among them.
+  for (const auto& [type, bits] : {std::pair{"q8_0", 8.5}, std::pair{"q4_0", 4.5}, std::pair{"q4_1", 5.0},
+                                   std::pair{"q5_0", 5.5}, std::pair{"q5_1", 6.0}, std::pair{"q4_k", 4.5},
+                                   std::pair{"q5_k", 5.5}, std::pair{"q6_k", 6.5625}, std::pair{"f16", 16.0}}) {
+    const auto report = export_gguf(from, options_for(model, folder / "out.gguf", type));
+    check_ok(report);
+    const double wanted = static_cast<double>(matrices) * bits / 8 + static_cast<double>(rest * sizeof(float));
+    const auto bytes = static_cast<double>(fs::file_size(folder / "out.gguf"));
+    BOOST_TEST(bytes <= 1.02 * wanted, type << ": " << bytes << " bytes for " << wanted);
+    BOOST_TEST(bytes >= wanted, type);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_and_leaves_nothing) {

@@ -21,8 +21,8 @@ struct cleaned_checkpoint {
   uint64_t elements_before = 0, elements = 0;  ///< of weights
 };
 
-/// By the configuration that the checkpoint's run was made with. Refused: a checkpoint that does not say it, or that
-/// compresses nothing, and what plan_cleaning refuses.
+/// By the configuration that the checkpoint's run was made with. Refused: a checkpoint that does not say it, that
+/// compresses nothing or is clean already, and what plan_cleaning refuses.
 core::result<cleaned_checkpoint> clean(described_checkpoint from);
 
 /// The grids that weights were trained on and their values lie on now, by the tensor's name. Reads the weights as they

@@ -4,10 +4,13 @@
 
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "checkpoint/convert/cut_source.hpp"
 #include "checkpoint/source/source_reader.hpp"
+#include "config/document.hpp"
 #include "core/tensor_view.hpp"
 #include "job/clean_values.hpp"
 #include "job/mask_scores.hpp"
@@ -31,6 +34,22 @@ checkpoint::source_cuts cuts_of(const std::shared_ptr<const job::cleaning>& done
     cut.columns = p.kept_columns;
     cut.drops = p.drops;
     out.emplace(p.name, std::move(cut));
+  }
+  return out;
+}
+
+/// The text of a configuration without what is permanent from now on: inputs are still to be multiplied with few bits.
+std::string without_permanent(const std::string& text) {
+  if (text.empty()) return text;
+  constexpr std::string_view section = "compression_training", stays = "activation_quantization";
+  const auto all = config::read_yaml(text, 0);
+  std::string out;
+  for (const auto& key : all.root->entries) {
+    const auto* const left = key.name == section ? key.value->find(stays) : nullptr;
+    if (left != nullptr)
+      out += fmt::format("{}: {{{}: {}}}\n", section, stays, config::as_yaml(*left));
+    else if (key.name != section)
+      out += fmt::format("{}: {}\n", key.name, config::as_yaml(*key.value));
   }
   return out;
 }
@@ -74,6 +93,10 @@ core::result<cleaned_source> clean_source(checkpoint::tensor_source from, const 
   auto done = job::plan_cleaning(config, table, source->run.applied_updates.value_or(0), mask, said);
   if (problem) return fail(*problem);
   if (!done) return fail(done.error());
+  if (const auto& chosen = (*done)->chosen; chosen.modules.empty() && chosen.pruned.empty())
+    return fail(
+        error_kind::bad_input,
+        fmt::format("'{}' is clean already: its run neither prunes nor quantises weights", source->folder.string()));
   if ((*done)->modules.empty())
     return fail(error_kind::bad_input, fmt::format("'{}': nothing was compressed by its step {}",
                                                    source->folder.string(), source->run.steps.value_or(0)));
@@ -82,6 +105,7 @@ core::result<cleaned_source> clean_source(checkpoint::tensor_source from, const 
   cleaned_source out{std::move(*cut), source, *done, weights_in(*source), 0};
   out.elements = weights_in(out.now);
   out.now.run.masks.clear();
+  out.now.run.config = without_permanent(source->run.config);
   return out;
 }
 

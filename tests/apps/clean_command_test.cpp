@@ -76,6 +76,10 @@ struct run_folder {
     const auto more = f.troupe({"train", "plain.yaml", "--json", "--fresh", "--resume", "cleaned", "--steps", "6"});
     BOOST_TEST(more.code == 0, more.err);
     BOOST_TEST(has(more.out, "\"step\":6"), more.out);
+    const auto again = f.troupe({"compress", "cleaned", "twice", "--clean"});
+    BOOST_TEST(again.code == 2);
+    BOOST_TEST(has(again.err, "is clean already: its run neither prunes nor quantises weights"), again.err);
+    BOOST_TEST(!fs::exists(f.folder / "twice"));
   }
 };
 

@@ -105,6 +105,7 @@ core::tp_plan with_copies(const core::model_table& whole, core::tp_plan cut) {
 void cut_table(blueprint& b, const host_tables& host, core::model_table whole, bool copies) {
   const bool cuts = b.tensor.split.degree > 1 || b.tensor.sequence.degree > 1;
   auto own = !cuts ? core::model_table() : host.local != nullptr ? trained_as(whole, *host.local) : own_table(b, whole);
+  if (cuts) add_scores_of(whole, own);
   if (copies) whole = core::with_copies(std::move(whole));
   b.tensor.cut = host.cut != nullptr ? with_copies(whole, *host.cut) : models::tp_plan_of(whole, b.tensor.split);
   b.tensor.whole = std::make_shared<const core::model_table>(std::move(whole));
@@ -337,27 +338,6 @@ core::result<void> enter_phase(blueprint& b, uint64_t updates) {
   return {};
 }
 
-namespace {
-
-// The weight part of a split backward reads no parameter, and the gradient of a mask is made of the weight.
-core::result<void> check_learning(const blueprint& b) {
-  const auto& all = b.compression->pruned;
-  const auto learns = std::ranges::find(all, config::pruning_method::topk, &pruned_module::method);
-  if (learns == all.end()) return {};
-  const std::string key = "compression_training." + std::string(name_of(learns->part)) + ".shared_parameters.method: ";
-  for (const auto& p : b.train.plans())
-    if (std::ranges::any_of(p->instructions, [](const auto& x) { return x.kind == plan::kind::weigh; }))
-      return core::fail(core::error_kind::bad_input,
-                        key + "wanted l1 beside a pipeline.schedule that splits backward, got topk");
-  const auto& c = b.config->parallel;
-  if (c.sequence > 1 || c.context > 1)
-    return core::fail(core::error_kind::bad_input,
-                      key + "wanted l1 beside parallel.sequence and parallel.context above 1, got topk");
-  return {};
-}
-
-}  // namespace
-
 core::result<changed_steps> change_steps(const blueprint& b, const pass_wish& wish, const measured_run& measured) {
   auto compiled = compile_step(*b.config, b.table, b.plain, wish, b.costs, choice_time::between_steps, measured);
   if (!compiled) return core::fail(compiled.error());
@@ -458,7 +438,6 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   if (auto ok = write_plans(b, watch); !ok) return core::fail(ok.error());
   if (auto ok = size_phases(b, watch); !ok) return core::fail(ok.error());
   make_room_for_inputs(b);
-  if (auto ok = check_learning(b); !ok) return core::fail(ok.error());
   for (const auto& p : b.train.plans())
     for (const auto& x : p->instructions)
       b.longest_instruction_s = std::max(b.longest_instruction_s, plan::predicted_seconds(*p, x, b.costs));

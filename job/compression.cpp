@@ -20,7 +20,8 @@ bool is_compressible(const core::layer_info& l) {
   return holds_matrix && l.weight.has_value() && l.layout.has_value();
 }
 
-// Of the whole matrix. With bits that move, groups of embeddings are those of other matrices, as the peer has them.
+// Of the whole matrix, of a convolution's filters as rows. With bits that move, groups of embeddings are those of other
+// matrices, as the peer has them.
 core::result<kernels::weight_recipe> recipe_of(const config::weight_quantization_section& w, uint32_t bits,
                                                const core::layer_info& l, const core::parameter_info& weight) {
   auto grid = kernels::weight_quantiser(bits, w.type == config::grid_type::symmetric);
@@ -48,11 +49,11 @@ core::result<compressed_module> module_from(const config::weight_quantization_se
   if (!w.in_forward) out.bits = bit_schedule{g.start_bits, g.target_bits, g.period, w.mixed ? w.change_ratio : 0};
   if (tensor.split.degree == 1 || !tensor.cut.parameters[*l.weight].cuts()) return out;
   const auto& cut = tensor.cut.parameters[*l.weight];
-  auto shares = shares_of(*recipe, whole, table.parameters[*l.weight], cut, tensor.split.degree);
-  if (!shares) return core::fail(shares.error());
-  out.shares = std::move(*shares);
+  const bool ternary = g.target_bits == 2 || (out.bits && g.target_bits < 2 && g.start_bits >= 2);
+  out.shares = shares_of(*recipe, whole, table.parameters[*l.weight], cut, tensor.split.degree, ternary);
   out.use.room_elements = out.shares.front().room_elements();
   out.use.ranges = agreed_ranges(out.shares);
+  out.use.told_twice = ternary && out.use.ranges > 0;
   return out;
 }
 
@@ -60,7 +61,7 @@ core::result<void> choose_weights(const config::job_config& c, const core::model
                                   const chosen_tensor& tensor, chosen_compression& out) {
   const auto& w = c.compression.weights;
   if (!w.enabled) return {};
-  const technique t{"compression_training.weight_quantization", w.where, w.schedule_offset};
+  const technique t{"compression_training.weight_quantization", w.where};
   const auto take = [&](const config::weight_group& g, uint32_t layer) -> core::result<void> {
     auto module = module_from(w, g, table, tensor, layer);
     if (!module) return core::fail(module.error());
@@ -76,7 +77,7 @@ core::result<void> choose_inputs(const config::job_config& c, const core::model_
                                  const chosen_tensor& tensor, std::optional<uint64_t> rows, chosen_compression& out) {
   const auto& a = c.compression.activations;
   if (!a.enabled) return {};
-  const technique t{"compression_training.activation_quantization", a.where, a.schedule_offset};
+  const technique t{"compression_training.activation_quantization", a.where};
   if (!rows)
     return refused(a.where, t.key + ".shared_parameters.enabled",
                    "wanted false beside a host's own modules, which multiply by themselves, got true");
@@ -113,19 +114,10 @@ void join_uses(std::vector<plan::compressed_use>& uses) {
     out.back().room_elements = std::max(out.back().room_elements, x.room_elements);
     out.back().mask_bytes += x.mask_bytes;
     out.back().ranges += x.ranges;
+    out.back().told_twice |= x.told_twice;
+    out.back().learns |= x.learns;
   }
   uses = std::move(out);
-}
-
-// The gradient of a score is of the weight as it is multiplied with, which is then the same for a whole phase.
-core::result<void> check_learned(const config::job_config& c, const chosen_compression& chosen) {
-  for (const auto& m : chosen.pruned) {
-    const auto* q = chosen.module_of(m.unit, m.weight);
-    if (m.score_parameter && q != nullptr && (q->bits || q->recipe.stochastic))
-      return refused(c.compression.weights.where, "compression_training.weight_quantization.shared_parameters.enabled",
-                     "wanted bits that do not move and no noise of weights whose masks are learned, got " + m.module);
-  }
-  return {};
 }
 
 }  // namespace
@@ -150,9 +142,21 @@ plan::compression_options chosen_compression::after(uint64_t updates) const {
     if (l.is_static) out.calibrated.push_back(l.use.layer);
   for (const auto& m : pruned) {
     if (m.from_update > updates) continue;
-    out.weights.push_back({m.unit, m.weight, 0, m.mask_bytes()});
-    if (m.bias) out.weights.push_back({m.unit, *m.bias, 0, mask_bytes_of(m.matrix.rows)});
-    for (const auto& v : m.along) out.weights.push_back({v.unit, v.parameter, 0, mask_bytes_of(m.matrix.rows)});
+    const bool learns = m.score_parameter.has_value();
+    // Of its mask, and of what the masks of its weight come to together; and the ranges that backward needs again.
+    uint64_t bytes = mask_bytes_of(m.scores()) + mask_bytes_of(m.elements_of(m.weight));
+    if (const auto* on_grid = module_of(m.unit, m.weight); learns && on_grid != nullptr)
+      bytes += on_grid->use.ranges * on_grid->shares.size() * sizeof(kernels::value_range<double>);
+    const auto prune = [&](uint32_t q, uint64_t masks) {
+      out.weights.push_back({.unit = m.unit, .parameter = q, .mask_bytes = masks, .learns = learns});
+    };
+    prune(m.weight, bytes);
+    if (m.bias) prune(*m.bias, mask_bytes_of(m.elements_of(*m.bias)));
+    for (const auto& v : m.along)
+      out.weights.push_back({.unit = v.unit,
+                             .parameter = v.parameter,
+                             .mask_bytes = mask_bytes_of(m.matrix.rows),
+                             .learns = learns && v.unit == m.unit});
   }
   join_uses(out.weights);
   return out;
@@ -195,10 +199,18 @@ core::result<chosen_compression> choose_compression(const config::job_config& co
   chosen_compression out;
   if (auto ok = choose_weights(config, table, tensor, out); !ok) return core::fail(ok.error());
   if (auto ok = choose_inputs(config, table, tensor, rows, out); !ok) return core::fail(ok.error());
-  auto pruned = choose_pruning(config, table);
+  auto pruned = choose_pruning(config, *tensor.whole);
   if (!pruned) return core::fail(pruned.error());
   out.pruned = std::move(*pruned);
-  if (auto ok = check_learned(config, out); !ok) return core::fail(ok.error());
+  for (auto& m : out.pruned) {
+    m.shares = shares_of(m, tensor);
+    if (m.shares.empty() || m.along.empty()) continue;
+    const auto& c = config.compression;
+    return refused(m.part == pruned_part::rows ? c.rows.where : c.channels.where,
+                   "compression_training." + std::string(name_of(m.part)) + ".different_groups." + m.group +
+                       ".related_modules",
+                   "wanted no norms beside parallel.tensor, which cuts " + m.module + ", got some");
+  }
   return out;
 }
 

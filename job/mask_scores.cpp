@@ -25,11 +25,22 @@ std::vector<int64_t> shape_of(const pruned_module& m, const core::parameter_info
   return {rows, 1};
 }
 
+auto layer_of(core::model_table& table, uint32_t unit, const std::string& module) {
+  return std::ranges::find_if(table.layers, [&](const auto& l) { return l.unit == unit && l.name == module; });
+}
+
 /// Behind the last of the layer's parameters, so that a segment's stay in the order of its layers.
 void add_behind(std::vector<uint32_t>& all, const std::vector<uint32_t>& of_layer, uint32_t scores) {
   auto at = all.end();
   while (at != all.begin() && std::ranges::find(of_layer, *(at - 1)) == of_layer.end()) --at;
   all.insert(at, scores);
+}
+
+void read_scores(uint32_t scores, core::layer_info& layer, core::model_table& table) {
+  auto& unit = table.units[layer.unit];
+  add_behind(unit.parameters, layer.parameters, scores);
+  add_behind(unit.segments[layer.segment].parameters, layer.parameters, scores);
+  layer.parameters.push_back(scores);
 }
 
 }  // namespace
@@ -57,8 +68,6 @@ core::result<void> add_scores(const config::job_config& config, core::model_tabl
   if (!chosen) return core::fail(chosen.error());
   for (const auto& m : *chosen) {
     if (m.method != config::pruning_method::topk) continue;
-    const auto is_here = [&](const core::layer_info& l) { return l.unit == m.unit && l.name == m.module; };
-    auto& layer = *std::ranges::find_if(table.layers, is_here);
     core::parameter_info info;
     info.name = score_name(m.module, m.part);
     info.shape = shape_of(m, table.parameters[m.weight]);
@@ -67,11 +76,22 @@ core::result<void> add_scores(const config::job_config& config, core::model_tabl
     const auto known = std::ranges::find(table.parameters, info.name, &core::parameter_info::name);
     const auto scores = static_cast<uint32_t>(known - table.parameters.begin());
     if (known == table.parameters.end()) table.parameters.push_back(std::move(info));
-    add_behind(table.units[m.unit].parameters, layer.parameters, scores);
-    add_behind(table.units[m.unit].segments[layer.segment].parameters, layer.parameters, scores);
-    layer.parameters.push_back(scores);
+    read_scores(scores, *layer_of(table, m.unit, m.module), table);
   }
   return {};
+}
+
+void add_scores_of(const core::model_table& whole, core::model_table& own) {
+  for (auto q = static_cast<uint32_t>(own.parameters.size()); q < whole.parameters.size(); ++q) {
+    own.parameters.push_back(whole.parameters[q]);
+    for (const core::layer_info& l : whole.layers) {
+      if (std::ranges::find(l.parameters, q) == l.parameters.end()) continue;
+      auto& layer = *layer_of(own, l.unit, l.name);
+      if (own.parameters[*layer.weight].share != core::tensor_share::alike)
+        own.parameters[q].share = core::tensor_share::summed;
+      read_scores(q, layer, own);
+    }
+  }
 }
 
 core::model_table without_scores(core::model_table table) {

@@ -24,6 +24,9 @@ float first_scores_within(const core::parameter_info& scores);
 /// Adds the scores of every module that `config` prunes by topk behind the parameters of `table`, and to the layer,
 /// segment and unit that read them. Refused: what choose_pruning refuses.
 core::result<void> add_scores(const config::job_config& config, core::model_table& table);
+/// Adds those of the whole model's table to that of a tensor rank, which has them whole: each forms the gradients of
+/// what it has of the weight, and these are added.
+void add_scores_of(const core::model_table& whole, core::model_table& own);
 /// The table without them, and without copies of tied parameters where it had some.
 core::model_table without_scores(core::model_table table);
 

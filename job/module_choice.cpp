@@ -28,16 +28,4 @@ core::result<std::vector<size_t>> layers_found(const std::string& pattern, const
   return out;
 }
 
-core::result<void> goes_together(const config::job_config& c, const technique& t) {
-  if (c.parallel.tensor > 1)
-    return refused(t.where, t.key + ".shared_parameters.enabled",
-                   "wanted false beside parallel.tensor, with which it does not go together yet, got true and " +
-                       std::to_string(c.parallel.tensor) + " tensor ranks");
-  if (c.compile.enabled && t.schedule_offset > 0)
-    return refused(
-        t.where, t.key + ".shared_parameters.schedule_offset",
-        "wanted 0 beside compile, whose passes change the same steps, got " + std::to_string(t.schedule_offset));
-  return {};
-}
-
 }  // namespace troupe::job

@@ -23,11 +23,7 @@ core::result<std::vector<size_t>> layers_found(const std::string& pattern, const
 struct technique {
   std::string key;
   const std::string& where;
-  uint64_t schedule_offset;
 };
-
-/// Refused: what no technique goes together with yet.
-core::result<void> goes_together(const config::job_config& c, const technique& t);
 
 /// Calls take(group, layer) for each layer that a group's patterns find among those that `fits` accepts.
 template <class Group, class Fits, class Take>

@@ -108,6 +108,18 @@ std::string_view name_of(pruned_part part) {
   return names[static_cast<size_t>(part)];
 }
 
+uint64_t pruned_module::elements_of(uint32_t parameter) const {
+  if (shares.empty()) return parameter == bias ? matrix.rows : matrix.elements();
+  uint64_t out = 0;
+  for (const auto& run : runs_of(parameter, 0)) out += run.count;  // the same on all
+  return out;
+}
+
+std::span<const core::tp_run> pruned_module::runs_of(uint32_t parameter, uint32_t coordinate) const {
+  if (shares.empty()) return {};
+  return parameter == bias ? shares[coordinate].bias : shares[coordinate].weight;
+}
+
 core::result<std::vector<pruned_module>> choose_pruning(const config::job_config& config,
                                                         const core::model_table& table) {
   const auto& c = config.compression;
@@ -118,8 +130,7 @@ core::result<std::vector<pruned_module>> choose_pruning(const config::job_config
                                                                         {pruned_part::channels, &c.channels}};
   for (const auto& [part, section] : all) {
     if (!section->enabled) continue;
-    const technique t{"compression_training." + std::string(name_of(part)), section->where, section->schedule_offset};
-    if (auto ok = goes_together(config, t); !ok) return core::fail(ok.error());
+    const technique t{"compression_training." + std::string(name_of(part)), section->where};
     const auto take = [&, part = part, section = section](const config::pruned_group& g,
                                                           uint32_t layer) -> core::result<void> {
       auto made = pruned(*section, part, g, table.layers[layer], table);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "config/job_config.hpp"
 #include "core/error.hpp"
 #include "core/model_table.hpp"
+#include "core/tp_slices.hpp"
 #include "kernels/compress/weight_mask.hpp"
 
 namespace troupe::job {
@@ -26,7 +28,13 @@ struct pruned_vector {
   uint32_t unit = 0, parameter = 0;
 };
 
-/// A module that is pruned.
+/// What a tensor rank has of a pruned weight, and of a bias that loses rows with it: the elements of its shares, in
+/// order, and where they lie in the whole ones.
+struct pruned_share {
+  std::vector<core::tp_run> weight, bias;
+};
+
+/// A module that is pruned. Its mask is that of the whole weight.
 struct pruned_module {
   std::string module, group;  ///< their names
   pruned_part part = pruned_part::elements;
@@ -41,20 +49,23 @@ struct pruned_module {
   std::optional<uint32_t> score_parameter = std::nullopt;
   /// Weights and biases of norms among its related modules: what goes is 0 behind them, too.
   std::vector<pruned_vector> along = {};
+  std::vector<pruned_share> shares{};  ///< [tensor coordinate]; none: every rank has all of it
 
   /// Bits of its mask.
   [[nodiscard]] uint64_t scores() const {
     return part == pruned_part::elements ? matrix.elements() : part == pruned_part::heads ? heads : matrix.rows;
   }
-  /// Of its mask, and of what the masks of its weight come to together.
-  [[nodiscard]] uint64_t mask_bytes() const { return (scores() + 7) / 8 + (matrix.elements() + 7) / 8; }
+  /// Elements that a rank has of its weight, or of its bias.
+  [[nodiscard]] uint64_t elements_of(uint32_t parameter) const;
+  /// Those of tensor rank `coordinate` in order; empty: it has all.
+  [[nodiscard]] std::span<const core::tp_run> runs_of(uint32_t parameter, uint32_t coordinate) const;
 };
 /// Of a mask of so many elements.
 constexpr uint64_t mask_bytes_of(uint64_t elements) { return (elements + 7) / 8; }
 
 /// By unit and weight, ascending; of one weight in the order in which masks follow each other: elements, rows, heads.
 /// Refused (bad_input), with file, line and key: what choose_compression refuses of every technique, and a ratio that
-/// leaves all or nothing of what it chooses.
+/// leaves all or nothing of what it chooses. `table` is the whole model's, and shares are not said.
 core::result<std::vector<pruned_module>> choose_pruning(const config::job_config& config,
                                                         const core::model_table& table);
 

@@ -118,6 +118,11 @@ struct job_layout {  ///< of one kind of step
       if (x.unit == unit) ranges += x.ranges;
     return core::round_up(ranges * 2 * sizeof(double), core::input_alignment);
   }
+  /// Whether it then tells once more.
+  [[nodiscard]] bool tells_twice(uint32_t unit) const {
+    return std::ranges::any_of(options.compressed.weights,
+                               [&](const compressed_use& x) { return x.unit == unit && x.told_twice; });
+  }
   [[nodiscard]] uint32_t num_stages() const { return stage_of_unit.empty() ? 1 : stage_of_unit.back() + 1; }
   /// Pipeline coordinate of the ranks that compute a stage.
   [[nodiscard]] uint32_t pipeline_of_stage(uint32_t stage) const {

@@ -117,6 +117,10 @@ struct compressed_use {
   uint64_t room_elements = 0;  ///< that it takes beside what it makes, in the same slot
   uint64_t mask_bytes = 0;     ///< of its masks, which are there for the whole run
   uint64_t ranges = 0;         ///< of groups, which the ranks of a tensor group tell each other; 0: none of them is cut
+  bool told_twice = false;     ///< what a rank tells the second time depends on what all told the first time
+  /// Gradients of its mask's scores are made of the parameter and of its own gradient, so that the unit's backward,
+  /// which has both, is not split.
+  bool learns = false;
   auto operator<=>(const compressed_use&) const = default;
 };
 
@@ -135,6 +139,11 @@ struct compression_options {
   /// every phase, so that votes have one size.
   std::vector<uint32_t> calibrated = {};
   bool operator==(const compression_options&) const = default;
+
+  /// Whether the unit's backward is done at once wherever it could be split.
+  [[nodiscard]] bool is_unsplit(uint32_t unit) const {
+    return std::ranges::any_of(weights, [&](const compressed_use& x) { return x.unit == unit && x.learns; });
+  }
 };
 
 /// The stages of a pipeline, and the order in which each rank computes its own.

@@ -65,7 +65,7 @@ class compute_executor final : public executor, private models::gradient_sink {
         break;
       case plan::kind::survey:
         parameters_->bind_for(x);
-        compressor_.survey(x, slot(x.output));
+        compressor_.survey(x, slot(x.output), slot(x.input));
         break;
       case plan::kind::compress:
         parameters_->bind_for(x);
@@ -390,6 +390,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   void weigh(const plan::instruction& x) {
     const auto run = std::exchange(flights_[x.micro].runs[x.subject][x.segment], {});
     run->backward_weight(*this);
+    compressor_.learned().ended(x.subject, x.segment, p().table(), *this);
   }
 
   models::gradient_target target(uint32_t q) override {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <type_traits>
 
 #include "kernels/base/cast.hpp"
-#include "kernels/compress/compressed_weight.hpp"
 #include "kernels/compress/pruning.hpp"
 #include "models/layers/bytes.hpp"
 #include "models/layers/torch_dtype.hpp"
@@ -14,6 +14,9 @@
 
 namespace troupe::actors {
 namespace {
+
+template <class Real>
+constexpr core::dtype type_of = std::is_same_v<Real, double> ? core::dtype::f64 : core::dtype::f32;
 
 bool is_learned(const job::pruned_module& m) { return m.method == config::pruning_method::topk; }
 
@@ -26,10 +29,16 @@ std::vector<uint32_t> vectors_of(const job::pruned_module& m) {
   return out;
 }
 
-/// As fp32.
-std::vector<float> widened(const std::byte* from, core::dtype type, uint64_t count) {
-  std::vector<float> out(count);
-  kernels::cast(from, type, reinterpret_cast<std::byte*>(out.data()), core::dtype::f32, count);
+bool is_vector_of(const job::pruned_module& m, uint32_t q) {
+  const auto all = vectors_of(m);
+  return std::ranges::find(all, q) != all.end();
+}
+
+/// As fp32, or fp64 where it is that.
+template <class Real>
+std::vector<Real> widened(const std::byte* from, core::dtype type, uint64_t count) {
+  std::vector<Real> out(count);
+  kernels::cast(from, type, reinterpret_cast<std::byte*>(out.data()), type_of<Real>, count);
   return out;
 }
 
@@ -48,11 +57,35 @@ void each_element(const kernels::masked_matrix& m, Take take) {
       for (uint64_t r = first; r < std::min(first + rows_at_once, m.rows); ++r) take(r, c, c * m.rows + r);
 }
 
+/// The same for the elements of a share, in the order of memory, whose place is that in the share.
+template <class Take>
+void each_element(const kernels::masked_matrix& m, std::span<const core::tp_run> runs, Take take) {
+  const uint64_t line = m.transposed ? m.rows : m.columns;
+  for (const core::tp_run& run : runs) {
+    if (run.is_padding()) continue;
+    uint64_t outer = run.whole / line, inner = run.whole % line;
+    for (uint64_t i = 0; i < run.count; ++i) {
+      m.transposed ? take(inner, outer, run.local + i) : take(outer, inner, run.local + i);
+      if (++inner == line) inner = 0, ++outer;
+    }
+  }
+}
+
+template <class Take>
+void each_element_of(const job::pruned_module& m, uint32_t coordinate, Take take) {
+  if (m.shares.empty()) return each_element(m.matrix, take);
+  each_element(m.matrix, m.runs_of(m.weight, coordinate), take);
+}
+
 }  // namespace
 
 learned_masks::learned_masks(std::shared_ptr<const job::chosen_compression> chosen,
-                             std::shared_ptr<const pruning_masks> others, std::shared_ptr<bound_parameters> parameters)
-    : chosen_(std::move(chosen)), others_(std::move(others)), parameters_(std::move(parameters)) {
+                             std::shared_ptr<const pruning_masks> others, std::shared_ptr<bound_parameters> parameters,
+                             std::shared_ptr<weight_grids> grids)
+    : chosen_(std::move(chosen)),
+      others_(std::move(others)),
+      parameters_(std::move(parameters)),
+      grids_(std::move(grids)) {
   if (chosen_ == nullptr) return;
   std::set<uint32_t> units;
   for (const auto& m : modules())
@@ -65,35 +98,41 @@ const kernels::mask_bits& learned_masks::bits_of(size_t module) const {
   return is_learned(modules()[module]) ? bits_.at(module) : others_->of(module);
 }
 
-void learned_masks::begin(uint64_t updates) {
+void learned_masks::begin(uint64_t updates, uint32_t coordinate) {
   if (std::exchange(updates_, updates) != updates) together_.clear();
+  coordinate_ = coordinate;
   made_.clear();
 }
 
-void learned_masks::make(uint32_t unit, core::dtype type) {
+void learned_masks::make(uint32_t unit, core::dtype type, std::span<const std::byte> agreed) {
   if (!made_.insert(unit).second) return;  // scores change behind the last use of a run
-  for (const size_t i : learning_.at(unit)) {
-    const auto& m = modules()[i];
-    together_.erase({unit, m.weight});
-    for (const uint32_t q : vectors_of(m)) together_.erase({unit, q});
-  }
-  for (const size_t i : learning_.at(unit)) {
+  agreed_[unit].assign(agreed.begin(), agreed.end());
+  masks_together whole;
+  const auto& of_unit = learning_.at(unit);
+  for (const size_t i : of_unit) {
     const auto& m = modules()[i];
     if (m.from_update > updates_) continue;
     if (is_learned(m)) {
-      const auto scores = widened(parameters_->bytes(*m.score_parameter), type, m.scores());
+      const auto scores = widened<float>(parameters_->bytes(*m.score_parameter), type, m.scores());
       std::vector<uint8_t> keep(scores.size());
       kernels::keep_largest(scores, m.kept, keep);
       bits_[i] = kernels::packed_mask(keep);
     }
-    const auto together = [&](uint32_t q, uint64_t elements) -> kernels::mask_bits& {
-      const auto [at, is_new] = together_.try_emplace({unit, q});
-      if (is_new) at->second = kernels::whole_mask(elements);
-      return at->second;
-    };
-    and_mask(m, bits_of(i), together(m.weight, m.matrix.elements()));
-    for (const uint32_t q : vectors_of(m))
-      kernels::and_elements({m.matrix.rows, 1}, bits_of(i), together(q, m.matrix.rows));
+    and_mask(m, bits_of(i), whole);
+    for (const auto& v : m.along)
+      if (v.unit == unit) and_vector(m, bits_of(i), v.parameter, whole);
+  }
+  for (const size_t i : of_unit) {
+    const auto& m = modules()[i];
+    auto parts = vectors_of(m);
+    parts.push_back(m.weight);
+    for (const uint32_t q : parts) {
+      const auto at = whole.find(q);
+      if (at == whole.end()) continue;  // it has not begun, or was taken with another module
+      together_[{unit, q}] =
+          m.shares.empty() ? std::move(at->second) : kernels::share_of_mask(at->second, m.runs_of(q, coordinate_));
+      whole.erase(at);
+    }
   }
 }
 
@@ -102,51 +141,71 @@ const kernels::mask_bits* learned_masks::kept(uint32_t unit, uint32_t parameter)
   return at == together_.end() ? nullptr : &at->second;
 }
 
-// d mask = d (weight as multiplied with) x weight on its grid x the other masks, by scores.
-std::vector<float> learned_masks::of_weight(const job::pruned_module& m, const at::Tensor& gradient) const {
-  const uint64_t elements = m.matrix.elements();
+// As it was multiplied with, but for masks; `gridded` holds it where it lies nowhere else.
+const std::byte* learned_masks::multiplied(const job::pruned_module& m, core::dtype type, uint64_t elements,
+                                           std::vector<std::byte>& gridded) const {
+  const std::byte* const weight = parameters_->uncompressed_bytes(m.weight);
+  if (!grids_->changes(m.unit, m.weight)) return weight;
+  const uint64_t bytes = elements * core::size_of(type);
+  gridded.resize(bytes + grids_->room_elements(m.unit, m.weight) * core::size_of(type));
+  grids_->put(m.unit, m.weight, agreed_.at(m.unit), weight, gridded.data(), std::span(gridded).subspan(bytes));
+  return gridded.data();
+}
+
+// d mask = d (weight as multiplied with) x weight on its grid x the other masks, by scores. Of a share of the weight
+// these are summands of the whole's: other ranks have the others.
+template <class Real>
+std::vector<Real> learned_masks::of_weight(const job::pruned_module& m, const at::Tensor& gradient) const {
+  const auto elements = static_cast<uint64_t>(gradient.numel());
   const auto type = models::core_dtype(gradient.scalar_type());
-  const std::byte* weight = parameters_->uncompressed_bytes(m.weight);
-  std::vector<std::byte> quantised;
-  if (const auto* module = chosen_->module_of(m.unit, m.weight); module != nullptr && module->from_update <= updates_) {
-    const auto* const recipe = &module->recipe;
-    quantised.resize((elements + recipe->room_elements()) * core::size_of(type));
-    kernels::compress_weight(*recipe, type, weight, quantised.data(),
-                             std::span(quantised).subspan(elements * core::size_of(type)));
-    weight = quantised.data();
-  }
-  const auto w = widened(weight, type, elements), g = widened(models::bytes_of(gradient), type, elements);
+  std::vector<std::byte> gridded;
+  const auto w = widened<Real>(multiplied(m, type, elements, gridded), type, elements),
+             g = widened<Real>(models::bytes_of(gradient), type, elements);
   std::optional<kernels::mask_bits> others;
   for (const size_t i : learning_.at(m.unit)) {
     const auto& other = modules()[i];
     if (&other == &m || other.weight != m.weight || other.from_update > updates_) continue;
-    if (!others) others = kernels::whole_mask(elements);
+    if (!others) others = kernels::whole_mask(m.matrix.elements());
     and_mask(other, bits_of(i), *others);
   }
-  const auto product = [&](uint64_t at) {
-    return others && !kernels::is_kept(*others, at) ? 0.0F : g[at] * w[at];  // fp32: exact in fp64, rounded once
-  };
+  if (others && !m.shares.empty()) others = kernels::share_of_mask(*others, m.runs_of(m.weight, coordinate_));
+  const auto counts = [&](uint64_t at) { return !others || kernels::is_kept(*others, at); };
   if (m.part == job::pruned_part::elements) {
-    std::vector<float> out(elements);
-    each_element(m.matrix, [&](uint64_t r, uint64_t c, uint64_t at) { out[r * m.matrix.columns + c] = product(at); });
+    std::vector<Real> out(m.matrix.elements());
+    each_element_of(m, coordinate_, [&](uint64_t r, uint64_t c, uint64_t at) {
+      out[r * m.matrix.columns + c] = counts(at) ? g[at] * w[at] : Real{0};
+    });
     return out;
   }
   std::vector<double> sums(m.scores());
   const uint64_t head_width = m.heads > 0 ? m.matrix.columns / m.heads : 1;
   const bool by_head = m.part == job::pruned_part::heads;
-  each_element(m.matrix, [&](uint64_t r, uint64_t c, uint64_t at) {
-    const bool counts = !others || kernels::is_kept(*others, at);
-    sums[by_head ? c / head_width : r] += counts ? static_cast<double>(g[at]) * static_cast<double>(w[at]) : 0.0;
+  each_element_of(m, coordinate_, [&](uint64_t r, uint64_t c, uint64_t at) {
+    sums[by_head ? c / head_width : r] += counts(at) ? static_cast<double>(g[at]) * static_cast<double>(w[at]) : 0.0;
   });
   return {sums.begin(), sums.end()};
 }
 
-void learned_masks::write(const job::pruned_module& m, const std::vector<float>& scores,
+template <class Real>
+std::vector<Real> learned_masks::of_vector(const job::pruned_module& m, uint32_t q, const at::Tensor& gradient) const {
+  const auto type = models::core_dtype(gradient.scalar_type());
+  const auto elements = static_cast<uint64_t>(gradient.numel());
+  const auto g = widened<Real>(models::bytes_of(gradient), type, elements),
+             b = widened<Real>(parameters_->uncompressed_bytes(q), type, elements);
+  std::vector<Real> out(m.matrix.rows);
+  const core::tp_run all{0, 0, m.matrix.rows};
+  each_element({m.matrix.rows, 1}, m.shares.empty() ? std::span(&all, 1) : m.runs_of(q, coordinate_),
+               [&](uint64_t r, uint64_t, uint64_t at) { out[r] = g[at] * b[at]; });
+  return out;
+}
+
+template <class Real>
+void learned_masks::write(const job::pruned_module& m, const std::vector<Real>& scores,
                           models::gradient_sink& sink) const {
   const uint32_t q = *m.score_parameter;
   const models::weight w{q, parameters_->tensors().tensor(q), m.module};
   const at::Tensor out = at::empty(w.tensor.sizes(), w.tensor.options().requires_grad(false));
-  kernels::cast(reinterpret_cast<const std::byte*>(scores.data()), core::dtype::f32, models::bytes_in(out),
+  kernels::cast(reinterpret_cast<const std::byte*>(scores.data()), type_of<Real>, models::bytes_in(out),
                 models::core_dtype(out.scalar_type()), scores.size());
   models::gradient_writer(models::sink_slot{&sink}, w).write(out);
 }
@@ -154,18 +213,15 @@ void learned_masks::write(const job::pruned_module& m, const std::vector<float>&
 void learned_masks::formed(uint32_t unit, uint32_t q, const at::Tensor& gradient, models::gradient_sink& sink) const {
   const auto of_unit = learning_.find(unit);
   if (of_unit == learning_.end()) return;
-  for (const size_t i : of_unit->second) {
-    const auto& m = modules()[i];
-    if (!is_learned(m) || m.from_update > updates_) continue;
-    if (m.weight == q) write(m, of_weight(m, gradient), sink);
-    const auto vectors = vectors_of(m);
-    if (std::ranges::find(vectors, q) == vectors.end()) continue;
-    const auto type = models::core_dtype(gradient.scalar_type());
-    auto scores = widened(models::bytes_of(gradient), type, m.matrix.rows);
-    const auto vector = widened(parameters_->uncompressed_bytes(q), type, m.matrix.rows);
-    for (size_t r = 0; r < scores.size(); ++r) scores[r] *= vector[r];
-    write(m, scores, sink);
-  }
+  const auto each = [&]<class Real>(std::type_identity<Real>) {
+    for (const size_t i : of_unit->second) {
+      const auto& m = modules()[i];
+      if (!is_learned(m) || m.from_update > updates_) continue;
+      if (m.weight == q) write(m, of_weight<Real>(m, gradient), sink);
+      if (is_vector_of(m, q)) write(m, of_vector<Real>(m, q, gradient), sink);
+    }
+  };
+  gradient.scalar_type() == at::kDouble ? each(std::type_identity<double>()) : each(std::type_identity<float>());
 }
 
 void learned_masks::ended(uint32_t unit, uint32_t segment, const core::model_table& table,

@@ -1,11 +1,7 @@
 #include "actors/hands/unit_compressor.hpp"
 
-#include <cstring>
+#include <algorithm>
 #include <utility>
-
-#include "core/tied_copies.hpp"
-#include "kernels/compress/compressed_share.hpp"
-#include "kernels/compress/compressed_weight.hpp"
 
 namespace troupe::actors {
 
@@ -15,12 +11,13 @@ unit_compressor::unit_compressor(std::shared_ptr<const job::chosen_compression> 
     : chosen_(std::move(chosen)),
       masks_(std::move(masks)),
       parameters_(std::move(parameters)),
-      learned_(chosen_, masks_, parameters_),
-      seed_(seed) {}
+      grids_(std::make_shared<weight_grids>(chosen_, seed)),
+      learned_(chosen_, masks_, parameters_, grids_) {}
 
 void unit_compressor::begin(std::shared_ptr<step_context> context) {
   context_ = std::move(context);
-  learned_.begin(context_->order.applied);
+  grids_->begin(context_);
+  learned_.begin(context_->order.applied, p().layout->tensor_at(p().rank));
   if (std::exchange(program_, context_->program) != context_->program) look_up_inputs();
   take_ranges();
 }
@@ -53,57 +50,30 @@ void unit_compressor::take_ranges() {
 void unit_compressor::compress(const plan::instruction& x, std::span<std::byte> out,
                                std::span<const std::byte> agreed) {
   const auto type = p().options().types.parameter;
-  if (learned_.learns(x.subject)) learned_.make(x.subject, type);
-  const auto room = out.subspan(p().layout->compressed[x.subject].elements * core::size_of(type));
-  uint64_t seen = 0;
-  for (const auto& place : p().layout->compressed[x.subject].parameters) {
-    const uint32_t q = place.parameter;
-    const auto* const module = chosen_->module_of(x.subject, q);
-    const auto* const from = parameters_->bytes(q);
+  if (learned_.learns(x.subject)) learned_.make(x.subject, type, agreed);
+  const auto& places = p().layout->compressed[x.subject];
+  for (const auto& place : places.parameters) {
     auto* const to = &out[place.offset * core::size_of(type)];
-    const uint64_t elements = p().table().parameters[q].numel();
-    if (module == nullptr || module->from_update > context_->order.applied) {  // pruned alone
-      std::memcpy(to, from, elements * core::size_of(type));
-    } else {
-      const auto now = module->after(context_->order.applied, seed_, p().table().original(q));
-      if (module->shares.empty()) {
-        kernels::compress_weight(module->recipe, type, from, to, room, now);
-      } else {
-        take_agreed(x.subject, agreed, std::exchange(seen, seen + module->use.ranges), module->use.ranges);
-        kernels::compress_share(module->shares[p().layout->tensor_at(p().rank)], type, from, ranges_, to, room, now);
-      }
-    }
-    if (const auto* mask = mask_of(x.subject, q)) kernels::apply_mask(to, type, elements, *mask);
+    grids_->put(x.subject, place.parameter, agreed, parameters_->bytes(place.parameter), to,
+                out.subspan(places.elements * core::size_of(type)));
+    if (const auto* mask = mask_of(x.subject, place.parameter))
+      kernels::apply_mask(to, type, p().table().parameters[place.parameter].numel(), *mask);
   }
 }
 
 const kernels::mask_bits* unit_compressor::mask_of(uint32_t unit, uint32_t parameter) const {
   if (learned_.learns(unit))
     if (const auto* mask = learned_.kept(unit, parameter)) return mask;  // else of a norm behind another unit
-  return masks_ == nullptr ? nullptr : masks_->kept(unit, parameter);
+  return masks_ == nullptr ? nullptr : masks_->kept(unit, parameter, p().layout->tensor_at(p().rank));
 }
 
-// Of `count` groups of a parameter, from range number `first` of the unit on: those of every rank.
-void unit_compressor::take_agreed(uint32_t unit, std::span<const std::byte> agreed, uint64_t first, uint64_t count) {
-  const uint64_t bytes = p().layout->range_bytes(unit);
-  ranges_.clear();
-  for (uint32_t t = 0; count > 0 && t < p().layout->tensor_ranks(); ++t) {
-    const auto* from = reinterpret_cast<const range*>(&agreed[t * bytes]) + first;
-    ranges_.insert(ranges_.end(), from, from + count);
-  }
-}
-
-void unit_compressor::survey(const plan::instruction& x, std::span<std::byte> out) {
-  const auto type = p().options().types.parameter;
-  const uint64_t bytes = p().layout->range_bytes(x.subject);
-  auto* to = reinterpret_cast<range*>(out.subspan(p().layout->tensor_at(p().rank) * bytes, bytes).data());
-  for (const auto& place : p().layout->compressed[x.subject].parameters) {
-    const auto* const module = chosen_->module_of(x.subject, place.parameter);
-    if (module == nullptr || module->use.ranges == 0) continue;
-    const auto& share = module->shares[p().layout->tensor_at(p().rank)];
-    kernels::share_ranges(share, type, parameters_->bytes(place.parameter), {to, module->use.ranges});
-    to += module->use.ranges;
-  }
+void unit_compressor::survey(const plan::instruction& x, std::span<std::byte> out, std::span<const std::byte> agreed) {
+  const uint64_t bytes = p().layout->range_bytes(x.subject), at = p().layout->tensor_at(p().rank) * bytes;
+  const auto own = out.subspan(at, bytes);
+  if (!agreed.empty()) std::ranges::copy(agreed.subspan(at, bytes), own.begin());
+  auto* to = reinterpret_cast<range*>(own.data());
+  for (const auto& place : p().layout->compressed[x.subject].parameters)
+    to += grids_->tell(x.subject, place.parameter, agreed, parameters_->bytes(place.parameter), to);
 }
 
 }  // namespace troupe::actors

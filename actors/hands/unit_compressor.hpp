@@ -12,6 +12,7 @@
 
 #include "actors/hands/bound_parameters.hpp"
 #include "actors/hands/learned_masks.hpp"
+#include "actors/hands/weight_grids.hpp"
 #include "actors/memory/pruning_masks.hpp"
 #include "actors/step_context.hpp"
 #include "job/compression.hpp"
@@ -30,8 +31,8 @@ class unit_compressor {
   void begin(std::shared_ptr<step_context> context);
 
   /// The ranges of the unit's parameters that ranks of a tensor group share, as they are bound now, into this rank's
-  /// part of `out`.
-  void survey(const plan::instruction& x, std::span<std::byte> out);
+  /// part of `out`. `agreed`: all ranks' of the first time, where this is the second.
+  void survey(const plan::instruction& x, std::span<std::byte> out, std::span<const std::byte> agreed);
   /// What the unit multiplies with, of its parameters as they are bound now. `agreed`: all ranks' ranges, where some
   /// are shared.
   void compress(const plan::instruction& x, std::span<std::byte> out, std::span<const std::byte> agreed);
@@ -49,17 +50,15 @@ class unit_compressor {
   [[nodiscard]] const plan::rank_plan& p() const { return context_->plan(); }
   void look_up_inputs();
   void take_ranges();
-  void take_agreed(uint32_t unit, std::span<const std::byte> agreed, uint64_t first, uint64_t count);
 
   std::shared_ptr<const job::chosen_compression> chosen_;
   std::shared_ptr<const pruning_masks> masks_;
   std::shared_ptr<bound_parameters> parameters_;
+  std::shared_ptr<weight_grids> grids_;
   learned_masks learned_;
-  uint64_t seed_;
   std::shared_ptr<step_context> context_;
   std::shared_ptr<const program> program_;                          // of the run; the next belongs to its plan
   std::vector<std::optional<models::input_rounding>> input_grids_;  // [layer]; empty: none has any
-  std::vector<range> ranges_;                                       // of a parameter's groups, of every tensor rank
 };
 
 }  // namespace troupe::actors

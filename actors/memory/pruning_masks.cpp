@@ -16,6 +16,25 @@ void and_mask(const job::pruned_module& m, const kernels::mask_bits& bits, kerne
   }
 }
 
+namespace {
+
+kernels::mask_bits& mask_in(masks_together& all, uint32_t q, uint64_t elements) {
+  const auto [at, is_new] = all.try_emplace(q);
+  if (is_new) at->second = kernels::whole_mask(elements);
+  return at->second;
+}
+
+}  // namespace
+
+void and_vector(const job::pruned_module& m, const kernels::mask_bits& bits, uint32_t q, masks_together& into) {
+  kernels::and_elements({m.matrix.rows, 1}, bits, mask_in(into, q, m.matrix.rows));
+}
+
+void and_mask(const job::pruned_module& m, const kernels::mask_bits& bits, masks_together& into) {
+  and_mask(m, bits, mask_in(into, m.weight, m.matrix.elements()));
+  if (m.bias) and_vector(m, bits, *m.bias, into);
+}
+
 void pruning_masks::set(size_t i, kernels::mask_bits bits) {
   masks_[i] = std::move(bits);
   is_current_ = false;
@@ -26,37 +45,48 @@ void pruning_masks::begin(uint64_t updates) {
     return (m.from_update <= updates) != (m.from_update <= begun_after_);
   };
   if (is_current_ && std::ranges::none_of(modules(), begins)) return;
+  std::map<uint32_t, masks_together> whole;  // [unit]
+  const auto acts = [&](const job::pruned_module& m) {
+    return m.from_update <= updates && m.method != config::pruning_method::topk;
+  };
+  for (size_t i = 0; i < masks_.size(); ++i)
+    if (const auto& m = modules()[i]; acts(m)) {
+      and_mask(m, masks_[i], whole[m.unit]);
+      for (const auto& v : m.along) and_vector(m, masks_[i], v.parameter, whole[v.unit]);
+    }
   together_.clear();
-  for (size_t i = 0; i < masks_.size(); ++i) {
-    const auto& m = modules()[i];
-    if (m.from_update > updates || m.method == config::pruning_method::topk) continue;
-    and_mask(m, masks_[i], together({m.unit, m.weight}, m.matrix.elements()));
-    const auto and_vector = [&](use at) {
-      kernels::and_elements({m.matrix.rows, 1}, masks_[i], together(at, m.matrix.rows));
+  for (const auto& m : modules()) {
+    if (!acts(m)) continue;
+    const auto take = [&](uint32_t unit, uint32_t q) {
+      auto& of_unit = whole[unit];
+      const auto at = of_unit.find(q);
+      if (at == of_unit.end()) return;  // another module of the same weight has taken it
+      auto& shares = together_[{unit, q}];
+      for (uint32_t t = 0; t < m.shares.size(); ++t)
+        shares.push_back(kernels::share_of_mask(at->second, m.runs_of(q, t)));
+      if (shares.empty()) shares.push_back(std::move(at->second));
+      of_unit.erase(at);
     };
-    if (m.bias) and_vector({m.unit, *m.bias});
-    for (const auto& v : m.along) and_vector({v.unit, v.parameter});
+    take(m.unit, m.weight);
+    if (m.bias) take(m.unit, *m.bias);
+    for (const auto& v : m.along) take(v.unit, v.parameter);
   }
   begun_after_ = updates;
   is_current_ = true;
 }
 
-const kernels::mask_bits* pruning_masks::kept(uint32_t unit, uint32_t parameter) const {
+const kernels::mask_bits* pruning_masks::kept(uint32_t unit, uint32_t parameter, uint32_t coordinate) const {
   const auto at = together_.find({unit, parameter});
-  return at == together_.end() ? nullptr : &at->second;
+  if (at == together_.end()) return nullptr;
+  return &at->second[at->second.size() > 1 ? coordinate : 0];
 }
 
 uint64_t pruning_masks::bytes() const {
   uint64_t out = 0;
   for (const auto& x : masks_) out += x.size();
-  for (const auto& [at, x] : together_) out += x.size();
+  for (const auto& [at, shares] : together_)
+    for (const auto& x : shares) out += x.size();
   return out;
-}
-
-kernels::mask_bits& pruning_masks::together(use at, uint64_t elements) {
-  const auto [place, is_new] = together_.try_emplace(at);
-  if (is_new) place->second = kernels::whole_mask(elements);
-  return place->second;
 }
 
 }  // namespace troupe::actors

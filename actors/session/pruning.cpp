@@ -13,7 +13,7 @@ namespace troupe::actors {
 
 core::result<std::vector<float>> session::parts::whole_weight(uint32_t parameter) const {
   const uint32_t q = plan.table->original(parameter);
-  const auto& p = plan.table->parameters[q];
+  const auto& p = plan.tensor.whole->parameters[q];
   std::vector<float> out(p.numel());
   const auto part = p.trainable ? plan::state_part::master : plan::state_part::copy;
   if (auto ok = whole().read(q, part, {0, p.numel()}, core::dtype::f32, reinterpret_cast<std::byte*>(out.data())); !ok)

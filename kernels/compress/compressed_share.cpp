@@ -27,25 +27,11 @@ void for_each_group(const matrix_share& share, Whole whole, Part part) {
     }
 }
 
-}  // namespace
-
-bool matrix_share::has_parts_of_groups() const {
-  bool out = false;
-  for_each_group(
-      *this, [](uint64_t, uint64_t, uint64_t) {}, [&](uint64_t, uint64_t, uint64_t, uint64_t) { out = true; });
-  return out;
-}
-
-void share_ranges(const matrix_share& share, core::dtype type, const std::byte* weight,
-                  std::span<value_range<double>> out) {
+/// Calls look(group, values, count) for what lies here of groups that lie elsewhere, too, in their order.
+template <class Look>
+void look_at_parts(const matrix_share& share, core::dtype type, const std::byte* weight, Look look) {
   constexpr uint64_t at_once = 16384;  // elements of a matrix in another order
   std::vector<std::byte> ordered(share.in_order ? at_once * core::size_of(type) : 0);
-  std::ranges::fill(out, value_range<double>{infinity, -infinity});
-  const auto look = [&](uint64_t group, const std::byte* values, uint64_t count) {
-    value_range<double> here;
-    group_ranges({values, type, 1, count}, {&here, 1});
-    out[group] = joined(out[group], here);
-  };
   for_each_group(
       share, [](uint64_t, uint64_t, uint64_t) {},
       [&](uint64_t local, uint64_t group, uint64_t, uint64_t count) {
@@ -58,8 +44,54 @@ void share_ranges(const matrix_share& share, core::dtype type, const std::byte* 
       });
 }
 
+/// Entry `at` of all ranks, added in their order.
+magnitudes added(const matrix_share& share, std::span<const value_range<double>> told, uint64_t at) {
+  magnitudes out;
+  for (; at < told.size(); at += share.told()) {
+    out.sum += told[at].least;
+    out.count += told[at].largest;
+  }
+  return out;
+}
+
+void add(value_range<double>& to, const magnitudes& here) {
+  to.least += here.sum;
+  to.largest += here.count;
+}
+
+}  // namespace
+
+bool matrix_share::has_parts_of_groups() const {
+  bool out = false;
+  for_each_group(
+      *this, [](uint64_t, uint64_t, uint64_t) {}, [&](uint64_t, uint64_t, uint64_t, uint64_t) { out = true; });
+  return out;
+}
+
+void share_ranges(const matrix_share& share, const quantiser& grid, core::dtype type, const std::byte* weight,
+                  std::span<value_range<double>> out) {
+  std::ranges::fill(out, grid.has_grid() ? value_range<double>{infinity, -infinity} : value_range<double>{});
+  look_at_parts(share, type, weight, [&](uint64_t group, const std::byte* values, uint64_t count) {
+    const grouped_values part{values, type, 1, count};
+    if (!grid.has_grid()) return add(out[group], {sum_above(part, -1).sum, static_cast<double>(count)});
+    value_range<double> here;
+    group_ranges(part, {&here, 1});
+    out[group] = joined(out[group], here);
+  });
+}
+
+void share_sums_above(const matrix_share& share, const quantiser& grid, core::dtype type, const std::byte* weight,
+                      std::span<const value_range<double>> told, std::span<value_range<double>> out) {
+  if (grid.kind != quantiser_kind::ternary) return;
+  const auto above = out.subspan(share.recipe.groups);
+  std::ranges::fill(above, value_range<double>{});
+  look_at_parts(share, type, weight, [&](uint64_t group, const std::byte* values, uint64_t count) {
+    add(above[group], sum_above({values, type, 1, count}, ternary_threshold(type, added(share, told, group))));
+  });
+}
+
 void compress_share(const matrix_share& share, core::dtype type, const std::byte* weight,
-                    std::span<const value_range<double>> ranges, std::byte* out, std::span<std::byte> room,
+                    std::span<const value_range<double>> told, std::byte* out, std::span<std::byte> room,
                     const weight_moment& now) {
   const uint64_t element_bytes = core::size_of(type), groups = share.recipe.groups;
   const std::byte* from = weight;
@@ -80,12 +112,17 @@ void compress_share(const matrix_share& share, core::dtype type, const std::byte
                       now.noise ? &rounding : nullptr);
       },
       [&](uint64_t local, uint64_t group, uint64_t first, uint64_t count) {
-        assert(grid.has_grid() && ranges.size() % groups == 0 && !ranges.empty());
-        value_range<double> range = ranges[group];
-        for (uint64_t at = groups + group; at < ranges.size(); at += groups) range = joined(range, ranges[at]);
+        assert(told.size() % share.told() == 0 && !told.empty());
+        const grouped_values part{from + local * element_bytes, type, 1, count};
+        std::byte* const out_of_part = to + local * element_bytes;
+        if (!grid.has_grid())
+          return fake_quantise_by_sums(part, grid, added(share, told, group),
+                                       share.is_ternary ? added(share, told, groups + group) : magnitudes{},
+                                       out_of_part);
+        value_range<double> range = told[group];
+        for (uint64_t at = share.told() + group; at < told.size(); at += share.told()) range = joined(range, told[at]);
         const auto rounding = noise(first);
-        fake_quantise_within({from + local * element_bytes, type, 1, count}, grid, {&range, 1},
-                             to + local * element_bytes, now.noise ? &rounding : nullptr);
+        fake_quantise_within(part, grid, {&range, 1}, out_of_part, now.noise ? &rounding : nullptr);
       });
   if (share.in_order) from_order(share.recipe, type, room.data(), out);
   mix(type, weight, out, share.recipe.elements(), now.kept);

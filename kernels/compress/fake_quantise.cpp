@@ -35,13 +35,9 @@ struct quantise_call {
   uint64_t num_ranges = 0;
   std::byte* y = nullptr;
   const stochastic_rounding* rounding = nullptr;
+  const magnitudes* sums = nullptr;  ///< of ternary and binary groups: all, above the threshold; null: to be measured
 
   [[nodiscard]] value_range<double> range_of(uint64_t group) const { return ranges[num_ranges == 1 ? 0 : group]; }
-};
-
-/// The sum of some magnitudes and how many they are.
-struct magnitudes {
-  double sum = 0, count = 0;
 };
 
 double folded(std::array<double, sum_lanes>& lanes) {
@@ -50,14 +46,25 @@ double folded(std::array<double, sum_lanes>& lanes) {
   return lanes[0];
 }
 
+template <class Real>
+Real mean_of(double sum, double count) {
+  return static_cast<Real>(sum / count);
+}
+template <class Real>
+Real threshold_of(Real mean) {
+  return static_cast<Real>(0.7) * mean;
+}
+
 /// What a group without a grid takes, `sum_above(t)` being that of all magnitudes above t; false: it keeps its values.
 template <class Real, class Sum>
-bool signs_of(quantiser_kind kind, uint64_t count, value_signs<Real>& out, Sum&& sum_above) {
-  const auto mean = static_cast<Real>(sum_above(Real{-1}).sum / static_cast<double>(count));
+bool signs_of(const quantise_call& call, value_signs<Real>& out, Sum&& sum_above) {
+  const auto mean = call.sums != nullptr
+                        ? mean_of<Real>(call.sums[0].sum, call.sums[0].count)
+                        : mean_of<Real>(sum_above(Real{-1}).sum, static_cast<double>(call.x.group_size));
   out = {0, mean};
-  if (kind == quantiser_kind::ternary) {
-    out.threshold = static_cast<Real>(0.7) * mean;
-    const auto above = sum_above(out.threshold);
+  if (call.q.kind == quantiser_kind::ternary) {
+    out.threshold = threshold_of(mean);
+    const auto above = call.sums != nullptr ? call.sums[1] : sum_above(out.threshold);
     out.size = static_cast<Real>(above.sum / above.count);
   }
   return std::isfinite(out.size) && out.size > 0;
@@ -201,7 +208,7 @@ void quantise_as(const quantise_call& call) {
         });
     } else {
       value_signs<float> signs;
-      quantises = signs_of(call.q.kind, size, signs, [&](float t) {
+      quantises = signs_of(call, signs, [&](float t) {
         return sum_above(x, size, t, std::make_index_sequence<sum_lanes / hn::MaxLanes(wide())>());
       });
       if (quantises) to_signs(x, y, size, signs);
@@ -223,6 +230,13 @@ void ranges(const grouped_values& x, value_range<double>* out) {
   });
 }
 
+void sums(const grouped_values& x, float threshold, magnitudes* out) {
+  with_fp32_dtype(x.type, [&]<class T>(std::type_identity<T>) {
+    *out = sum_above(reinterpret_cast<const T*>(x.x), x.group_size, threshold,
+                     std::make_index_sequence<sum_lanes / hn::MaxLanes(wide())>());
+  });
+}
+
 }  // namespace troupe::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -231,6 +245,7 @@ namespace troupe::kernels {
 
 HWY_EXPORT(quantise);
 HWY_EXPORT(ranges);
+HWY_EXPORT(sums);
 
 namespace {
 
@@ -290,8 +305,7 @@ void quantise_reference(const quantise_call& call) {
         for (uint64_t i = 0; i < count; ++i)
           y[first + i] = narrow<T>(on_grid<R>(widen(x[first + i]), grid, noise == nullptr ? R{0} : R{noise[i]}));
       });
-    } else if (!call.q.has_grid() &&
-               signs_of(call.q.kind, size, signs, [&](R t) { return sum_above_reference(x, size, t); })) {
+    } else if (!call.q.has_grid() && signs_of(call, signs, [&](R t) { return sum_above_reference(x, size, t); })) {
       for (uint64_t i = 0; i < size; ++i) y[i] = narrow<T>(as_sign<R>(widen(x[i]), signs));
     } else if (x != y) {
       std::copy_n(x, size, y);
@@ -328,6 +342,27 @@ void fake_quantise_within_reference(const grouped_values& x, const quantiser& q,
                                     const stochastic_rounding* rounding) {
   assert(ranges.size() == 1 || ranges.size() == x.groups);
   run({x, q, ranges.data(), ranges.size(), y, rounding}, false);
+}
+
+magnitudes sum_above(const grouped_values& x, double threshold) {
+  assert(is_float(x.type) && x.groups == 1);
+  magnitudes out;
+  if (x.type == core::dtype::f64)
+    return sum_above_reference(reinterpret_cast<const double*>(x.x), x.group_size, threshold);
+  HWY_DYNAMIC_DISPATCH(sums)(x, static_cast<float>(threshold), &out);
+  return out;
+}
+
+double ternary_threshold(core::dtype type, const magnitudes& all) {
+  return type == core::dtype::f64 ? threshold_of(mean_of<double>(all.sum, all.count))
+                                  : double{threshold_of(mean_of<float>(all.sum, all.count))};
+}
+
+void fake_quantise_by_sums(const grouped_values& x, const quantiser& q, const magnitudes& all, const magnitudes& above,
+                           std::byte* y) {
+  assert(!q.has_grid() && x.groups == 1);
+  const magnitudes both[] = {all, above};
+  run({.x = x, .q = q, .y = y, .sums = both}, true);
 }
 
 void group_ranges(const grouped_values& x, std::span<value_range<double>> out) {

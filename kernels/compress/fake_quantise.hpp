@@ -42,6 +42,21 @@ void group_ranges(const grouped_values& x, std::span<value_range<double>> out);
 void fake_quantise_within(const grouped_values& x, const quantiser& q, std::span<const value_range<double>> ranges,
                           std::byte* y, const stochastic_rounding* rounding = nullptr);
 
+/// Some magnitudes: their sum, and how many they are.
+struct magnitudes {
+  double sum = 0, count = 0;
+};
+
+/// Of all |x| above `threshold`, below which nothing is where it is -1; added as in fake_quantise(). x is one group, or
+/// a part of one whose others lie elsewhere.
+magnitudes sum_above(const grouped_values& x, double threshold);
+/// What ternary and binary groups of a type become, of which `all` are the magnitudes: signs with `above` added by
+/// whoever has a part. Binary ones need no `above`.
+double ternary_threshold(core::dtype type, const magnitudes& all);
+/// fake_quantise() of a part of such a group.
+void fake_quantise_by_sums(const grouped_values& x, const quantiser& q, const magnitudes& all, const magnitudes& above,
+                           std::byte* y);
+
 /// The scalar twins: the same bits; fp64 throughout for f64.
 void fake_quantise_reference(const grouped_values& x, const quantiser& q, std::byte* y,
                              const stochastic_rounding* rounding = nullptr);

@@ -95,6 +95,26 @@ void and_heads(const masked_matrix& m, std::span<const uint8_t> bits, uint64_t h
       for (uint64_t r = 0; r < m.rows; ++r) drop(into, place_of(m, r, c));
 }
 
+mask_bits share_of_mask(std::span<const uint8_t> whole, std::span<const core::tp_run> runs) {
+  mask_bits out = whole_mask(runs.empty() ? 0 : runs.back().local + runs.back().count);
+  for (const core::tp_run& run : runs) {
+    if (run.is_padding()) continue;
+    uint64_t i = 0;
+    while (i < run.count) {
+      const uint64_t to = run.local + i, from = run.whole + i;
+      if (to % 8 == 0 && from % 8 == 0 && run.count - i >= 8) {
+        const uint64_t bytes = (run.count - i) / 8;
+        std::memcpy(&out[to / 8], &whole[from / 8], bytes);
+        i += bytes * 8;
+        continue;
+      }
+      if (!is_kept(whole, from)) drop(out, to);
+      ++i;
+    }
+  }
+  return out;
+}
+
 uint64_t kept_in(std::span<const uint8_t> bits, uint64_t elements) {
   uint64_t out = 0;
   for (uint64_t i = 0; i < elements / 8; ++i) out += static_cast<uint64_t>(std::popcount(bits[i]));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/dtype.hpp"
+#include "core/tp_slices.hpp"
 
 namespace troupe::kernels {
 
@@ -38,6 +39,9 @@ void and_elements(const masked_matrix& m, std::span<const uint8_t> bits, std::sp
 void and_rows(const masked_matrix& m, std::span<const uint8_t> bits, std::span<uint8_t> into);
 /// The same by heads: blocks of columns / heads inputs, side by side.
 void and_heads(const masked_matrix& m, std::span<const uint8_t> bits, uint64_t heads, std::span<uint8_t> into);
+
+/// Of a mask by element, the bits of those that a share has, as its runs say; of padding all are 1.
+mask_bits share_of_mask(std::span<const uint8_t> whole, std::span<const core::tp_run> runs);
 
 /// Whether element `i` stays.
 [[nodiscard]] inline bool is_kept(std::span<const uint8_t> bits, uint64_t i) {

@@ -16,13 +16,30 @@ core::result<void> copy_is_sound(const rank_plan& p, const instruction& x) {
   return {};
 }
 
-core::result<void> survey_is_sound(const rank_plan& p, const instruction& x) {
+/// That it reads ranges on which the ranks have agreed, where `wanted`: what it makes of them is then the same on all.
+core::result<void> reads_agreed(const world& w, uint32_t rank, const instruction& x, bool wanted) {
+  const rank_plan& p = *w.ranks[rank];
+  if (wanted != (x.input != none))
+    return broken(p, x.id,
+                  wanted ? "names no ranges of the groups that tensor ranks share" : "names ranges it does not need");
+  if (!wanted) return {};
+  const uint32_t agreed = w.rolls[rank].agree[x.input];
+  if (agreed == none || p.instructions[agreed].subject != x.subject)
+    return broken(p, x.id, "names a slot that does not hold the agreed ranges of its unit");
+  return in_order(w, rank, agreed, x.id, "which brings the ranges of the other ranks");
+}
+
+/// A second one reads what all have told first.
+core::result<void> survey_is_sound(const world& w, uint32_t rank, const instruction& x) {
+  const rank_plan& p = *w.ranks[rank];
   const uint64_t bytes = p.layout->range_bytes(x.subject) * p.layout->tensor_ranks();
   const buffer& b = p.buffers[x.output];
   if (bytes == 0) return broken(p, x.id, "looks for ranges of a unit whose groups no ranks share");
   if (b.pool != pool::compressed || b.subject != x.subject || b.first != x.id || b.bytes != bytes)
     return broken(p, x.id, "has a slot that is not its own: pool, unit, size or beginning differ");
-  return {};
+  if (x.input == none) return {};
+  if (!p.layout->tells_twice(x.subject)) return broken(p, x.id, "tells what it needs to tell once a second time");
+  return reads_agreed(w, rank, x, true);
 }
 
 core::result<void> agreement_is_sound(const world& w, uint32_t rank, const instruction& x) {
@@ -34,18 +51,15 @@ core::result<void> agreement_is_sound(const world& w, uint32_t rank, const instr
   return in_order(w, rank, found, x.id, "which finds what it tells the others");
 }
 
-/// Of a compress: those of its unit's groups that tensor ranks share.
+/// Of a compress: those of its unit's groups that tensor ranks share; told the second time, where that is needed.
 core::result<void> ranges_are_agreed(const world& w, uint32_t rank, const instruction& x) {
   const rank_plan& p = *w.ranks[rank];
   const bool reads = p.layout->range_bytes(x.subject) > 0;
-  if (reads != (x.input != none))
-    return broken(p, x.id,
-                  reads ? "names no ranges of the groups that tensor ranks share" : "names ranges it does not need");
-  if (!reads) return {};
-  const uint32_t agreed = w.rolls[rank].agree[x.input];
-  if (agreed == none || p.instructions[agreed].subject != x.subject)
-    return broken(p, x.id, "names a slot that does not hold the agreed ranges of its unit");
-  return in_order(w, rank, agreed, x.id, "which brings the ranges of the other ranks");
+  if (auto ok = reads_agreed(w, rank, x, reads); !ok || !reads) return ok;
+  const uint32_t told = w.rolls[rank].survey[x.input];  // the agreement has been found to name it
+  if (p.layout->tells_twice(x.subject) && (told == none || p.instructions[told].input == none))
+    return broken(p, x.id, "names ranges that were told once, and needs what is told then");
+  return {};
 }
 
 }  // namespace
@@ -74,7 +88,7 @@ core::result<void> compression(const world& w, uint32_t rank) {
       continue;
     }
     if (x.kind == kind::survey)
-      if (auto ok = survey_is_sound(p, x); !ok) return ok;
+      if (auto ok = survey_is_sound(w, rank, x); !ok) return ok;
     if (x.kind == kind::agree)
       if (auto ok = agreement_is_sound(w, rank, x); !ok) return ok;
     const bool reads = computes(x) && reads_parameters(x.use) && p.layout->compressed[x.subject].numel > 0;

@@ -12,7 +12,7 @@ class use_list {
   void forward(uint32_t stage, uint32_t micro) { append(whole(stage, micro, use::forward)); }
   void backward(uint32_t stage, uint32_t micro, use kind = use::backward) {
     if (l_.options.mode != mode::train) return;
-    const schedule all = whole(stage, micro, kind);
+    const schedule all = unsplit(whole(stage, micro, kind));
     append(l_.options.overlap_exchanges && kind == use::backward ? beside_exchanges(all) : all);
   }
   // Segment by segment in turns, so that what one waits for lies behind products of the other.
@@ -36,6 +36,14 @@ class use_list {
         out.push_back({u, micro, kind});
     if (kind != use::forward) std::ranges::reverse(out);
     return out;
+  }
+  // Units whose weight part needs their parameters are done at once where the others have their input part.
+  [[nodiscard]] schedule unsplit(schedule uses) const {
+    std::erase_if(
+        uses, [&](const unit_use& u) { return u.kind == use::weights && l_.options.compressed.is_unsplit(u.unit); });
+    for (unit_use& u : uses)
+      if (u.kind == use::input && l_.options.compressed.is_unsplit(u.unit)) u.kind = use::backward;
+    return uses;
   }
   [[nodiscard]] schedule pieces(const schedule& uses) const {
     schedule out;
@@ -69,6 +77,7 @@ class use_list {
   }
   [[nodiscard]] bool splits(uint32_t unit, uint32_t segment) const {
     const auto& segments = l_.table->units[unit].segments;
+    if (l_.options.compressed.is_unsplit(unit)) return false;
     return segment < segments.size() && segments[segment].weight_flops > 0 &&
            l_.exchanging_ranks(segments[segment].input_gradient) > 1;
   }

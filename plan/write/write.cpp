@@ -110,19 +110,20 @@ class step_writer {
     const uint64_t element_bytes = core::size_of(p_.options().types.parameter);
     if (p_.layout->range_bytes(u.unit) > 0 && agreed_[u.unit] == none) agree(u, set.numel * element_bytes);
     const handle x = compute(kind::compress, u);
-    if (const handle agreed = agreed_[u.unit]; agreed != none) {
-      const uint32_t ranges = d_.at(agreed).staged;
-      d_.at(x).input = ranges;
-      d_.depend(x, agreed);
-      d_.buffer(ranges).last = x;  // its few bytes stay taken: no slot that `x` opens may lie there
-    }
+    if (agreed_[u.unit] != none) read_ranges(x, agreed_[u.unit]);
     compressed_ = d_.open(x, pool::compressed, p_.layout->compressed_elements(u.unit) * element_bytes, u.unit);
     d_.at(x).compressed = compressed_;
     d_.at(x).bytes = set.numel * element_bytes;
   }
-  // Parameters stay as they are until the step's update, so ranks tell each other of them once.
+  // Parameters stay as they are until the step's update, so ranks tell each other of them once; or twice, where what
+  // they tell then is made of what all told first.
   void agree(const unit_use& u, uint64_t read_bytes) {
-    const handle x = compute(kind::survey, u);
+    tell(u, read_bytes);
+    if (p_.layout->tells_twice(u.unit)) tell(u, read_bytes);
+  }
+  void tell(const unit_use& u, uint64_t read_bytes) {
+    const handle before = agreed_[u.unit], x = compute(kind::survey, u);
+    if (before != none) read_ranges(x, before);
     const uint64_t bytes = p_.layout->range_bytes(u.unit) * p_.layout->tensor_ranks();
     const uint32_t ranges = d_.open(x, pool::compressed, bytes, u.unit);
     d_.at(x).output = ranges;
@@ -132,6 +133,12 @@ class step_writer {
     d_.at(agreed).staged = ranges;
     d_.at(agreed).bytes = bytes;
     d_.depend(agreed, x);
+  }
+  void read_ranges(handle x, handle agreed) {
+    const uint32_t ranges = d_.at(agreed).staged;
+    d_.at(x).input = ranges;
+    d_.depend(x, agreed);
+    d_.buffer(ranges).last = x;  // its few bytes stay taken: no slot that `x` opens may lie there
   }
   // Where parameters stay, the next use of the unit multiplies with the same copies, if it comes at once, or after one
   // of another unit with which it takes turns, segment by segment.

@@ -123,6 +123,20 @@ BOOST_AUTO_TEST_CASE(learned_rows_and_heads_are_cut_out_of_a_llama) {
   BOOST_TEST(has(with_scores.err, "`troupe compress` with --clean makes the masks permanent"), with_scores.err);
 }
 
+BOOST_AUTO_TEST_CASE(what_tensor_ranks_had_shares_of_is_made_permanent_as_a_whole) {
+  const run_folder run(
+      llama,
+      technique("sparse_pruning", "schedule_offset: 1, method: l1", "params: {dense_ratio: 0.6}, modules: [proj]") +
+          technique("row_pruning", "schedule_offset: 0, method: topk",
+                    "params: {dense_ratio: 0.5}, modules: [gate_proj], related_modules: [[up_proj, down_proj]]") +
+          technique("weight_quantization", "quantize_weight_in_forward: true, quantize_groups: 2",
+                    "params: {start_bits: 8, target_bits: 6}, modules: [proj]"));
+  const double trained = run.loss({"train", "job.yaml", "--json", "--set", "parallel.tensor=2"});
+  const auto r = run.f.troupe({"compress", "run/checkpoints", "cleaned", "--clean"});
+  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  BOOST_TEST(std::abs(run.loss_of_cleaned() / trained - 1) <= 1e-6);
+}
+
 BOOST_AUTO_TEST_CASE(what_was_trained_on_a_grid_is_stored_bit_for_bit) {
   const run_folder run(llama, technique("weight_quantization", "quantize_weight_in_forward: true, quantize_groups: 32",
                                         "params: {start_bits: 8, target_bits: 4}, modules: ['proj']"));

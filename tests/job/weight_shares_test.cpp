@@ -59,19 +59,22 @@ void check_shares(const matrix& m, const kernels::weight_moment& now) {
                            now);
   BOOST_TEST_REQUIRE(wanted != whole);
 
-  const auto shares = job::shares_of(m.recipe, m.info, m.local, m.cut, degree);
-  BOOST_TEST_REQUIRE(shares.has_value());
-  const uint64_t groups = job::agreed_ranges(*shares);
-  std::vector<value_range<double>> ranges(groups * degree);
+  const bool ternary = m.recipe.grid.kind == kernels::quantiser_kind::ternary;
+  const auto shares = job::shares_of(m.recipe, m.info, m.local, m.cut, degree, ternary);
+  const uint64_t told = job::agreed_ranges(shares);
+  std::vector<value_range<double>> ranges(told * degree);
+  const auto of_rank = [&](uint32_t t) { return std::span(ranges).subspan(t * told, told); };
   std::vector<std::vector<float>> own;
   for (uint32_t t = 0; t < degree; ++t) {
     own.push_back(share_of(whole, core::tp_slices(m.info.shape, m.cut, t)));
-    if (groups > 0)
-      kernels::share_ranges((*shares)[t], type, bytes_of(own[t]), std::span(ranges).subspan(t * groups, groups));
+    if (told > 0) kernels::share_ranges(shares[t], m.recipe.grid, type, bytes_of(own[t]), of_rank(t));
   }
+  const auto first = ranges;
+  for (uint32_t t = 0; t < degree && told > 0; ++t)
+    kernels::share_sums_above(shares[t], m.recipe.grid, type, bytes_of(own[t]), first, of_rank(t));
   for (uint32_t t = 0; t < degree; ++t) {
     std::vector<float> got(own[t].size());
-    kernels::compress_share((*shares)[t], type, bytes_of(own[t]), ranges, bytes_in(got),
+    kernels::compress_share(shares[t], type, bytes_of(own[t]), ranges, bytes_in(got),
                             std::as_writable_bytes(std::span(room)), now);
     const auto expected = share_of(wanted, core::tp_slices(m.info.shape, m.cut, t));
     BOOST_TEST(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)) == 0, "coordinate " << t);
@@ -99,29 +102,29 @@ BOOST_AUTO_TEST_CASE(shares_are_the_compressed_whole_whatever_is_cut_and_however
           }
 }
 
-BOOST_AUTO_TEST_CASE(quantisers_that_sum_up_groups_want_them_whole_on_a_rank) {
-  for (const uint32_t bits : {1U, 2U}) {
-    const kernels::weight_recipe like{kernels::weight_quantiser(bits, true).value(), 40, 0, 0, false};
-    check_shares(cut_matrix(40, 32, like, 0, {{20, 20}}), {});
-    const auto m = cut_matrix(40, 32, like, 1, {{16, 16}});
-    const auto refused = job::shares_of(m.recipe, m.info, m.local, m.cut, 2);
-    BOOST_TEST_REQUIRE(!refused.has_value());
-    BOOST_TEST(refused.error().text.find("wanted groups that lie on one tensor rank each") != std::string::npos);
-  }
+// Sums of a group's parts are added rank by rank: in fp64, so that what is made of them in fp32 is the same.
+BOOST_AUTO_TEST_CASE(groups_of_one_and_two_bits_are_those_of_the_whole_wherever_they_are_cut) {
+  for (const uint32_t bits : {1U, 2U})
+    for (const uint64_t groups : {1U, 4U, 40U, 64U})
+      for (const bool transposed : {false, true}) BOOST_TEST_CONTEXT(bits << " bits, " << groups << " groups") {
+          const kernels::weight_recipe like{kernels::weight_quantiser(bits, true).value(), groups, 0, 0, transposed};
+          check_shares(cut_matrix(40, 32, like, 0, {{20, 20}}), {});
+          check_shares(cut_matrix(40, 32, like, 1, {{12, 10, 10}}), {.kept = 0.25F});
+          check_shares(cut_matrix(40, 32, like, 0, {{10, 8, 6}, {4, 2, 2}, {4, 2, 2}}), {});
+        }
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_number_on_one_rank_is_none_on_any) {
   const kernels::weight_recipe like{{kernels::quantiser_kind::symmetric, 4}, 1, 0, 0, false};
   const auto m = cut_matrix(4, 4, like, 0, {{2, 2}});
-  const auto shares = job::shares_of(m.recipe, m.info, m.local, m.cut, 2);
-  BOOST_TEST_REQUIRE(shares.has_value());
+  const auto shares = job::shares_of(m.recipe, m.info, m.local, m.cut, 2, false);
   std::vector<float> a = some_weights(8), b = a;
   b[3] = std::nanf("");
   std::vector<value_range<double>> ranges(2);
-  kernels::share_ranges((*shares)[0], type, bytes_of(a), std::span(ranges).first(1));
-  kernels::share_ranges((*shares)[1], type, bytes_of(b), std::span(ranges).last(1));
+  kernels::share_ranges(shares[0], like.grid, type, bytes_of(a), std::span(ranges).first(1));
+  kernels::share_ranges(shares[1], like.grid, type, bytes_of(b), std::span(ranges).last(1));
   std::vector<float> got(8);
-  kernels::compress_share((*shares)[0], type, bytes_of(a), ranges, bytes_in(got), {});
+  kernels::compress_share(shares[0], type, bytes_of(a), ranges, bytes_in(got), {});
   BOOST_TEST(got == a, boost::test_tools::per_element());  // as the whole matrix keeps its values
 }
 

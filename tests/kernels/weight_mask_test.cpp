@@ -59,6 +59,25 @@ BOOST_AUTO_TEST_CASE(masks_of_elements_rows_and_heads_drop_what_all_of_them_toge
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_share_has_the_bits_of_its_elements_and_keeps_its_padding) {
+  const std::vector<int64_t> shape{10, 9};
+  std::vector<uint8_t> keep(90);
+  for (size_t i = 0; i < keep.size(); ++i) keep[i] = i % 3 == 0 || i % 7 == 1 ? 1 : 0;
+  const auto whole = packed_mask(keep);
+  for (const core::parameter_cut& cut : {core::parameter_cut{core::tp_style::column, 0, {{5, 4, 1}}},
+                                         core::parameter_cut{core::tp_style::row, 1, {{8, 1, 0}}},
+                                         core::parameter_cut{core::tp_style::column, 0, {{1, 1, 0}, {3, 3, 2}}}})
+    for (uint32_t t = 0; t < 3; ++t) {
+      const core::tp_slices slices(shape, cut, t);
+      const auto runs = slices.runs(0, slices.elements());
+      const auto got = share_of_mask(whole, runs);
+      BOOST_TEST_REQUIRE(got.size() == (slices.elements() + 7) / 8);
+      for (const auto& run : runs)
+        for (uint64_t i = 0; i < run.count; ++i)
+          BOOST_TEST(is_kept(got, run.local + i) == (run.is_padding() || keep[run.whole + i] != 0), run.local + i);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(what_is_dropped_is_zero_whatever_it_was_and_the_rest_keeps_its_bits) {
   std::vector<uint8_t> keep(70);
   for (size_t i = 0; i < keep.size(); ++i) keep[i] = i % 3 == 0 || (i > 20 && i < 40) ? 1 : 0;

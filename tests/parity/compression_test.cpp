@@ -41,27 +41,14 @@ settings moving_bits(const std::string& target, const std::string& offset, bool 
 const settings data_2 = {"parallel.data=2", "gradient_accumulation_steps=3", "gradient_order=per_step",
                          "tied_gradients=per_use"};
 
-std::vector<settings> places() {
-  const settings files = states_in_files();
-  return {stage(1),
-          stage(2) + settings{"activation_checkpointing.enabled=true"},
-          stage(3),
-          stage(3) + settings{"activation_checkpointing.enabled=true", zero + "stage3_prefetch_bucket_size=0"},
-          stage(3) + files,
-          stage(3) + settings{"cluster.early_updates=true"},
-          stage(3) + settings{"cluster.offload_activations=cpu", "activation_checkpointing.enabled=true"},
-          stage(1) + settings{"parallel.pipeline=2", "pipeline.schedule=zb_h1"},
-          stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=zb_v", "pipeline.chunks=2"}};
-}
-
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(compression)
 
 BOOST_AUTO_TEST_CASE(quantised_weights_have_the_same_bits_wherever_they_lie) {
   const small_job gpt2(tiny_gpt2_with_dropout), llama(tiny_llama);
-  check_places(gpt2, data_2 + quantised("4", "4", "0"), places(), steps);
-  check_places(llama, data_2 + quantised("3", "8", "2"), places(), steps);
+  check_places(gpt2, data_2 + quantised("4", "4", "0"), compression_places(), steps);
+  check_places(llama, data_2 + quantised("3", "8", "2"), compression_places(), steps);
   check_places(gpt2, data_2 + quantised("2", "2", "1", "mlp") + settings{"bf16.enabled=true"},
                {stage(2), stage(3), stage(3) + settings{"parallel.pipeline=2"}}, steps);
   check_places(gpt2, data_2 + quantised("1", "1", "0", "attn") + settings{"gradient_clipping=0.1"},
@@ -70,7 +57,8 @@ BOOST_AUTO_TEST_CASE(quantised_weights_have_the_same_bits_wherever_they_lie) {
 
 BOOST_AUTO_TEST_CASE(quantised_inputs_have_the_same_bits_wherever_states_lie) {
   const small_job gpt2(tiny_gpt2_with_dropout), llama(tiny_llama);
-  check_places(gpt2, data_2 + quantised_inputs("4", "1", "asymmetric") + quantised("8", "1", "2"), places(), steps);
+  check_places(gpt2, data_2 + quantised_inputs("4", "1", "asymmetric") + quantised("8", "1", "2"), compression_places(),
+               steps);
   check_places(llama, data_2 + quantised_inputs("8", "0") + settings{"bf16.enabled=true"},
                {stage(2), stage(3) + settings{"activation_checkpointing.enabled=true"},
                 stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=zb_h1"}},
@@ -88,6 +76,10 @@ BOOST_AUTO_TEST_CASE(tensor_ranks_multiply_with_what_the_uncut_model_does) {
     for (const settings& technique :
          {quantised("4", "1", "0"),
           quantised("3", "16", "1") + settings{weights + "shared_parameters.rounding=stochastic"},
+          quantised("2", "1", "0") + settings{weights + "different_groups.all.modules=['proj|mlp|attn']"},
+          quantised("1", "4", "1"),
+          moving_bits("1", "0", true) + settings{weights + "different_groups.all.params.start_bits=3",
+                                                 weights + "different_groups.all.params.quantization_period=1"},
           moving_bits("6", "0", true), learned_ranges("8", "0", "asymmetric"),
           quantised_inputs("8", "0") +
               settings{inputs + "different_groups.all.modules=['c_attn|c_fc|[qkv]_proj|gate_proj|up_proj']"}}) {
@@ -97,20 +89,21 @@ BOOST_AUTO_TEST_CASE(tensor_ranks_multiply_with_what_the_uncut_model_does) {
                      1e-11);
         }
     }
-    check_places(job, data_2 + settings{"parallel.tensor=2"} + quantised("4", "4", "1"),
-                 {stage(1), stage(3) + settings{"activation_checkpointing.enabled=true"},
-                  stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=dual_pipe_v"}},
-                 steps);
+    for (const char* bits : {"4", "2"})
+      check_places(job, data_2 + settings{"parallel.tensor=2"} + quantised(bits, "4", "1"),
+                   {stage(1), stage(3) + settings{"activation_checkpointing.enabled=true"},
+                    stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=dual_pipe_v"}},
+                   steps);
   }
 }
 
 BOOST_AUTO_TEST_CASE(bits_that_go_one_by_one_and_noise_are_the_same_wherever_weights_lie) {
   const small_job gpt2(tiny_gpt2_with_dropout), llama(tiny_llama);
-  check_places(gpt2, data_2 + moving_bits("2", "1", true), places(), steps);
+  check_places(gpt2, data_2 + moving_bits("2", "1", true), compression_places(), steps);
   check_places(llama, data_2 + moving_bits("6", "0", false) + settings{"bf16.enabled=true"}, {stage(2), stage(3)},
                steps);
   const settings noisy = quantised("4", "2", "0") + settings{weights + "shared_parameters.rounding=stochastic"};
-  check_places(gpt2, data_2 + noisy, places(), steps);
+  check_places(gpt2, data_2 + noisy, compression_places(), steps);
   const auto nearest = train(gpt2, data_2 + quantised("4", "2", "0"), 2), noise = train(gpt2, data_2 + noisy, 2),
              other_seed = train(gpt2, data_2 + noisy + settings{"seed=8"}, 2),
              moving = train(gpt2, data_2 + moving_bits("4", "0", false), 4),
@@ -124,7 +117,7 @@ BOOST_AUTO_TEST_CASE(bits_that_go_one_by_one_and_noise_are_the_same_wherever_wei
 
 BOOST_AUTO_TEST_CASE(learned_ranges_are_one_value_for_all_ranks_wherever_they_compute) {
   const small_job gpt2(tiny_gpt2_with_dropout), plain(tiny_gpt2);
-  check_places(gpt2, data_2 + learned_ranges("8", "1", "asymmetric"), places(), steps);
+  check_places(gpt2, data_2 + learned_ranges("8", "1", "asymmetric"), compression_places(), steps);
   check_places(gpt2, data_2 + learned_ranges("4", "0") + settings{"bf16.enabled=true"}, {stage(2), stage(3)}, steps);
   // The first step with it learns the range, the second multiplies with it; all data of a step count, whoever has them.
   const auto none = train(plain, {}, 3), learned = train(plain, learned_ranges("4", "1"), 3);
@@ -212,7 +205,6 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused_by_name) {
   BOOST_TEST(
       has(refused(quantised("4", "1", "0", "no_such")), "wanted patterns that are found in the name of a module"));
   const settings tensor = {"parallel.tensor=2"};
-  BOOST_TEST(has(refused(quantised("2", "1", "0") + tensor), "wanted groups that lie on one tensor rank each"));
   BOOST_TEST(
       has(refused(quantised_inputs("8", "0") + tensor), "wanted range_calibration static where tensor ranks cut"));
   const settings twice = quantised("4", "1", "0") + settings{weights + "different_groups.more.params.start_bits=8",

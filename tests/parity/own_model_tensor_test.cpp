@@ -86,6 +86,27 @@ BOOST_AUTO_TEST_CASE(every_zero_stage_and_pipeline_has_the_same_bits) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(masks_of_weights_that_ranks_have_shares_of_are_those_of_the_uncut_modules) {
+  const auto pruned = [](const std::string& technique, const std::string& method, const std::string& module) {
+    const std::string section = "compression_training." + technique + ".";
+    return settings{section + "shared_parameters.enabled=true", section + "shared_parameters.method=" + method,
+                    section + "shared_parameters.schedule_offset=1",
+                    section + "different_groups.all.params.dense_ratio=0.5",
+                    section + "different_groups.all.modules=['" + module + "']"};
+  };
+  const settings common = settings{"gradient_accumulation_steps=2"} + pruned("sparse_pruning", "l1", "qkv|down") +
+                          pruned("row_pruning", "topk", "up");
+  const settings wide = common + settings{"data_types.param_dtype=fp64"};
+  for (const auto& model : all_blocks()) {
+    const outcome whole = train_own(model, wide);
+    for (const int degree : {2, 3}) BOOST_TEST_CONTEXT("tensor " << degree)
+    check_uncut(train_own(model, wide + ranks(degree)), whole, 1e-11);
+    const settings cut = common + ranks(2) + settings{"parallel.data=2", "gradient_order=per_step"};
+    const outcome reference = train_own(model, cut + stage(1));
+    check_same(train_own(model, cut + stage(3)).trained, reference.trained);
+  }
+}
+
 // Tied words are one matrix of two units, and a matrix that all ranks have is one of theirs.
 BOOST_AUTO_TEST_CASE(matrices_of_muon_are_whole_and_columns_of_zenflow_a_shares) {
   const settings common = {"gradient_accumulation_steps=2", "gradient_order=per_step", "tied_gradients=per_use"};

@@ -117,6 +117,20 @@ BOOST_AUTO_TEST_CASE(weights_of_fewer_bits_change_no_bit_over_stages) {
   const auto plain = train_own(common, 0.1, 3), fewer = train_own(common + quantised, 0.1, 3);
   BOOST_TEST(fewer.losses[0] == plain.losses[0]);
   BOOST_TEST(fewer.losses[1] != plain.losses[1]);
+  const settings filters = {weights + "different_groups.all.modules=[\"mix\"]",
+                            weights + "shared_parameters.quantize_groups=4"};
+  const auto of_filters = train_own(common + quantised + filters, 0.1, 3);
+  BOOST_TEST(of_filters.losses[1] != plain.losses[1]);
+  BOOST_TEST(of_filters.losses[1] != fewer.losses[1]);
+}
+
+BOOST_AUTO_TEST_CASE(inputs_of_a_hosts_modules_are_not_quantised) {
+  const std::string inputs = "compression_training.activation_quantization.";
+  const auto s =
+      try_open_own({inputs + "shared_parameters.enabled=true", inputs + "different_groups.all.params.bits=8"}, own(0));
+  BOOST_TEST_REQUIRE(!s.has_value());
+  BOOST_TEST(s.error().text.find("wanted false beside a host's own modules, which multiply by themselves, got true") !=
+             std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(pruned_filters_and_learned_masks_change_no_bit_over_stages) {

@@ -25,6 +25,22 @@ inline settings states_in_files() {
           zero + "offload_param.device=nvme", zero + "offload_param.nvme_path=" + folder};
 }
 
+/// Where what units multiply with, masks and scores may be made anew: all tiers and stages, units that are recomputed,
+/// updates before the vote, and schedules that split backward.
+inline std::vector<settings> compression_places() {
+  const settings files = states_in_files(), again = {"activation_checkpointing.enabled=true"};
+  return {stage(1),
+          stage(2) + again,
+          stage(3),
+          stage(3) + again + settings{zero + "stage3_prefetch_bucket_size=0"},
+          stage(3) + files,
+          stage(3) + settings{"cluster.early_updates=true"},
+          stage(3) + settings{zero + "offload_optimizer.device=cpu", zero + "offload_param.device=cpu"},
+          stage(3) + again + settings{"cluster.offload_activations=cpu"},
+          stage(1) + settings{"parallel.pipeline=2", "pipeline.schedule=zb_h1"},
+          stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=zb_v", "pipeline.chunks=2"}};
+}
+
 /// `common` at stage 0, and each of `others`.
 inline void check_places(const small_job& job, const settings& common, const std::vector<settings>& others,
                          uint64_t steps) {

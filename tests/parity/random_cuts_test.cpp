@@ -88,7 +88,7 @@ void draw_compression(dice& d, drawn& out) {
   const std::string group = "different_groups.all.params.";
   const bool cuts = out.axis == "tensor";
   if (d.one_in(2)) {
-    const bool in_forward = d.one_in(2), sums = !cuts && d.one_in(3);
+    const bool in_forward = d.one_in(2), sums = d.one_in(3);
     const std::string target = sums ? d.one_of({"1", "2"}) : d.one_of({"3", "4", "8"});
     out.common = out.common + settings{weights + shared + "enabled=true",
                                        weights + shared + "schedule_offset=" + d.one_of({"0", "1", "2"}),
@@ -107,6 +107,15 @@ void draw_compression(dice& d, drawn& out) {
                                        inputs + shared + "quantization_type=" + d.one_of({"symmetric", "asymmetric"}),
                                        inputs + shared + "range_calibration=" + d.one_of({"dynamic", "static"}),
                                        inputs + group + "bits=" + d.one_of({"4", "8"})};
+  for (const char* technique : {"sparse_pruning", "row_pruning"}) {
+    if (!d.one_in(3)) continue;
+    const std::string section = root + technique + ".";
+    out.common = out.common +
+                 settings{section + shared + "enabled=true", section + shared + "method=" + d.one_of({"l1", "topk"}),
+                          section + shared + "schedule_offset=" + d.one_of({"0", "1", "2"}),
+                          section + group + "dense_ratio=" + d.one_of({"0.2", "0.7"}),
+                          section + "different_groups.all.modules=['" + d.one_of({"mlp", "attn", "(mlp|attn)"}) + "']"};
+  }
 }
 
 void draw_cut(dice& d, drawn& out) {

@@ -59,6 +59,16 @@ class compression_saboteur : public plan_breaker {
     at(*x).input = y && below(2) == 0 ? at(*y).staged : none;
     return true;
   }
+  bool tell_again_before_the_ranges_are_agreed() {
+    const auto x = any([](const instruction& i) { return i.kind == kind::survey && i.input != none; });
+    return x && wait_for_none(*x, [](const instruction& on) { return on.kind == kind::agree; });
+  }
+  bool tell_again_without_the_ranges() {
+    const auto x = any([](const instruction& i) { return i.kind == kind::survey && i.input != none; });
+    if (!x) return false;
+    at(*x).input = none;
+    return true;
+  }
   bool take_a_smaller_slot() {
     const auto x = any([](const instruction& i) { return i.kind == kind::compress || i.kind == kind::survey; });
     if (!x) return false;

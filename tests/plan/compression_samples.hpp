@@ -9,7 +9,8 @@
 
 namespace troupe::plan {
 
-/// Some parameters of some units, in their order; between tensor ranks of some of them ranges of groups are exchanged.
+/// Some parameters of some units, in their order; between tensor ranks of some of them ranges of groups are exchanged,
+/// once or twice. Some are learned.
 /// Some layers' ranges are in the vote.
 inline void compress_some(const core::model_table& table, std::mt19937_64& random, plan_options& o) {
   for (uint32_t u = 0; u < table.units.size(); ++u) {
@@ -20,7 +21,9 @@ inline void compress_some(const core::model_table& table, std::mt19937_64& rando
     for (const uint32_t q : reads) {
       if (random() % 2 == 0) continue;
       const bool tells = o.mesh.degree(core::axis::tensor) > 1 && random() % 2 == 0;
-      o.compressed.weights.push_back({u, q, random() % 2 * 100, 0, tells ? 1 + random() % 9 : 0});
+      const uint64_t ranges = tells ? 1 + random() % 9 : 0;
+      o.compressed.weights.push_back(
+          {u, q, random() % 2 * 100, 0, ranges, tells && random() % 2 == 0, random() % 4 == 0});
     }
   }
   for (uint32_t layer = 0; layer < table.layers.size(); ++layer)

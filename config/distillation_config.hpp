@@ -18,6 +18,7 @@ struct distillation_section {  ///< `distillation`
   double beta = 0.5;         ///< of jsd: the teacher's share of the mixture that both are compared with
   double hidden_states = 0;  ///< key: terms.hidden_states
   double attention = 0;      ///< key: terms.attention
+  bool layer_wise = false;   ///< key: layer_wise.enabled; each block learns alone, and terms do not count
   std::string where;         ///< file and line of `enabled`
 };
 

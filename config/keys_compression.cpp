@@ -226,6 +226,11 @@ void add_distillation(key_rows& t) {
   key("temperature", number, "1", "Both models' logits are divided by it before they are compared.")
       .above(0)
       .into<&job::distillation, &section::temperature>();
+  section_rows layer_wise(t, "distillation.layer_wise", "Blocks that learn one by one, from the teacher alone.");
+  layer_wise("enabled", boolean, "false",
+             "Give each block what the teacher's takes, and train it for what the teacher's puts out, by their mean "
+             "squared difference, instead of terms. Embedding and head stay as they are.")
+      .into<&job::distillation, &section::layer_wise>();
   section_rows terms(t, "distillation.terms", "What is added up to the loss that is trained.");
   terms("cross_entropy", number, "1", "The weight of the loss of the data alone.")
       .at_least(0)

@@ -134,6 +134,10 @@ struct model_table {  ///< a model as units, segments and parameters
   /// The first so many units are those of a teacher, without its head: steps that train run them forward, for what the
   /// last one puts out; all other steps leave them out.
   uint32_t teacher_units = 0;
+  /// [unit of the teacher] The unit of the model in whose stage of a pipeline it is computed; ascending. Empty: the
+  /// first.
+  std::vector<uint32_t> beside;
+  uint64_t teacher_bytes = 0;  ///< of the hidden state that a unit of the teacher puts out, one micro-batch
 
   /// The layers of a segment, in order.
   [[nodiscard]] std::span<const layer_info> layers_of(uint32_t unit, uint32_t segment) const {

@@ -89,9 +89,12 @@ core::model_table trained_as(const core::model_table& whole, core::model_table o
 // What a rank computes with, of the model that `whole` is.
 core::model_table own_table(const blueprint& b, const core::model_table& whole) {
   const auto& c = *b.config;
-  return trained_as(whole,
-                    models::make_model_table(b.spec, c.train_micro_batch_size_per_gpu, b.sequence,
-                                             core::size_of(c.parameter_dtype()), b.tensor.split, b.tensor.sequence));
+  const uint64_t rows = c.train_micro_batch_size_per_gpu, element_bytes = core::size_of(c.parameter_dtype());
+  auto own = models::make_model_table(b.spec, rows, b.sequence, element_bytes, b.tensor.split, b.tensor.sequence);
+  if (b.teaching)
+    own = models::with_teacher(std::move(own), *b.teaching, rows, b.sequence, element_bytes, b.teaching->split,
+                               b.tensor.sequence);
+  return trained_as(whole, std::move(own));
 }
 
 // Copies are cut as what they repeat.
@@ -107,7 +110,9 @@ void cut_table(blueprint& b, const host_tables& host, core::model_table whole, b
   auto own = !cuts ? core::model_table() : host.local != nullptr ? trained_as(whole, *host.local) : own_table(b, whole);
   if (cuts) add_scores_of(whole, own);
   if (copies) whole = core::with_copies(std::move(whole));
-  b.tensor.cut = host.cut != nullptr ? with_copies(whole, *host.cut) : models::tp_plan_of(whole, b.tensor.split);
+  b.tensor.cut = host.cut != nullptr ? with_copies(whole, *host.cut)
+                                     : models::tp_plan_of(whole, b.tensor.split,
+                                                          b.teaching ? b.teaching->split : models::tensor_split());
   b.tensor.whole = std::make_shared<const core::model_table>(std::move(whole));
   if (cuts && copies) own = core::with_copies(std::move(own));
   b.table = cuts ? std::make_shared<const core::model_table>(std::move(own)) : b.tensor.whole;

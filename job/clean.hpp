@@ -33,7 +33,7 @@ struct cleaned_module {
   std::string module, what;  ///< "row_pruning, 128 of 256 rows"
 };
 
-struct cleaning {
+struct cleaning {  ///< of all parameters that change
   chosen_compression chosen;            ///< recipes point into it
   core::dtype used = core::dtype::f32;  ///< the type of the run's parameters
   std::vector<cleaned_parameter> parameters;

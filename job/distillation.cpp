@@ -4,6 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "job/tensor.hpp"
+
 namespace troupe::job {
 namespace {
 
@@ -26,7 +28,9 @@ class teacher_choice {
       return refused("model.teacher", "wanted at least the samples' " + std::to_string(sequence) + " positions, got " +
                                           std::to_string(spec->positions));
     spec->head_tile_rows = model.head_tile_rows;
-    models::teaching out{std::move(*spec), terms(), c_.distillation.hidden_states, c_.distillation.attention, {}, {}};
+    models::teaching out{std::move(*spec),          {}, terms(), c_.distillation.hidden_states,
+                         c_.distillation.attention, {}, {}};
+    if (auto ok = cut(out, sequence); !ok) return core::fail(ok.error());
     if (auto ok = compare_layers(model, out); !ok) return core::fail(ok.error());
     return out;
   }
@@ -42,34 +46,49 @@ class teacher_choice {
                      "wanted false beside " + what + ", with which it does not go together yet, got true");
     };
     const auto& p = c_.parallel;
+    if (p.tensor > 1 && c_.pipeline.cuts(p.pipeline))
+      return beside("both parallel.tensor " + std::to_string(p.tensor) + " and a pipeline");
     for (const auto& [name, degree] :
-         {std::pair("parallel.tensor", p.tensor), std::pair("parallel.pipeline", p.pipeline),
-          std::pair("parallel.sequence", p.sequence), std::pair("parallel.context", p.context)})
-      if (degree > 1) return beside(std::string(name) + " " + std::to_string(degree));
-    if (c_.compile.enabled) return beside("compile");
-    const auto& pruning = c_.compression;
-    for (const auto* section : {&pruning.sparse, &pruning.rows, &pruning.heads, &pruning.channels})
-      if (section->enabled && section->method == config::pruning_method::topk)
-        return beside("masks that are learned (topk)");
-    if (c_.tied == config::tied_gradients::per_use) return beside("tied_gradients per_use");
+         {std::pair("parallel.tensor", p.tensor), std::pair("parallel.sequence", p.sequence),
+          std::pair("parallel.context", p.context)})
+      if (degree > 1 && c_.distillation.attention > 0)
+        return refused("distillation.terms.attention", "wanted 0 beside " + std::string(name) + " " +
+                                                           std::to_string(degree) + ", whose ranks have parts of maps");
     if (c_.model.teacher.empty())
       return refused("model.teacher", "wanted the folder of the model to learn from, got nothing");
     return {};
   }
+  // As its student.
+  [[nodiscard]] core::result<void> cut(models::teaching& out, uint64_t sequence) const {
+    const auto one_row = models::make_model_table(out.teacher, 1, sequence, core::size_of(c_.parameter_dtype()));
+    auto split = choose_split(c_, out.teacher, one_row, sequence);
+    if (!split) return core::fail(split.error().in(where() + "model.teacher"));
+    out.split = std::move(split->split);
+    const auto columns = choose_sequence(c_, out.teacher, out.split, sequence);
+    if (!columns) return core::fail(columns.error().in(where() + "model.teacher"));
+    return {};
+  }
   [[nodiscard]] core::result<void> compare_layers(const models::model_spec& model, models::teaching& out) const {
     const models::model_spec& teacher = out.teacher;
-    if (auto ok = alike("hidden_states", out.hidden_states, "width", model.width, teacher.width); !ok) return ok;
-    if (auto ok = alike("attention", out.attention, "number of heads", model.heads, teacher.heads); !ok) return ok;
-    if (out.hidden_states == 0 && out.attention == 0) return {};
-    const std::string key = out.hidden_states > 0 ? "hidden_states" : "attention";
+    if (auto ok = alike("terms.hidden_states", out.hidden_states, "width", model.width, teacher.width); !ok) return ok;
+    if (auto ok = alike("terms.attention", out.attention, "number of heads", model.heads, teacher.heads); !ok)
+      return ok;
+    const bool alone = c_.distillation.layer_wise;
+    if (alone)
+      if (auto ok = alike("layer_wise.enabled", 1, "width", model.width, teacher.width, "false"); !ok) return ok;
+    if (out.hidden_states == 0 && out.attention == 0 && !alone) return {};
+    const std::string key = alone                   ? "layer_wise.enabled"
+                            : out.hidden_states > 0 ? "terms.hidden_states"
+                                                    : "terms.attention";
     if (out.attention > 0 && c_.data.document_mask)
       return refused("distillation.terms.attention", "wanted 0 beside data.document_mask, whose maps end at documents");
     const auto& r = c_.compression.layers;
     const auto named = r.enabled ? r.teacher_layer : std::vector<uint64_t>();
     if (!r.enabled && teacher.layers < model.layers)
-      return refused("distillation.terms." + key, "wanted 0 beside a teacher of fewer layers, got the model's " +
-                                                      std::to_string(model.layers) + " and the teacher's " +
-                                                      std::to_string(teacher.layers));
+      return refused("distillation." + key, std::string("wanted ") + (alone ? "false" : "0") +
+                                                " beside a teacher of fewer layers, got the model's " +
+                                                std::to_string(model.layers) + " and the teacher's " +
+                                                std::to_string(teacher.layers));
     for (const uint64_t layer : named)
       if (layer >= teacher.layers)
         return refused("compression_training.layer_reduction.teacher_layer",
@@ -78,14 +97,18 @@ class teacher_choice {
     if (r.enabled && named.size() != model.layers) return {};  // refused with its own key
     if (out.hidden_states > 0) out.hidden = models::hidden_pairs(model.layers, teacher.layers, named);
     if (out.attention > 0) out.maps = models::map_pairs(model.layers, teacher.layers, named);
+    if (alone) out.blocks = models::block_lessons(model.layers, teacher.layers, named);
+    if (c_.pipeline.cuts(c_.parallel.pipeline) && models::units_beside(out, model.layers).empty())
+      return refused("compression_training.layer_reduction.teacher_layer",
+                     "wanted ascending layers beside a pipeline, so that layers that are compared lie in one stage");
     return {};
   }
   [[nodiscard]] core::result<void> alike(const char* term, double weight, const std::string& what, uint32_t own,
-                                         uint32_t teacher) const {
+                                         uint32_t teacher, const char* wanted = "0") const {
     if (weight == 0 || own == teacher) return {};
-    return refused(std::string("distillation.terms.") + term, "wanted 0 beside a teacher of another " + what +
-                                                                  ", got the model's " + std::to_string(own) +
-                                                                  " and the teacher's " + std::to_string(teacher));
+    return refused(std::string("distillation.") + term,
+                   std::string("wanted ") + wanted + " beside a teacher of another " + what + ", got the model's " +
+                       std::to_string(own) + " and the teacher's " + std::to_string(teacher));
   }
   [[nodiscard]] kernels::distillation_terms terms() const {
     const auto& d = c_.distillation;

@@ -30,7 +30,7 @@ core::result<void> check_not_shared(const core::model_table& table, const std::s
 /// by head inside each of its parts. Empty where its heads are others than `heads`.
 std::vector<uint64_t> rows_of_heads(const core::layer_info& l, const kernels::mask_bits& bits, uint64_t heads);
 
-class module_cuts {
+class module_cuts {  ///< grows mask by mask
  public:
   using layers = std::vector<const core::layer_info*>;
   explicit module_cuts(const core::model_table& table) : table_(table) {}

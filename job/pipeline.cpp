@@ -1,6 +1,7 @@
 #include "job/pipeline.hpp"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "config/name_pattern.hpp"
@@ -53,6 +54,7 @@ class chooser {
                         " micro-batches of a pipeline, got " + std::to_string(c_.gradient_accumulation_steps),
                     error_kind::limit);
     if (auto ok = measure(); !ok) return tl::unexpected(ok.error());
+    count_teacher();
     const bool sought = p_.schedule == "search";
     if (auto ok = sought ? stand_in() : p_.schedule_file.empty() ? take_named() : read_file(); !ok)
       return tl::unexpected(ok.error());
@@ -69,6 +71,7 @@ class chooser {
     if (!sought || searches)
       if (auto ok = check_shared_sums(*cut); !ok) return tl::unexpected(ok.error());
     out_.training.first_unit.assign(cut->begin(), cut->end() - 1);
+    for (uint32_t& u : out_.training.first_unit) u += table_.teacher_units;
     const auto forward = [&](uint32_t micros) {
       return plan::pipeline_options{out_.training.first_unit, plan::forward_through(out_.training.table, micros)};
     };
@@ -92,12 +95,21 @@ class chooser {
     return {};
   }
 
+  // A teacher's units are computed in the stages of the model's units beside them: what is cut are the model's.
+  void count_teacher() {
+    for (uint32_t t = 0; t < table_.teacher_units; ++t) plan::add_costs(units_[t], units_[table_.beside[t]]);
+    units_.erase(units_.begin(), units_.begin() + table_.teacher_units);
+  }
+  [[nodiscard]] std::span<const core::unit_info> own_units() const {
+    return std::span(table_.units).subspan(table_.teacher_units);
+  }
+
   [[nodiscard]] plan::pipeline_table& schedule() { return out_.training.table; }
   [[nodiscard]] uint32_t stages() const { return out_.training.table.stages(); }
 
   checked<void> room_for(uint64_t chunks) const {
-    if (c_.parallel.pipeline * chunks <= table_.units.size()) return {};
-    return refuse("parallel.pipeline", "wanted at most " + std::to_string(table_.units.size()) +
+    if (c_.parallel.pipeline * chunks <= own_units().size()) return {};
+    return refuse("parallel.pipeline", "wanted at most " + std::to_string(own_units().size()) +
                                            " stages, one for each unit of the model, got " +
                                            std::to_string(c_.parallel.pipeline) + " ranks x " + std::to_string(chunks) +
                                            (chunks == 1 ? " chunk" : " chunks"));
@@ -127,8 +139,8 @@ class chooser {
     if (!read) return refuse(schedule_key, read.error());
     out_.schedule = p_.schedule_file.string();
     schedule() = plan::computations_of(std::move(*read));
-    if (stages() <= table_.units.size()) return {};
-    return refuse(schedule_key, out_.schedule + ": wanted at most " + std::to_string(table_.units.size()) +
+    if (stages() <= own_units().size()) return {};
+    return refuse(schedule_key, out_.schedule + ": wanted at most " + std::to_string(own_units().size()) +
                                     " stages, one for each unit of the model, got " + std::to_string(stages()));
   }
 
@@ -155,7 +167,7 @@ class chooser {
     std::vector<std::vector<uint32_t>> stages_of(table_.parameters.size());
     for (uint32_t s = 0; s + 1 < cut.size(); ++s)
       for (uint32_t u = cut[s]; u < cut[s + 1]; ++u)
-        for (const auto& segment : table_.units[u].segments)
+        for (const auto& segment : own_units()[u].segments)
           for (const uint32_t q : segment.parameters)
             if (stages_of[q].empty() || stages_of[q].back() != s) stages_of[q].push_back(s);
     const auto& table = out_.training.table;
@@ -177,7 +189,7 @@ class chooser {
 
   checked<plan::stage_offsets> cut_units() {
     out_.partition = p_.partition;
-    const auto units = static_cast<uint32_t>(table_.units.size());
+    const auto units = static_cast<uint32_t>(own_units().size());
     if (!p_.first_units.empty()) return cut_as_said(units);
     if (p_.partition == "uniform") return plan::cut_evenly(units, stages());
     if (p_.partition == "parameters") return plan::cut_by_weight(trained_elements(), stages());
@@ -199,7 +211,7 @@ class chooser {
 
   [[nodiscard]] std::vector<double> trained_elements() const {
     std::vector<double> out;
-    for (const auto& unit : table_.units) {
+    for (const auto& unit : own_units()) {
       double n = 0;
       for (const uint32_t q : unit.parameters)
         if (table_.parameters[q].trainable) n += static_cast<double>(table_.parameters[q].numel());
@@ -215,11 +227,12 @@ class chooser {
       names.push_back(name);
       unit_of.push_back(unit);
     };
-    for (size_t u = 0; u < table_.units.size(); ++u) add(table_.units[u].name, u);
-    for (const auto& layer : table_.layers) add(layer.name, layer.unit);
+    for (size_t u = 0; u < own_units().size(); ++u) add(own_units()[u].name, u);
+    for (const auto& layer : table_.layers)
+      if (layer.unit >= table_.teacher_units) add(layer.name, layer.unit - table_.teacher_units);
     const auto found = config::found_in(pattern, names);
     if (!found) return refuse(partition_key, found.error());
-    std::vector<double> weights(table_.units.size(), 0);
+    std::vector<double> weights(own_units().size(), 0);
     for (size_t i = 0; i < names.size(); ++i)
       if ((*found)[i]) weights[unit_of[i]] = 1;
     if (std::ranges::count(weights, 1.0) == 0)
@@ -246,7 +259,7 @@ class chooser {
 
   checked<void> computes_everywhere(const plan::stage_offsets& cut) const {
     for (size_t s = 0; s + 1 < cut.size(); ++s) {
-      const auto first = table_.units.begin() + cut[s], end = table_.units.begin() + cut[s + 1];
+      const auto first = own_units().begin() + cut[s], end = own_units().begin() + cut[s + 1];
       if (std::any_of(first, end, [](const core::unit_info& u) { return !u.segments.empty(); })) continue;
       return refuse(partition_key, "wanted stages that compute, got stage " + std::to_string(s) + " of only " +
                                        first->name + (end - first > 1 ? " and others" : ""));

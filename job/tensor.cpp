@@ -21,8 +21,19 @@ core::result<named_split> choose_split(const config::job_config& c, const models
     out = std::move(*named);
   }
   if (c.tensor_parallel.vocabulary_head) out.split.vocabulary = *c.tensor_parallel.vocabulary_head;
+  // What a row loses to its teacher is made of all of its logits.
+  if (c.distillation.enabled && !c.tensor_parallel.vocabulary_head && !c.tensor_parallel.chooses())
+    out.split.vocabulary = false;
+  if (c.distillation.enabled && out.split.vocabulary)
+    return core::fail(core::error_kind::bad_input,
+                      "tensor_parallel.vocab_parallel_lm_head: wanted false beside distillation, got a vocabulary that "
+                      "is cut");
   out.split.grain = c.tensor_parallel.grain;
   out.split.norms = c.parallel.sharded_norms;
+  if (c.distillation.enabled && out.split.norms)
+    return core::fail(core::error_kind::bad_input,
+                      "parallel.sharded_norms: wanted false beside distillation, with which it does not go together "
+                      "yet, got true");
   if (auto ok = models::check_split(spec, out.split, columns); !ok) return core::fail(ok.error().in(degree_key));
   out.origins.resize(whole.parameters.size(), cut_origin::family);
   return out;

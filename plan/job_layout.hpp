@@ -152,10 +152,22 @@ struct job_layout {  ///< of one kind of step
     while (u > 0 && table->units[u].segments.empty()) --u;
     return u;
   }
+  /// The first unit of a stage that its forward computes: the teacher's, where a step runs any of it there.
+  [[nodiscard]] uint32_t first_forward(uint32_t stage) const {
+    for (uint32_t u = 0; u < first_of_model() && runs(u); ++u)
+      if (stage_of_unit[u] == stage && !table->units[u].segments.empty()) return u;
+    return first_computing(stage);
+  }
+  /// Whether the teacher's hidden state, and what was lost to lessons so far, cross into the next stage as well.
+  [[nodiscard]] bool carries_teacher() const { return options.mode == mode::train && first_of_model() > 0; }
   /// Of an activation into stage `later`, or of its gradient, with a header for each of its tensors behind it.
-  [[nodiscard]] uint64_t transfer_bytes(uint32_t later) const {
+  [[nodiscard]] uint64_t transfer_bytes(uint32_t later, use way = use::backward) const {
     const core::unit_info& unit = table->units[first_computing(later)];
-    return core::round_up(unit.input_bytes, core::input_alignment) + unit.input_tensors * transfer_header_bytes;
+    const uint64_t own =
+        core::round_up(unit.input_bytes, core::input_alignment) + unit.input_tensors * transfer_header_bytes;
+    if (way != use::forward || !carries_teacher()) return own;
+    const uint64_t lost_bytes = core::input_alignment;  // a double
+    return own + core::round_up(table->teacher_bytes, core::input_alignment) + lost_bytes + 2 * transfer_header_bytes;
   }
   [[nodiscard]] bool computes(uint32_t rank, uint32_t unit) const {
     return pipeline_of_unit(unit) == pipeline_at(rank);

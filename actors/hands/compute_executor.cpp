@@ -131,10 +131,18 @@ class compute_executor final : public executor, private models::gradient_sink {
       if (const auto& failed = context_->batches[x.micro]->failure) return core::fail(*failed);
     }
     flight& f = flights_[x.micro];
-    const bool kept = training() && p().options().recomputes(x.subject) && !p().options().repeat_exchanges;
+    const bool is_own = x.subject >= first_of_model();  // the others are a teacher's, which keeps nothing
+    const bool kept = training() && is_own && p().options().recomputes(x.subject) && !p().options().repeat_exchanges;
     const bool copied = !kept && model_->copies_last_input(x.subject, x.segment);
     if (auto taken = take_input(x, hidden_, copied ? exchanged_slot::read : exchanged_slot::copied); !taken)
       return taken;
+    if (x.segment == 0) {
+      if (x.subject > 0 && ends_in_exchange(x.subject - 1)) learn(f, x.subject - 1, hidden_.first());
+      if (!is_own) f.learned.begins(*teaching_, first_of_model(), x.subject, hidden_.first());
+      if (x.subject == first_of_model() && p().layout->stage_of_unit[x.subject] == 0) hidden_ = {};
+      if (is_own && learns_by_block()) hidden_ = models::values(f.learned.take_asked(x.subject));
+    }
+    if (is_left_out(x.subject)) return leave_stage(x, f);
     auto batch = micro_batch(x.micro);
     const bool generates = p().options().mode == plan::mode::generate && is_head(x.subject);
     if (generates && x.segment >= p().table().logits_segment()) {
@@ -151,7 +159,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     batch.keeps_light = keep && plan::keeps_light(p().table(), p().options(), x.subject, x.segment);
     if (x.staged != plan::none) {
       if (auto put = put_input(x); !put) return core::fail(put.error());
-    } else if (training() && x.segment == 0 && x.subject >= first_of_model()) {
+    } else if (training() && x.segment == 0 && is_own) {
       f.unit_inputs[x.subject] = p().options().recomputes(x.subject) ? hidden_ : models::values();
     }
     if (kept && x.segment > 0 && x.input != plan::none) f.exchanged[x.subject][x.segment] = hidden_.last();
@@ -174,11 +182,10 @@ class compute_executor final : public executor, private models::gradient_sink {
       return put_piece(x);
     }
     hidden_ = out_of(slot(x.staged), run->outputs());
-    if (!training()) hidden_ = out_of(slot(x.input), hidden_);  // in training it stays until backward
+    if (!training() || !is_own) hidden_ = out_of(slot(x.input), hidden_);  // else it stays until backward
     if (keep) f.runs[x.subject][x.segment] = std::move(run);
-    if (teaching_ && training() && ends_unit(x))
-      f.learned.ended(*teaching_, first_of_model(), x.subject, hidden_.first(), context_->order.loss_scale);
-    if (auto put = put_output(x, hidden_); !put) return put;
+    if (ends_unit(x) && !ends_in_exchange(x.subject)) learn(f, x.subject, hidden_.first());
+    if (auto put = leave_stage(x, f); !put) return put;
     const bool exchanged = p().layout->exchanging_ranks(what) > 1;  // what it put out nobody reads
     if (keep && exchanged) f.runs[x.subject][x.segment]->release_outputs();
     if (logits.defined()) keep_logits(x.micro, logits);
@@ -189,6 +196,49 @@ class compute_executor final : public executor, private models::gradient_sink {
 
   [[nodiscard]] bool ends_unit(const plan::instruction& x) const {
     return x.segment + 1 == p().table().units[x.subject].segments.size();
+  }
+  /// Each block from what its teacher takes; then the model's ends are not computed.
+  [[nodiscard]] bool learns_by_block() const { return teaching_ && training() && !teaching_->blocks.empty(); }
+  [[nodiscard]] bool is_left_out(uint32_t unit) const {
+    return learns_by_block() && (unit == first_of_model() || is_head(unit));
+  }
+  /// Nobody has what a unit puts out until its ranks have exchanged it.
+  [[nodiscard]] bool ends_in_exchange(uint32_t unit) const {
+    const auto& l = *p().layout;
+    const auto segments = static_cast<uint32_t>(p().table().units[unit].segments.size());
+    return segments > 0 && l.exchanging_ranks(l.exchange_of(unit, segments - 1, plan::use::forward)) > 1;
+  }
+  void learn(flight& f, uint32_t unit, const at::Tensor& hidden) {
+    if (!teaching_ || !training() || is_head(unit)) return;
+    const uint32_t ranks = p().layout->options.sequence_ranks();
+    const auto columns = static_cast<double>(context_->batches.front()->columns - 1);
+    const double share = ranks == 1 ? 1 : static_cast<double>(hidden.size(1)) * ranks / columns;
+    f.learned.ended(*teaching_, first_of_model(), unit, hidden, context_->order.loss_scale, share);
+  }
+  /// A forward after which the teacher's hidden state crosses into the next stage.
+  [[nodiscard]] bool leaves_stage(const plan::instruction& x) const {
+    const auto& l = *p().layout;
+    const uint32_t stage = l.stage_of_unit[x.subject];
+    return l.carries_teacher() && stage + 1 < l.num_stages() && x.subject == l.last_computing(stage) && ends_unit(x);
+  }
+  // What crosses stands behind the model's own tensors.
+  core::result<void> leave_stage(const plan::instruction& x, flight& f) {
+    if (leaves_stage(x)) {
+      std::vector<at::Tensor> all(hidden_.begin(), hidden_.end());
+      all.push_back(*f.learned.last());
+      all.push_back(at::scalar_tensor(f.learned.lost(), at::kDouble));
+      hidden_ = models::values(std::move(all));
+      f.learned.leave_last();
+    }
+    return put_output(x, hidden_);
+  }
+  /// Of what has crossed, what a unit computes with; the rest waits with the lessons.
+  models::values own_part(const plan::instruction& x, const models::values& all) {
+    if (!p().layout->carries_teacher() || x.kind == plan::kind::backward) return all;
+    const at::Tensor lost = all.last(), taught = all.without_last().last();
+    const bool is_first = x.subject == p().layout->first_forward(p().layout->stage_of_unit[x.subject]);
+    if (is_first && x.kind == plan::kind::forward) flights_[x.micro].learned.go_on(lost.item<double>(), taught);
+    return x.subject < first_of_model() ? models::values(taught) : all.without_last().without_last();
   }
   // Attention is a block's first segment: what exchanges in between does not go together with a teacher.
   [[nodiscard]] bool gives_map(const plan::instruction& x) const {
@@ -284,7 +334,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     auto got = transferred(slot(x.input));
     if (!got) return core::fail(got.error());
     if (is_from_stage(x)) {
-      into = std::move(*got);
+      into = own_part(x, *got);
       return {};
     }
     std::vector<at::Tensor> all(into.begin(), into.end());  // what stayed here
@@ -295,8 +345,9 @@ class compute_executor final : public executor, private models::gradient_sink {
   [[nodiscard]] bool is_from_stage(const plan::instruction& x) const {
     const auto& l = *p().layout;
     const uint32_t stage = l.stage_of_unit[x.subject];
-    if (x.kind == plan::kind::recompute) return x.segment == plan::none || x.segment == 0;
-    if (x.kind != plan::kind::backward) return x.subject == l.first_computing(stage) && x.segment == 0;
+    if (x.kind != plan::kind::backward)
+      return stage > 0 && (x.subject == l.first_computing(stage) || x.subject == l.first_forward(stage)) &&
+             (x.segment == 0 || x.segment == plan::none);
     return x.subject == l.last_computing(stage) && x.segment + 1 == p().table().units[x.subject].segments.size();
   }
   core::result<void> put_output(const plan::instruction& x, models::values& from) {
@@ -329,6 +380,7 @@ class compute_executor final : public executor, private models::gradient_sink {
 
   // The unit at once, with what was exchanged between its segments, or one segment, whose exchange is repeated.
   core::result<void> recompute(const plan::instruction& x) {
+    if (is_left_out(x.subject)) return {};
     auto batch = micro_batch(x.micro);
     flight& f = flights_[x.micro];
     const bool at_once = x.segment == plan::none;
@@ -337,8 +389,9 @@ class compute_executor final : public executor, private models::gradient_sink {
       again_ = x.staged == plan::none ? std::exchange(f.unit_inputs[x.subject], {})
                                       : f.windows.get(x.subject, memory_->window(p(), x.staged));
     const bool copied = !at_once && model_->copies_last_input(x.subject, x.segment);
-    if (auto taken = take_input(x, again_, copied ? exchanged_slot::read : exchanged_slot::copied); !taken)
-      return taken;
+    if (!(learns_by_block() && is_from_stage(x)))
+      if (auto taken = take_input(x, again_, copied ? exchanged_slot::read : exchanged_slot::copied); !taken)
+        return taken;
     for (uint32_t s = first; s < (at_once ? segments : first + 1); ++s) {
       if (auto exchanged = std::exchange(f.exchanged[x.subject][s], {}); exchanged.defined())
         again_ = again_.with_last(std::move(exchanged));
@@ -359,6 +412,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   }
 
   core::result<void> backward(const plan::instruction& x) {
+    if (is_left_out(x.subject)) return go_back_past(x);
     auto& run = flights_[x.micro].runs[x.subject][x.segment];
     at::Tensor late_loss;
     if (gives_loss(x)) {
@@ -370,7 +424,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (auto taken = take_input(x, gradient_, how); !taken) return taken;
     if (ends_unit(x))
       if (at::Tensor of_lesson = flights_[x.micro].learned.take_gradient(x.subject); of_lesson.defined())
-        gradient_ = of_lesson.add_(gradient_.first());
+        gradient_ = learns_by_block() ? of_lesson : of_lesson.add_(gradient_.first());
     if (x.use == plan::use::input) {
       gradient_ = run->backward_input(gradient_);
     } else {
@@ -387,7 +441,19 @@ class compute_executor final : public executor, private models::gradient_sink {
     return put_output(x, gradient_);
   }
 
+  // Of what was not computed there is no gradient.
+  core::result<void> go_back_past(const plan::instruction& x) {
+    lessons& learned = flights_[x.micro].learned;
+    gradient_ = {};
+    if (gives_loss(x)) {
+      learned.leave_last();
+      if (auto ok = write_loss(x.micro, at::scalar_tensor(learned.lost(), at::kDouble)); !ok) return ok;
+    }
+    return put_output(x, gradient_);
+  }
+
   void weigh(const plan::instruction& x) {
+    if (is_left_out(x.subject)) return;
     const auto run = std::exchange(flights_[x.micro].runs[x.subject][x.segment], {});
     run->backward_weight(*this);
     compressor_.learned().ended(x.subject, x.segment, p().table(), *this);
@@ -426,18 +492,24 @@ class compute_executor final : public executor, private models::gradient_sink {
   uint32_t bad_steps_ = 0;                // such steps in a row
 };
 
+uint32_t first_of_teacher(const core::model_table& table) {
+  return static_cast<uint32_t>(std::ranges::find_if(table.parameters, &core::parameter_info::of_teacher) -
+                               table.parameters.begin());
+}
+
 }  // namespace
 
 core::result<std::vector<std::unique_ptr<executor>>> make_compute_executors(
     const compute_setup& setup, const std::shared_ptr<rank_memory>& memory) {
   const auto& p = memory->plan();
-  auto made = setup.own ? setup.own()
-              : setup.teaching
-                  ? models::make_taught_model(setup.spec, *setup.teaching, p.options().types.parameter, setup.rows,
-                                              setup.columns, memory->device())
-                  : models::make_language_model(
-                        setup.spec, p.options().types.parameter, setup.rows, setup.columns, memory->device(),
-                        {setup.split, p.layout->tensor_at(p.rank), setup.sequence, p.layout->sequence_at(p.rank)});
+  const models::model_place place{setup.split, p.layout->tensor_at(p.rank), setup.sequence,
+                                  p.layout->sequence_at(p.rank)};
+  auto made = setup.own        ? setup.own()
+              : setup.teaching ? models::make_taught_model(setup.spec, *setup.teaching, first_of_teacher(p.table()),
+                                                           p.options().types.parameter, setup.rows, setup.columns,
+                                                           memory->device(), place)
+                               : models::make_language_model(setup.spec, p.options().types.parameter, setup.rows,
+                                                             setup.columns, memory->device(), place);
   if (!made) return core::fail(made.error());
   const std::shared_ptr<models::language_model> model = std::move(*made);
   auto own = model->own_parameters();

@@ -6,18 +6,25 @@
 
 namespace troupe::actors {
 
+void lessons::begins(const models::teaching& by, uint32_t teacher_units, uint32_t unit, const at::Tensor& hidden) {
+  for (const auto& x : by.blocks)
+    if (x.first == unit) asked_[teacher_units + x.unit] = hidden.detach();
+}
+
 void lessons::ended(const models::teaching& by, uint32_t teacher_units, uint32_t unit, const at::Tensor& hidden,
-                    double scale) {
+                    double scale, double share) {
   if (unit == 0) lost_ = 0;
-  for (const auto& x : by.hidden) {
+  const auto compare = [&](const models::unit_pair& x, double weight) {
     at::Tensor& lesson = hidden_[teacher_units + x.unit];
     if (x.of_teacher == unit && unit < teacher_units) lesson = hidden;
-    if (teacher_units + x.unit != unit) continue;
-    auto learned = models::learn_hidden(hidden, lesson, by.hidden_states, scale);
+    if (teacher_units + x.unit != unit) return;
+    auto learned = models::learn_hidden(hidden, lesson, share * weight, scale);
     lesson = std::move(learned.gradient);
     lost_ += learned.loss;
-  }
-  if (unit + 1 == teacher_units) last_ = hidden;
+  };
+  for (const auto& x : by.hidden) compare(x, by.hidden_states);
+  for (const auto& x : by.blocks) compare({x.unit, x.last}, 1);
+  if (unit < teacher_units) last_ = hidden;
 }
 
 void lessons::keep_map(const models::teaching& by, uint32_t teacher_units, uint32_t unit, const at::Tensor& map) {

@@ -44,13 +44,13 @@ core::result<filler> with_teacher(const job::blueprint& b, filler model,
   if (!b.teaching) return model;
   const auto& all = b.tensor.whole->parameters;
   core::model_table own = *b.tensor.whole;
-  std::erase_if(own.parameters, [](const core::parameter_info& p) { return !p.of_teacher; });
+  std::erase_if(own.parameters, [](const core::parameter_info& p) { return !p.of_teacher || p.is_copy(); });
   for (auto& p : own.parameters) p.name.erase(0, std::string_view(models::teacher_prefix).size());
   auto opened =
       models::weights_source::open(b.config->model.teacher, b.teaching->teacher, own, b.config->model.dequantise);
   if (!opened) return core::fail(opened.error().in("model.teacher"));
   file = std::move(*opened);
-  const auto first = static_cast<uint32_t>(all.size() - own.parameters.size());
+  const auto first = static_cast<uint32_t>(std::ranges::find_if(all, &core::parameter_info::of_teacher) - all.begin());
   return [first, &from = *file, model = std::move(model)](uint32_t q, uint64_t begin, std::span<float> out) {
     return q < first ? model(q, begin, out) : from.read(q - first, begin, out);
   };

@@ -22,20 +22,23 @@ struct shown_stage {
   [[nodiscard]] const plan::rank_plan& plan() const {
     return b.train.like(layout().options.mesh.at_stage(0, layout().pipeline_of_stage(stage)));
   }
-  [[nodiscard]] uint32_t begin() const { return b.pipeline.training.first_unit[stage]; }
-  [[nodiscard]] uint32_t end() const {
-    const auto& first = b.pipeline.training.first_unit;
-    return stage + 1 < first.size() ? first[stage + 1] : static_cast<uint32_t>(b.table->units.size());
-  }
-  /// "block 2 to head"
+  /// "block 2 to head", and a teacher's behind that
   [[nodiscard]] std::string units() const {
-    const auto& all = b.table->units;
-    return all[begin()].name + (end() - begin() > 1 ? " to " + all[end() - 1].name : "");
+    const uint32_t own = layout().first_of_model(), all = static_cast<uint32_t>(b.table->units.size());
+    const std::string taught = names(0, own);
+    return names(own, all) + (taught.empty() ? "" : ", " + taught);
+  }
+  [[nodiscard]] std::string names(uint32_t from, uint32_t to) const {
+    std::vector<std::string> all;
+    for (uint32_t u = from; u < to; ++u)
+      if (layout().stage_of_unit[u] == stage) all.push_back(b.table->units[u].name);
+    return all.empty() ? "" : all.size() == 1 ? all.front() : all.front() + " to " + all.back();
   }
   [[nodiscard]] uint64_t parameters() const {
     std::vector<uint32_t> held;
-    for (uint32_t u = begin(); u < end(); ++u)
-      held.insert(held.end(), b.table->units[u].parameters.begin(), b.table->units[u].parameters.end());
+    for (uint32_t u = 0; u < b.table->units.size(); ++u)
+      if (layout().stage_of_unit[u] == stage)
+        held.insert(held.end(), b.table->units[u].parameters.begin(), b.table->units[u].parameters.end());
     std::ranges::sort(held);
     held.erase(std::unique(held.begin(), held.end()), held.end());
     uint64_t n = 0;

@@ -33,16 +33,15 @@ class taught_model final : public language_model {
  public:
   taught_model(std::shared_ptr<family_model> model, std::shared_ptr<family_model> teacher, const teaching& by,
                core::model_table whole)
-      : model_(std::move(model)), teacher_(std::move(teacher)) {
-    first_ = whole.teacher_units;
-    teacher_->join(whole, 0);
-    model_->join(whole, first_);
+      : model_(std::move(model)), teacher_(std::move(teacher)), first_(whole.teacher_units) {
+    join(whole);
     model_->learn_from(teacher_, by.terms);
   }
 
   [[nodiscard]] const core::model_table& table() const override { return model_->table(); }
-  void read_copies(uint32_t /*first*/) override {
-    TORCH_CHECK(false, "a model with a teacher has no copies of tied parameters");
+  void read_copies(uint32_t first) override {
+    model_->read_copies(first);
+    join(core::model_table(model_->table()));
   }
   std::unique_ptr<segment_run> forward(uint32_t unit, uint32_t segment, const micro_batch& batch, const values& input,
                                        const parameter_binding& parameters) override {
@@ -62,6 +61,11 @@ class taught_model final : public language_model {
   }
 
  private:
+  void join(const core::model_table& whole) {
+    teacher_->join(whole, 0);
+    model_->join(whole, first_);
+  }
+
   std::shared_ptr<family_model> model_, teacher_;
   uint32_t first_ = 0;
 };
@@ -75,14 +79,20 @@ core::result<std::unique_ptr<language_model>> make_language_model(const model_sp
 }
 
 core::result<std::unique_ptr<language_model>> make_taught_model(const model_spec& spec, const teaching& by,
-                                                                core::dtype type, uint64_t rows, uint64_t columns,
-                                                                device::device_id device) {
-  auto model = make_family(spec, type, rows, columns, device, {});
+                                                                uint32_t first_of_teacher, core::dtype type,
+                                                                uint64_t rows, uint64_t columns,
+                                                                device::device_id device, const model_place& place) {
+  auto model = make_family(spec, type, rows, columns, device, place);
   if (!model) return core::fail(model.error());
-  auto teacher = make_family(by.teacher, type, rows, columns, device, {});
+  model_place of_teacher = place;
+  of_teacher.split = by.split;
+  auto teacher = make_family(by.teacher, type, rows, columns, device, of_teacher);
   if (!teacher) return core::fail(teacher.error().in("the teacher"));
-  return std::make_unique<taught_model>(std::move(*model), std::move(*teacher), by,
-                                        with_teacher((*model)->table(), by, rows, columns, core::size_of(type)));
+  core::model_table own = (*model)->table();
+  own.parameters.resize(first_of_teacher);
+  return std::make_unique<taught_model>(
+      std::move(*model), std::move(*teacher), by,
+      with_teacher(std::move(own), by, rows, columns, core::size_of(type), by.split, place.sequence));
 }
 
 }  // namespace troupe::models

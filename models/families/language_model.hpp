@@ -55,9 +55,12 @@ core::result<std::unique_ptr<language_model>> make_language_model(const model_sp
                                                                   const model_place& place = {});
 
 /// The same for a model with a teacher, as one of models/table/teacher.hpp's tables: a step that trains runs the
-/// teacher's units, too, without dropout and without keeping anything.
+/// teacher's units, too, without dropout and without keeping anything. `first_of_teacher` is its first parameter's
+/// number: others that are not computed with here may stand between the model's own and these.
 core::result<std::unique_ptr<language_model>> make_taught_model(const model_spec& spec, const teaching& by,
-                                                                core::dtype type, uint64_t rows, uint64_t columns,
-                                                                device::device_id device = {});
+                                                                uint32_t first_of_teacher, core::dtype type,
+                                                                uint64_t rows, uint64_t columns,
+                                                                device::device_id device = {},
+                                                                const model_place& place = {});
 
 }  // namespace troupe::models

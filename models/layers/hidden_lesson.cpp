@@ -17,6 +17,7 @@ hidden_lesson learn_hidden(const at::Tensor& model, const at::Tensor& teacher, d
   TORCH_CHECK(model.sizes() == teacher.sizes(), "hidden states of ", model.sizes(), " and of ", teacher.sizes());
   at::Tensor apart = model.sub(teacher).contiguous();
   const uint64_t count = count_of(apart);
+  if (count == 0) return {apart, 0};
   std::vector<double> sums(core::div_up(count, core::partition_grain));
   kernels_for(apart).block_square_sums(bytes_of(apart), core_dtype(apart.scalar_type()), count, sums);
   const double mean = std::accumulate(sums.begin(), sums.end(), 0.0) / static_cast<double>(count);

@@ -22,6 +22,17 @@ core::layer_info moved(core::layer_info l, uint32_t parameters, uint32_t unit, u
   return l;
 }
 
+/// Where blocks learn alone: nobody computes the model's ends, of which nothing trains.
+void keep_ends(uint32_t first, core::model_table& table) {
+  for (core::unit_info* end : {&table.units[first], &table.units.back()}) {
+    for (const uint32_t q : end->parameters) table.parameters[q].trainable = false;
+    for (core::segment_info& s : end->segments) {
+      s.forward_flops = s.left_flops = s.weight_flops = 0;
+      s.saved_bytes = s.weight_bytes = s.tile_bytes = 0;
+    }
+  }
+}
+
 /// Without what a backward is made of.
 core::unit_info forward_only(core::unit_info unit, uint32_t parameters) {
   unit.name = "teacher " + unit.name;
@@ -60,15 +71,47 @@ std::vector<unit_pair> map_pairs(uint32_t layers, uint32_t teacher_layers, const
   return out;
 }
 
+std::vector<block_lesson> block_lessons(uint32_t layers, uint32_t teacher_layers,
+                                        const std::vector<uint64_t>& teacher_layer) {
+  std::vector<block_lesson> out;
+  for (const unit_pair& x : map_pairs(layers, teacher_layers, teacher_layer)) {
+    const uint32_t each = teacher_layer.empty() ? teacher_layers / layers : 1;
+    out.push_back({x.unit, x.of_teacher + 1 - each, x.of_teacher});
+  }
+  return out;
+}
+
+std::vector<uint32_t> units_beside(const teaching& by, uint32_t layers) {
+  const uint32_t of_teacher = by.teacher.layers;
+  std::vector<uint32_t> out(of_teacher + 1, 0);
+  std::vector<unit_pair> pairs = by.hidden.empty() ? by.maps : by.hidden;  // both name the same blocks
+  for (const block_lesson& x : by.blocks) pairs.push_back({x.unit, x.last});
+  if (pairs.empty()) {
+    for (uint32_t t = 1; t <= of_teacher; ++t) out[t] = (t * layers + of_teacher - 1) / of_teacher;
+    return out;
+  }
+  for (size_t i = 1; i < pairs.size(); ++i)
+    if (pairs[i].of_teacher <= pairs[i - 1].of_teacher) return {};
+  size_t next = 0;
+  for (uint32_t t = by.hidden.empty() ? 1 : 0; t <= of_teacher; ++t) {
+    while (next + 1 < pairs.size() && pairs[next].of_teacher < t) ++next;
+    out[t] = pairs[next].unit;
+  }
+  return out;
+}
+
 core::model_table with_teacher(core::model_table model, const teaching& by, uint64_t rows, uint64_t columns,
-                               uint64_t element_bytes) {
-  core::model_table teacher = make_model_table(by.teacher, rows, columns, element_bytes);
+                               uint64_t element_bytes, const tensor_split& split, const sequence_split& sequence) {
+  core::model_table teacher = make_model_table(by.teacher, rows, columns, element_bytes, split, sequence);
   const auto own = static_cast<uint32_t>(model.parameters.size());
   const core::unit_info last = teacher.units.back();
   teacher.units.pop_back();
   const auto behind = static_cast<uint32_t>(teacher.units.size());
   core::model_table out;
   out.teacher_units = behind;
+  out.teacher_bytes = last.input_bytes;
+  out.beside = units_beside(by, static_cast<uint32_t>(model.units.size()) - 2);
+  for (uint32_t& u : out.beside) u += behind;
   out.parameters = std::move(model.parameters);
   for (core::parameter_info& p : teacher.parameters) {
     p.name = teacher_prefix + p.name;
@@ -90,6 +133,9 @@ core::model_table with_teacher(core::model_table model, const teaching& by, uint
     attention.tile_bytes += 3 * map_bytes;
     attention.light = {};
   }
+  // What the teacher takes and what it makes of it, of which the difference stays.
+  for (const block_lesson& x : by.blocks)
+    out.units[behind + x.unit].segments.back().saved_bytes += 2 * out.units[behind + x.unit].input_bytes;
   core::unit_info& head = out.units.back();
   core::segment_info& loss = head.segments.back();
   const core::segment_info& compared = last.segments.back();
@@ -108,6 +154,7 @@ core::model_table with_teacher(core::model_table model, const teaching& by, uint
     l.unit += behind;
     out.layers.push_back(std::move(l));
   }
+  if (!by.blocks.empty()) keep_ends(behind, out);
   const auto unit = static_cast<uint32_t>(out.units.size()) - 1,
              segment = static_cast<uint32_t>(head.segments.size()) - 1;
   for (const core::layer_info& l : teacher.layers)

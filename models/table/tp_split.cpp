@@ -101,20 +101,21 @@ vocabulary_rows own_vocabulary(const model_spec& whole, const model_place& place
   return out;
 }
 
-core::tp_plan tp_plan_of(const core::model_table& whole, const tensor_split& split) {
+core::tp_plan tp_plan_of(const core::model_table& whole, const tensor_split& split, const tensor_split& of_teacher) {
   core::tp_plan out{split.degree, std::vector<parameter_cut>(whole.parameters.size())};
   if (split.degree == 1) return out;
-  const auto last = static_cast<uint32_t>(whole.units.size()) - 1;
+  const uint32_t first = whole.teacher_units, last = static_cast<uint32_t>(whole.units.size()) - 1;
   for (uint32_t u = 0; u <= last; ++u)
     for (uint32_t s = 0; s < whole.units[u].segments.size(); ++s) {
       const auto layers = whole.layers_of(u, s);
-      if (u > 0 && u < last) {
-        if (is_cut(split, layers, u - 1)) segment_cutter(split, layers, out).run();
+      if (u != 0 && u != first && u < last) {
+        const tensor_split& by = u < first ? of_teacher : split;
+        if (is_cut(by, layers, u - 1 - (u < first ? 0 : first))) segment_cutter(by, layers, out).run();
         continue;
       }
       for (const layer_info& l : layers)  // of the embedding and of the head
         if (split.vocabulary && (l.kind == layer_kind::embedding || l.kind == layer_kind::linear))
-          out.parameters[*l.weight] = {tp_style::vocabulary, 0, {core::dealt(u == 0 ? l.in : l.out, split.degree)}};
+          out.parameters[*l.weight] = {tp_style::vocabulary, 0, {core::dealt(u == first ? l.in : l.out, split.degree)}};
     }
   return out;
 }

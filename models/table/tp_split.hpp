@@ -51,8 +51,10 @@ uint64_t widest_inner(const model_spec& whole, const tensor_split& split);
 /// The same of embedding and head.
 model_spec local_ends(const model_spec& whole, const tensor_split& split);
 
-/// The cut of each parameter of `whole`, a family's table without cuts, with or without copies.
-core::tp_plan tp_plan_of(const core::model_table& whole, const tensor_split& split);
+/// The cut of each parameter of `whole`, a family's table without cuts, with or without copies. Of units in front of it
+/// that are a teacher's the blocks are cut as `of_teacher` says; ends of a model that has a teacher are whole.
+core::tp_plan tp_plan_of(const core::model_table& whole, const tensor_split& split,
+                         const tensor_split& of_teacher = {});
 
 struct vocabulary_rows {  ///< that a rank has, of all
   int64_t first = 0, count = 0, whole = 0;

@@ -103,7 +103,9 @@ class micro_batch_order {
       for (uint32_t s = 0; l_.stage_of_unit[u] == stage && l_.runs(u) && s < p_.table().units[u].segments.size(); ++s) {
         const uint32_t id = segment(r_.forward, u, s);
         if (auto ok = next(id, "forward of ", u); !ok) return ok;
-        const bool begins = u == first && s == 0;
+        // What ranks exchanged of a teacher's last unit is read where the model begins.
+        const bool ends_teacher = u == l_.first_of_model() && stage == 0 && waiting_ != none;
+        const bool begins = (u == first || u == l_.first_forward(stage)) && s == 0 && !ends_teacher;
         if (begins)
           if (auto ok = comes(id, use::forward, stage, stage > 0); !ok) return ok;
         const bool ends = u == last && s + 1 == p_.table().units[u].segments.size();
@@ -210,7 +212,7 @@ class micro_batch_order {
     if (slot == none || slot != (here(from) ? x.output : x.staged))
       return broken(p_, id, "does not read the slot that " + name(p_, source) + " fills");
     if (!here(from) && x.bytes != p_.buffers[slot].bytes) return broken(p_, source, "does not fill its slot");
-    if (auto ok = slot_is_sound(source, slot, later); !ok) return ok;
+    if (auto ok = slot_is_sound(source, slot, way, later); !ok) return ok;
     return in_order(w_, rank_, done, id, "which brings its input");
   }
   // `computed_` makes what crosses there.
@@ -219,7 +221,7 @@ class micro_batch_order {
     if (!wanted) return slot == none ? core::result<void>{} : broken(p_, id, "names the slot of a transfer in vain");
     const uint32_t to = way == use::forward ? later : later - 1;
     if (slot == none) return broken(p_, id, "has no slot for what another stage needs");
-    if (auto ok = slot_is_sound(id, slot, later); !ok) return ok;
+    if (auto ok = slot_is_sound(id, slot, way, later); !ok) return ok;
     if (here(to)) return {};
     const uint32_t send = r_.send[r_.place_of(way, micro_, later)];
     if (send == none || p_.instructions[send].staged != slot) return broken(p_, id, "makes what nothing sends");
@@ -238,9 +240,9 @@ class micro_batch_order {
     const uint32_t unit = l_.last_computing(later - 1);
     return segment(r_.forward, unit, static_cast<uint32_t>(p_.table().units[unit].segments.size()) - 1);
   }
-  [[nodiscard]] core::result<void> slot_is_sound(uint32_t fills, uint32_t slot, uint32_t later) const {
+  [[nodiscard]] core::result<void> slot_is_sound(uint32_t fills, uint32_t slot, use way, uint32_t later) const {
     const buffer& b = p_.buffers[slot];
-    if (b.pool != pool::transfers || b.first != fills || b.bytes != l_.transfer_bytes(later) ||
+    if (b.pool != pool::transfers || b.first != fills || b.bytes != l_.transfer_bytes(later, way) ||
         b.subject != p_.instructions[fills].subject)
       return broken(p_, fills, "has a slot that is not its own: pool, size, unit or beginning differ");
     return {};

@@ -22,6 +22,11 @@ core::result<void> model_is_sound(const job_layout& l) {
          numel(l, q) != numel(l, l.table->original(q)) || l.trains(q) != l.trains(l.table->original(q)) ||
          l.is_cut(q) != l.is_cut(l.table->original(q))))
       return broken(l, l.table->parameters[q].name + " is a copy of nothing that is like it");
+  const auto& beside = l.table->beside;
+  const auto is_own = [&](uint32_t u) { return u >= l.first_of_model() && u < l.table->units.size(); };
+  if (l.first_of_model() >= l.table->units.size() || (!beside.empty() && beside.size() != l.first_of_model()) ||
+      !std::ranges::is_sorted(beside) || !std::ranges::all_of(beside, is_own))
+    return broken(l, "units of a teacher are not beside units of the model, in order");
   for (const auto& u : l.table->units) {
     const auto known = [&](uint32_t q) { return q < parameters; };
     if (!std::all_of(u.parameters.begin(), u.parameters.end(), known)) return broken(l, u.name + " names no parameter");
@@ -146,8 +151,14 @@ std::vector<uint32_t> membership(const job_layout& l, const std::vector<paramete
 core::result<void> stages(const job_layout& l) {
   const uint32_t ranks = l.options.mesh.degree(core::axis::pipeline);
   for (uint32_t u = 0; u < l.stage_of_unit.size(); ++u) {
-    const uint32_t before = u == 0 ? 0 : l.stage_of_unit[u - 1];
-    if (l.stage_of_unit[u] < before || l.stage_of_unit[u] > before + (u == 0 ? 0 : 1))
+    if (u < l.first_of_model()) {
+      const uint32_t wanted = l.table->beside.empty() ? 0 : l.stage_of_unit[l.table->beside[u]];
+      if (l.stage_of_unit[u] == wanted) continue;
+      return broken(l, l.table->units[u].name + " lies in another stage than the unit of the model beside it");
+    }
+    const bool begins = u == l.first_of_model();
+    const uint32_t before = begins ? 0 : l.stage_of_unit[u - 1];
+    if (l.stage_of_unit[u] < before || l.stage_of_unit[u] > before + (begins ? 0 : 1))
       return broken(l, l.table->units[u].name + " lies in no stage or in one that is not its neighbours'");
   }
   const auto& first = l.options.pipeline.first_unit;

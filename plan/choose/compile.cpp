@@ -22,10 +22,10 @@ constexpr uint32_t most_exchange_pieces = 8;
 /// What must be saved for the base to be left.
 constexpr double worth_it = 0.002;
 
-/// Units that compute, behind the first, and what is read of each.
+/// Units of the model that compute, behind its first, and what is read of each.
 std::vector<uint32_t> computing_units(const core::model_table& table) {
   std::vector<uint32_t> out;
-  for (uint32_t u = 1; u < table.units.size(); ++u)
+  for (uint32_t u = table.teacher_units + 1; u < table.units.size(); ++u)
     if (!table.units[u].segments.empty()) out.push_back(u);
   return out;
 }

@@ -116,7 +116,7 @@ void take_times(const model_profile& profile, const core::model_table& table, co
     to.forward_s = from.forward_s;
     to.backward_input_s = from.backward_input_s;
     to.backward_weight_s = from.backward_weight_s;
-    if (o.recomputes(static_cast<uint32_t>(k)) && k > 0)
+    if (o.recomputes(static_cast<uint32_t>(k)) && k != table.teacher_units)
       to.backward_input_s += from.recompute_s > 0 ? from.recompute_s : from.forward_s;
     double updated = 0;
     for (const uint32_t q : table.units[k].parameters)

@@ -76,6 +76,11 @@ std::vector<modelled_unit> model_units(const core::model_table& table, const pla
   return out;
 }
 
+void add_costs(const modelled_unit& more, modelled_unit& to) {
+  to.micro.forward_s += more.micro.forward_s;
+  to.state_bytes += more.state_bytes;
+}
+
 std::vector<unit_cost> costs_for_cut(const std::vector<modelled_unit>& units, uint32_t micro_batches) {
   std::vector<unit_cost> out;
   for (const auto& u : units) {
@@ -99,7 +104,8 @@ pipeline_costs costs_of_stages(const core::model_table& table, const std::vector
       stage.weight_part_bytes += one.weight_part_bytes;
     }
     if (s == 0) continue;
-    const double bytes = static_cast<double>(table.units[cut[s]].input_bytes);
+    const uint64_t of_teacher = table.teacher_units > 0 ? table.teacher_bytes : 0;
+    const auto bytes = static_cast<double>(table.units[table.teacher_units + cut[s]].input_bytes + of_teacher);
     out.transfer_s = std::max(out.transfer_s, costs.latency_s + bytes / costs.copy_bytes_per_s);
   }
   return out;

@@ -22,10 +22,13 @@ struct modelled_unit {
 std::vector<modelled_unit> model_units(const core::model_table& table, const plan_options& options,
                                        const cost_model& costs);
 
+/// `more`, which is computed beside `to`, counted with that.
+void add_costs(const modelled_unit& more, modelled_unit& to);
+
 /// [unit] For cut_best: an update is spread over the step's micro-batches.
 std::vector<unit_cost> costs_for_cut(const std::vector<modelled_unit>& units, uint32_t micro_batches);
 
-/// [stage] For the clock of tables; the slowest boundary's transfer.
+/// [stage] For the clock of tables; the slowest boundary's transfer. `units` and `cut` are of the model itself.
 pipeline_costs costs_of_stages(const core::model_table& table, const std::vector<modelled_unit>& units,
                                const stage_offsets& cut, const cost_model& costs);
 

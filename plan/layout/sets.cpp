@@ -111,9 +111,10 @@ core::result<void> cut_into_stages(job_layout& l) {
                   " ranks and " + std::to_string(l.options.accumulation) + " micro-batches, got one of " +
                   std::to_string(table.stages()) + ", " + std::to_string(table.ranks()) + " and " +
                   std::to_string(table.micro_batches));
-  if (first.front() != 0 || first.back() >= units || !std::ranges::is_sorted(first, std::less_equal<>()))
+  if (first.front() != l.first_of_model() || first.back() >= units ||
+      !std::ranges::is_sorted(first, std::less_equal<>()))
     return refuse("wanted stages that begin at different units of the model's " + std::to_string(units) +
-                  ", the first at unit 0, in order");
+                  ", the first at unit " + std::to_string(l.first_of_model()) + ", in order");
   for (uint32_t k = 0; k < first.size(); ++k) {
     const uint32_t end = k + 1 < first.size() ? first[k + 1] : units;
     std::fill(l.stage_of_unit.begin() + first[k], l.stage_of_unit.begin() + end, k);
@@ -122,6 +123,7 @@ core::result<void> cut_into_stages(job_layout& l) {
     for (uint32_t u = first[k]; u < end; ++u) any |= computes(u);
     if (!any) return refuse("stage " + std::to_string(k) + " computes nothing");
   }
+  for (uint32_t u = 0; u < l.table->beside.size(); ++u) l.stage_of_unit[u] = l.stage_of_unit[l.table->beside[u]];
   return {};
 }
 

@@ -111,7 +111,9 @@ void count_activations(rank_plan& p, uint64_t kept) {
     inputs += in_flight * (recomputed_from_bytes(info, p.options()) - elsewhere);
   }
   if (!trains) kept = 0;
-  p.memory.activations = p.options().recompute ? kept + most : std::max(kept, most);
+  // A teacher's hidden state waits for the model's own, beside which it crosses.
+  const uint64_t carried = l.carries_teacher() && l.num_stages() > 1 ? p.table().teacher_bytes : 0;
+  p.memory.activations = carried + (p.options().recompute ? kept + most : std::max(kept, most));
 }
 
 }  // namespace

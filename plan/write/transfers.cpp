@@ -34,8 +34,6 @@ void transfer_writer::await_neighbours() {
 
 bool transfer_writer::is_here(uint32_t stage) const { return l_.pipeline_of_stage(stage) == l_.pipeline_at(p_.rank); }
 
-uint64_t transfer_writer::bytes_of(const crossing& c) const { return l_.transfer_bytes(std::get<0>(c)); }
-
 void transfer_writer::begin(size_t i) {
   if (next_action_ == actions_.size() || actions_[next_action_] != i) return;
   ++next_action_;
@@ -108,7 +106,8 @@ bool transfer_writer::forward(handle x, uint32_t stage, uint32_t micro, handle e
   const auto& o = d_.at(x);
   const bool last_segment = o.segment + 1 == p_.table().units[o.subject].segments.size();
   const uint32_t unit = o.subject, segment = o.segment;
-  if (unit == l_.first_computing(stage) && segment == 0 && stage > 0) {
+  const bool is_first = unit == l_.first_computing(stage) || unit == l_.first_forward(stage);
+  if (is_first && segment == 0 && stage > 0) {
     const slot& s = take(x, {stage, micro, use::forward});
     if (p_.options().mode != mode::train) read_last(s.buffer, x);  // else backward reads it
   }

@@ -35,7 +35,7 @@ class transfer_writer {  ///< follows the writer of a step from use to use
   };
 
   [[nodiscard]] bool is_here(uint32_t stage) const;
-  [[nodiscard]] uint64_t bytes_of(const crossing& c) const;
+  [[nodiscard]] uint64_t bytes_of(const crossing& c) const { return l_.transfer_bytes(std::get<0>(c), std::get<2>(c)); }
   void await_neighbours();
   void receive(const unit_use& u);
   void receive_next(uint32_t later, use way);

@@ -80,6 +80,7 @@ class step_writer {
     if (persistent_ == none) return;
     last_compute_ = d_.append(kind::release, p_.layout->persistent_set(p_.rank), p_.options().accumulation - 1);
     d_.at(last_compute_).buffer = persistent_buffer_;
+    if (!persistent_is_read_) d_.depend(last_compute_, persistent_);  // a teacher's alone, in a step without it
     d_.close(persistent_buffer_, last_compute_);
   }
 
@@ -93,8 +94,10 @@ class step_writer {
     d_.depend(x, gathered_);
     const auto& all = p_.table().units[u.unit].parameters;
     if (reads_parameters(u.kind) &&
-        std::any_of(all.begin(), all.end(), [&](uint32_t q) { return p_.layout->persistent[q]; }))
+        std::any_of(all.begin(), all.end(), [&](uint32_t q) { return p_.layout->persistent[q]; })) {
       d_.depend(x, persistent_);
+      persistent_is_read_ = true;
+    }
     return x;
   }
 
@@ -269,6 +272,7 @@ class step_writer {
   std::vector<handle> agreed_;  // [unit]: none so far, or nothing to agree on
   handle persistent_ = none, last_forward_ = none, last_compute_ = none;
   uint32_t persistent_buffer_ = none;
+  bool persistent_is_read_ = false;
   handle gathered_ = none;  // for the use that is being written
   uint32_t slot_ = none;    // its buffer
   std::vector<kept_copy> kept_;

@@ -312,6 +312,9 @@ BOOST_AUTO_TEST_CASE(layers_without_a_teacher_and_lessons_of_nothing_are_refused
   says("distillation: {enabled: true}", "model.teacher: wanted the model that distillation learns from, got nothing");
   says("distillation: {enabled: true, terms: {cross_entropy: 0, logits: {weight: 0}}}",
        "distillation.terms.logits.weight: wanted a term with a weight above 0, got none");
+  says("model: {teacher: x}\ndistillation: {enabled: true, layer_wise: {enabled: true}, terms: {attention: 1}}",
+       "distillation.layer_wise.enabled: wanted false beside terms.hidden_states and terms.attention, which are of a "
+       "model that computes as a whole, got true");
   says(reduced("module_name_prefix: transformer.h, teacher_layer: [0, 1]") +
            "\ndistillation: {enabled: true, terms: {hidden_states: 1}}",
        "distillation.terms.hidden_states: wanted 0 with a teacher_layer that begins with 0, in front of which the "

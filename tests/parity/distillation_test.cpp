@@ -7,6 +7,7 @@
 #include "data/batch.hpp"
 #include "tests/parity/places.hpp"
 #include "tests/parity/torch_loop.hpp"
+#include "tests/parity/trained_teacher.hpp"
 
 using namespace troupe;
 using namespace troupe::tests;
@@ -14,45 +15,6 @@ using namespace troupe::tests;
 namespace {
 
 constexpr uint64_t steps = 4;
-const std::string two_layers =
-    "model: {model_type: gpt2, n_layer: 2, n_embd: 32, n_head: 4, n_positions: 24, vocab_size: 96, embd_pdrop: 0, "
-    "attn_pdrop: 0, resid_pdrop: 0}\n";
-const std::string wider_teacher =
-    "model: {model_type: gpt2, n_layer: 3, n_embd: 48, n_head: 4, n_positions: 24, vocab_size: 96, embd_pdrop: 0, "
-    "attn_pdrop: 0, resid_pdrop: 0}\n";
-const std::string three_layers =
-    "model: {model_type: gpt2, n_layer: 3, n_embd: 32, n_head: 4, n_positions: 24, vocab_size: 96, embd_pdrop: 0, "
-    "attn_pdrop: 0, resid_pdrop: 0}\n";
-const std::string llama_teacher =
-    "model: {model_type: llama, num_hidden_layers: 3, hidden_size: 48, num_attention_heads: 4, num_key_value_heads: 4, "
-    "intermediate_size: 80, max_position_embeddings: 24, vocab_size: 96}\n";
-
-const std::string llama_teacher_as_wide =
-    "model: {model_type: llama, num_hidden_layers: 6, hidden_size: 32, num_attention_heads: 4, num_key_value_heads: 2, "
-    "intermediate_size: 48, max_position_embeddings: 24, vocab_size: 96}\n";
-
-const settings data_2 = {"parallel.data=2", "gradient_accumulation_steps=3", "gradient_order=per_step"};
-
-/// A folder with a model that has been trained a little.
-class trained_teacher {
- public:
-  explicit trained_teacher(const std::string& model) : job_(model) {
-    const auto s = job_.open({"seed=3"});
-    for (uint64_t i = 0; i < 3; ++i) step_of(*s);
-    BOOST_TEST_REQUIRE(s->export_hugging_face(folder().string()).has_value());
-  }
-  [[nodiscard]] std::filesystem::path folder() const { return job_.folder().path() / "teacher"; }
-  [[nodiscard]] settings taught(const std::string& divergence = "forward_kl",
-                                const std::string& temperature = "2") const {
-    return {"model.teacher=" + folder().string(),      "distillation.enabled=true",
-            "distillation.temperature=" + temperature, "distillation.terms.cross_entropy=0.5",
-            "distillation.terms.logits.weight=0.75",   "distillation.terms.logits.divergence=" + divergence,
-            "distillation.terms.logits.beta=0.3"};
-  }
-
- private:
-  small_job job_;
-};
 
 std::unique_ptr<torch_loop> loop_like(const actors::session& s, const torch_loop_options& options, bool teacher) {
   const std::string prefix = "teacher.";
@@ -66,12 +28,6 @@ std::unique_ptr<torch_loop> loop_like(const actors::session& s, const torch_loop
     weights[name] = parameter_of(s, q);
   }
   return std::make_unique<torch_loop>(options, shapes, weights);
-}
-
-settings reduced(const std::string& layers) {
-  const std::string key = "compression_training.layer_reduction.";
-  return {key + "enabled=true", key + "keep_number_layer=2", key + "module_name_prefix=transformer.h",
-          key + "teacher_layer=" + layers, key + "other_module_name=[transformer.wte, transformer.ln_f]"};
 }
 
 /// Eight steps of a model of two layers, and of a loop that begins with the same weights.
@@ -144,6 +100,14 @@ BOOST_AUTO_TEST_CASE(attention_maps_are_compared_with_those_of_the_layers_that_t
   const trained_teacher as_wide(three_layers);
   lesson.maps = {{0, 0}, {1, 2}};
   compare(as_wide.taught() + term + reduced("[0, 2]"), 32, lesson);
+}
+
+BOOST_AUTO_TEST_CASE(a_block_that_learns_alone_takes_what_the_teachers_takes_and_learns_what_that_puts_out) {
+  const trained_teacher as_wide(three_layers);
+  const settings alone = {"distillation.layer_wise.enabled=true"};
+  taught_by lesson;
+  lesson.blocks = {{0, 1}, {1, 2}};  // every first one: three layers beside two
+  compare(as_wide.taught() + alone, 32, lesson);
 }
 
 BOOST_AUTO_TEST_CASE(a_run_has_the_same_bits_wherever_the_teacher_and_states_lie) {
@@ -265,12 +229,6 @@ BOOST_AUTO_TEST_CASE(a_teacher_that_cannot_teach_is_refused_by_name) {
     BOOST_TEST(said.find(text) != std::string::npos, said);
   };
   const settings taught = teacher.taught();
-  says(taught + settings{"parallel.pipeline=2"}, "distillation.enabled: wanted false beside parallel.pipeline 2");
-  says(taught + settings{"parallel.tensor=2"}, "distillation.enabled: wanted false beside parallel.tensor 2");
-  says(taught + settings{"compression_training.row_pruning={shared_parameters: {enabled: true, method: topk}, "
-                         "different_groups: {a: {params: {dense_ratio: 0.5}}}}"},
-       "distillation.enabled: wanted false beside masks that are learned (topk)");
-  says(taught + settings{"tied_gradients=per_use"}, "distillation.enabled: wanted false beside tied_gradients per_use");
   says(llama.taught(), "model.teacher: wanted a model of the same family");
   says(taught + settings{"distillation.terms.hidden_states=1"},
        "distillation.terms.hidden_states: wanted 0 beside a teacher of another width, got the model's 32 and the "

@@ -9,6 +9,7 @@
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -93,6 +94,26 @@ struct torch_loop::parts {
     const at::Tensor mixed = map.matmul(part(2));
     return linear(mixed.transpose(1, 2).reshape({rows, columns, o.width}), name + ".c_proj");
   }
+  at::Tensor block(int64_t l, at::Tensor x, states* seen) const {
+    const std::string h = "h." + std::to_string(l);
+    x = x.add(attention(norm(x, h + ".ln_1"), h + ".attn", seen));
+    return x.add(linear(at::gelu(linear(norm(x, h + ".ln_2"), h + ".mlp.c_fc"), "tanh"), h + ".mlp.c_proj"));
+  }
+  /// Of each block alone.
+  at::Tensor block_lessons(const at::Tensor& all) const {
+    states of_teacher;
+    {
+      const at::NoGradGuard no_grad;
+      (void)o.lesson.teacher->parts_->logits_of(all, &of_teacher);
+    }
+    at::Tensor out = at::scalar_tensor(0, at::kFloat);
+    for (size_t l = 0; l < o.lesson.blocks.size(); ++l) {
+      const auto& [from, to] = o.lesson.blocks[l];
+      const at::Tensor made = block(static_cast<int64_t>(l), of_teacher.hidden.at(size_t(from)), nullptr);
+      out = out.add(made.sub(of_teacher.hidden.at(size_t(to))).square().mean());
+    }
+    return out;
+  }
   static at::Tensor as_tensor(const std::vector<int64_t>& tokens, int64_t rows) {
     return at::from_blob(const_cast<int64_t*>(tokens.data()), {rows, int64_t(tokens.size()) / rows}, at::kLong);
   }
@@ -104,9 +125,7 @@ struct torch_loop::parts {
                        .add(at::embedding(w("wpe.weight"), positions).unsqueeze(0));
     if (seen != nullptr) seen->hidden.push_back(x);
     for (int64_t l = 0; l < o.layers; ++l) {
-      const std::string h = "h." + std::to_string(l);
-      x = x.add(attention(norm(x, h + ".ln_1"), h + ".attn", seen));
-      x = x.add(linear(at::gelu(linear(norm(x, h + ".ln_2"), h + ".mlp.c_fc"), "tanh"), h + ".mlp.c_proj"));
+      x = block(l, x, seen);
       if (seen != nullptr) seen->hidden.push_back(x);
     }
     return norm(x, "ln_f").matmul(w("wte.weight").t()).to(at::kFloat).reshape({rows * columns, -1});
@@ -168,19 +187,24 @@ double torch_loop::step(const std::vector<int64_t>& tokens, int64_t rows) {
   parts::states own;
   const at::Tensor all = parts::as_tensor(tokens, rows), logits = p.logits_of(all, &own);
   at::Tensor loss = p.own_loss(logits, all);
-  if (p.o.lesson.teacher != nullptr) loss = loss.mul(p.o.lesson.cross_entropy).add(p.lesson(logits, all, own));
+  if (!p.o.lesson.blocks.empty())
+    loss = p.block_lessons(all);
+  else if (p.o.lesson.teacher != nullptr)
+    loss = loss.mul(p.o.lesson.cross_entropy).add(p.lesson(logits, all, own));
   std::vector<at::Tensor> leaves;
   for (const auto& [name, t] : p.weights) leaves.push_back(t);
-  const auto gradients = torch::autograd::grad({loss}, leaves);
+  const auto gradients = torch::autograd::grad({loss}, leaves, {}, std::nullopt, false, /*allow_unused=*/true);
   const at::NoGradGuard no_grad;
   double squares = 0;
-  for (const auto& g : gradients) squares += g.to(at::kDouble).square().sum().item<double>();
+  for (const auto& g : gradients)
+    if (g.defined()) squares += g.to(at::kDouble).square().sum().item<double>();
   const double factor = 1 / std::max(1.0, (std::sqrt(squares) + 1e-6) / p.o.clip);
   ++p.steps;
   const double c1 = 1 - std::pow(p.o.beta1, double(p.steps)), c2 = 1 - std::pow(p.o.beta2, double(p.steps));
   size_t i = 0;
   for (auto& [name, t] : p.weights) {
-    const at::Tensor g = gradients[i++].mul(factor);
+    if (!gradients[i++].defined()) continue;  // nothing of it was computed
+    const at::Tensor g = gradients[i - 1].mul(factor);
     at::Tensor &m = p.first[name], &v = p.second[name];
     m.mul_(p.o.beta1).add_(g, 1 - p.o.beta1);
     v.mul_(p.o.beta2).addcmul_(g, g, 1 - p.o.beta2);

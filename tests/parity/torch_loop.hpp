@@ -23,6 +23,8 @@ struct taught_by {
   double hidden_states = 0, attention = 0;  ///< of each mean squared difference
   /// Of these, its own and the teacher's: hidden states, 0 the embedding's, and attention maps of blocks, from 0.
   std::vector<std::pair<int64_t, int64_t>> hidden = {}, maps = {};
+  /// Instead of all that, of block i: the teacher's hidden state that it takes, and the one that it should make of it.
+  std::vector<std::pair<int64_t, int64_t>> blocks = {};
 };
 
 struct torch_loop_options {

@@ -107,9 +107,9 @@ inline pipeline_table random_schedule(uint32_t ranks, uint32_t units, uint32_t m
 }
 
 /// Options of a job without a pipeline become those of one with stages at random places, of at most 8 ranks. What
-/// cannot be cut this way is refused by make_layout.
+/// cannot be cut this way is refused by make_layout. A teacher's units are cut with the model's.
 inline void cut_at_random(plan_options& o, const core::model_table& table, std::mt19937_64& random) {
-  const auto units = static_cast<uint32_t>(table.units.size());
+  const auto units = static_cast<uint32_t>(table.units.size()) - table.teacher_units;
   const auto ranks = static_cast<uint32_t>(2 + random() % std::min<uint32_t>(3, units - 1));
   const auto data = static_cast<uint32_t>(1 + random() % (8 / ranks));
   const uint32_t replicas = data % 2 == 0 && random() % 2 == 0 ? 2 : 1;
@@ -125,6 +125,7 @@ inline void cut_at_random(plan_options& o, const core::model_table& table, std::
   begins.resize(t.stages() - 1);
   begins.push_back(0);
   std::ranges::sort(begins);
+  for (uint32_t& u : begins) u += table.teacher_units;
   o.pipeline.first_unit = std::move(begins);
 }
 
@@ -136,11 +137,14 @@ inline void only_forward(plan_options& o, uint32_t micros) {
   o.pipeline.table = forward_table(t.rank_of_stage, t.ranks(), micros);
 }
 
-/// A random model and a random cut of it that can be planned; uses of a tied parameter may have gradients of their own.
-inline std::pair<shared_table, plan_options> random_cut(std::mt19937_64& random, std::optional<mode> of = {}) {
+/// A model of these and a random cut of it that can be planned; uses of a tied parameter may have gradients of their
+/// own.
+template <class AnyTable>
+std::pair<shared_table, plan_options> random_cut_of(AnyTable any_table, std::mt19937_64& random,
+                                                    std::optional<mode> of) {
   for (;;) {
     const bool by_use = random() % 2 == 0;
-    auto table = random_table(random, 3);
+    shared_table table = any_table(random);
     if (by_use) table = copied(table);
     auto options = random_options(*table, random);
     follow_originals(*table, options.updates.rules);
@@ -149,6 +153,9 @@ inline std::pair<shared_table, plan_options> random_cut(std::mt19937_64& random,
     cut_at_random(options, *table, random);
     if (make_layout(table, options)) return {std::move(table), std::move(options)};
   }
+}
+inline std::pair<shared_table, plan_options> random_cut(std::mt19937_64& random, std::optional<mode> of = {}) {
+  return random_cut_of([](std::mt19937_64& r) { return random_table(r, 3); }, random, of);
 }
 
 }  // namespace troupe::plan

@@ -1,20 +1,30 @@
-// Random models whose first units are a teacher's.
+// Random models whose first units are a teacher's, whole and cut into stages.
 #pragma once
 
-#include "tests/plan/samples.hpp"
+#include "tests/plan/cuts.hpp"
 
 namespace troupe::plan {
 
-/// A random model of which one or two units in front are a teacher's, with all that they read.
+/// A random model of which one or two units in front are a teacher's, with all that they read, each beside any unit of
+/// the model.
 inline shared_table random_taught_table(std::mt19937_64& random) {
   auto table = *random_table(random, 3);
   table.teacher_units = static_cast<uint32_t>(1 + random() % 2);
-  for (uint32_t u = 0; u < table.teacher_units; ++u)
+  table.teacher_bytes = 64 * (random() % 40);
+  for (uint32_t u = 0; u < table.teacher_units; ++u) {
+    const auto own = static_cast<uint32_t>(table.units.size()) - table.teacher_units;
+    table.beside.push_back(table.teacher_units + static_cast<uint32_t>(u == 0 ? 0 : random() % own));
     for (const uint32_t q : table.units[u].parameters) {
       table.parameters[q].trainable = false;
       table.parameters[q].of_teacher = true;
     }
+  }
   return std::make_shared<const core::model_table>(std::move(table));
+}
+
+/// The same, cut into stages.
+inline std::pair<shared_table, plan_options> random_taught_cut(std::mt19937_64& random, std::optional<mode> of = {}) {
+  return random_cut_of(random_taught_table, random, of);
 }
 
 }  // namespace troupe::plan

@@ -25,7 +25,7 @@ struct scenario {
 /// sequence or context group share it, and of every third it is cut into the stages of a pipeline.
 inline std::pair<plan::shared_table, plan::plan_options> job_of(uint64_t seed, std::mt19937_64& random) {
   if (seed % 5 == 4) return plan::random_shared_cut(random, plan::mode::train);
-  if (seed % 3 == 2) return plan::random_cut(random, plan::mode::train);
+  if (seed % 3 == 2) return (seed % 7 == 3 ? plan::random_taught_cut : plan::random_cut)(random, plan::mode::train);
   const auto any_table = [&] { return seed % 7 == 3 ? plan::random_taught_table(random) : plan::random_table(random); };
   auto table = any_table();
   auto options = plan::random_options(*table, random);

@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(a_folder_is_bits_and_scales_of_its_layers_and_the_rest_with
     if (w.format == "nvfp4") return {4, 8, 16};
     if (w.format == "w8a8" || w.format == "fp8") return {8, scale, 0};
     const double bits = w.format.back() - '0';
-    return {bits, scale + (w.asymmetric ? bits : 0), static_cast<double>(w.group.value_or(bits == 8 ? 0 : 128))};
+    return {bits, scale + (w.asymmetric ? bits : 0), static_cast<double>(w.group_size.value_or(bits == 8 ? 0 : 128))};
   };
   for (const auto& wish : wishes()) BOOST_TEST_CONTEXT(wish.format << (wish.asymmetric ? " asymmetric" : "")) {
       const scratch_folder at;

@@ -72,7 +72,7 @@ struct model_files {
 };
 
 /// Of two blocks.
-model_files gpt2_of(uint64_t width, uint64_t inner, uint64_t vocabulary) {
+model_files gpt2_of(uint32_t width, uint32_t inner, uint32_t vocabulary) {
   model_files out{.sizes = {.architecture = "gpt2",
                             .blocks = 2,
                             .width = width,
@@ -87,8 +87,8 @@ model_files gpt2_of(uint64_t width, uint64_t inner, uint64_t vocabulary) {
                             .tied = true},
                   .tensors = {}};
   auto& t = out.tensors;
-  const auto w = static_cast<int64_t>(width), n = static_cast<int64_t>(inner);
-  t.push_back(numbered("transformer.wte.weight", {static_cast<int64_t>(vocabulary), w}));
+  const int64_t w = width, n = inner;
+  t.push_back(numbered("transformer.wte.weight", {int64_t{vocabulary}, w}));
   t.push_back(numbered("transformer.wpe.weight", {16, w}));
   for (const char* part : {"weight", "bias"}) {
     const std::string p(part);

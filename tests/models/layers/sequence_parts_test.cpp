@@ -38,7 +38,7 @@ at::Tensor swapped(const std::vector<at::Tensor>& given, int64_t to) {
 
 /// A scope of nothing: these functions leave no gradients of parameters.
 struct scope_fixture {
-  core::model_table table{{}, {{"block", {}, {core::segment_info{"attention", {}, 0, 0}}}}, {}};
+  core::model_table table{{}, {{"block", {}, {core::segment_info{"attention", {}, 0, 0}}}}, {}, 0, {}};
   parameter_binding none{table, core::dtype::f64};
   micro_batch batch;
   segment_scope scope{table, none, batch, 0, 0};

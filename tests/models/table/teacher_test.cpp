@@ -22,7 +22,7 @@ BOOST_AUTO_TEST_SUITE(teacher)
 
 BOOST_AUTO_TEST_CASE(a_teacher_stands_in_front_frozen_and_its_head_beside_the_models_own) {
   const auto model = make_model_table(spec_of(1, 16), 2, 8, 4), alone = make_model_table(spec_of(2, 24), 2, 8, 4);
-  const auto both = with_teacher(model, {spec_of(2, 24), {}, 0, 0, {}, {}}, 2, 8, 4);
+  const auto both = with_teacher(model, {spec_of(2, 24), {}, {}, 0, 0, {}, {}}, 2, 8, 4);
   BOOST_TEST(both.teacher_units == 3U);
   BOOST_TEST(both.units.size() == model.units.size() + 3);
   BOOST_TEST(both.numel() == model.numel());
@@ -70,6 +70,47 @@ BOOST_AUTO_TEST_CASE(layers_are_compared_by_the_list_or_evenly) {
   BOOST_TEST(shown(hidden_pairs(3, 12, {})) == "0:0 1:4 2:8 3:12 ");
   BOOST_TEST(shown(map_pairs(3, 12, {})) == "1:4 2:8 3:12 ");  // i k + k - 1, as blocks from 0
   BOOST_TEST(shown(hidden_pairs(2, 5, {})) == "0:0 1:2 2:4 ");
+}
+
+BOOST_AUTO_TEST_CASE(a_block_that_learns_alone_is_beside_the_next_ones_or_those_that_the_list_names) {
+  const auto shown = [](const std::vector<block_lesson>& all) {
+    std::string out;
+    for (const auto& x : all)
+      out += std::to_string(x.unit) + ":" + std::to_string(x.first) + "-" + std::to_string(x.last) + " ";
+    return out;
+  };
+  BOOST_TEST(shown(block_lessons(3, 3, {})) == "1:1-1 2:2-2 3:3-3 ");
+  BOOST_TEST(shown(block_lessons(2, 5, {})) == "1:1-2 2:3-4 ");
+  BOOST_TEST(shown(block_lessons(2, 12, {0, 11})) == "1:1-1 2:12-12 ");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_compared_is_computed_in_one_stage) {
+  const auto beside = [](teaching by, uint32_t layers) {
+    std::string out;
+    for (const uint32_t u : units_beside(by, layers)) out += std::to_string(u) + " ";
+    return out;
+  };
+  teaching by{spec_of(5, 16), {}, {}, 0, 0, {}, {}};
+  BOOST_TEST(beside(by, 2) == "0 1 1 2 2 2 ");
+  BOOST_TEST(beside(by, 5) == "0 1 2 3 4 5 ");
+  by.hidden = hidden_pairs(2, 5, {});
+  BOOST_TEST(beside(by, 2) == "0 1 1 2 2 2 ");
+  by.hidden = hidden_pairs(2, 5, {2, 3});  // 0:1 1:3 2:4
+  BOOST_TEST(beside(by, 2) == "0 0 1 1 2 2 ");
+  by.hidden = {};
+  by.maps = map_pairs(2, 5, {0, 4});
+  BOOST_TEST(beside(by, 2) == "0 1 2 2 2 2 ");
+  by.maps = map_pairs(2, 5, {4, 0});
+  BOOST_TEST(beside(by, 2).empty());
+  by.maps = {};
+  by.blocks = block_lessons(2, 5, {});
+  BOOST_TEST(beside(by, 2) == "0 1 1 2 2 2 ");
+  const auto both = with_teacher(make_model_table(spec_of(2, 16), 2, 8, 4), by, 2, 8, 4);
+  BOOST_TEST(both.beside == (std::vector<uint32_t>{6, 7, 7, 8, 8, 8}), boost::test_tools::per_element());
+  BOOST_TEST(both.teacher_bytes == 2U * 8 * 16 * 4);
+  for (const uint32_t end : {6U, 9U})
+    for (const uint32_t q : both.units[end].parameters) BOOST_TEST(!both.parameters[q].trainable);
+  for (const uint32_t q : both.units[7].parameters) BOOST_TEST(both.parameters[q].trainable);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -160,13 +160,16 @@ BOOST_AUTO_TEST_CASE(every_break_of_a_step_that_asks_a_teacher_is_caught) {
   std::map<std::string, uint32_t> caught;
   for (uint64_t seed = 3000; seed < 3200; ++seed) {
     std::mt19937_64 random(seed);
-    const auto table = random_taught_table(random);
-    auto options = random_options(*table, random);
+    auto [table, options] = seed % 2 == 0 ? std::pair(random_taught_table(random), plan_options())
+                                          : random_taught_cut(random, seed % 8 == 1 ? mode::evaluate : mode::train);
+    if (seed % 2 == 0) options = random_options(*table, random);
     options.updates.speculate = options.updates.may_clip = seed % 3 == 0 && !options.tiers.swaps();
     if (!make_layout(table, options)) continue;
     const auto whole = plans_of(table, options);
-    BOOST_TEST_REQUIRE(troupe::plan::check(whole).has_value());
+    const auto sound = troupe::plan::check(whole);
+    BOOST_TEST_REQUIRE(sound.has_value(), "seed " << seed << ": " << sound.error().text);
     for (const auto& [name, kind] : all_breakages) BOOST_TEST_CONTEXT("seed " << seed << ", " << name) {
+        if (kind.on_one_rank && seed % 2 == 1 && options.data() < 2) continue;  // nobody does it differently
         const trial t = attempt(whole, kind, random);
         if (!t.changed) continue;
         BOOST_TEST(t.passed == t.harmless, "stage " << options.stage << ", mode " << static_cast<int>(options.mode)

@@ -9,6 +9,7 @@
 #include "plan/check/check.hpp"
 #include "tests/plan/cuts.hpp"
 #include "tests/plan/pipeline_saboteur.hpp"
+#include "tests/plan/taught_samples.hpp"
 
 using namespace troupe::plan;
 
@@ -54,7 +55,7 @@ void is_written_and_proved_in_time(const shared_table& table, const plan_options
 BOOST_AUTO_TEST_CASE(any_cut_of_any_model_is_proved) {
   for (uint64_t seed = 0; seed < seeds(400); ++seed) BOOST_TEST_CONTEXT("seed " << seed) {
       std::mt19937_64 random(seed);
-      const auto [table, options] = random_cut(random);
+      const auto [table, options] = (seed % 4 == 1 ? random_taught_cut : random_cut)(random, {});
       const auto proved = check(plans_of(table, options));
       BOOST_TEST(proved.has_value(), (proved ? "" : proved.error().text));
     }
@@ -88,7 +89,8 @@ BOOST_AUTO_TEST_CASE(every_break_between_stages_is_caught_and_harmless_changes_p
   std::map<std::string, uint32_t> caught, harmless;
   for (uint64_t seed = 0; seed < seeds(150); ++seed) {
     std::mt19937_64 random(seed);
-    const auto [table, options] = random_cut(random, seed % 8 == 0 ? mode::evaluate : mode::train);
+    const auto [table, options] =
+        (seed % 4 == 1 ? random_taught_cut : random_cut)(random, seed % 8 == 0 ? mode::evaluate : mode::train);
     const auto whole = plans_of(table, options);
     for (const auto& [name, change] : breakages) BOOST_TEST_CONTEXT("seed " << seed << ", " << name) {
         plans broken;

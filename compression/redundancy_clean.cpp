@@ -65,8 +65,9 @@ core::result<void> compare(const models::named_values& before, const models::nam
       return fail(error_kind::bad_input,
                   "wanted outputs as before, " + models::shape_text(was) + ", got " + models::shape_text(now));
     const auto largest = [](const at::Tensor& t) {
+      if (t.numel() == 0) return 0.0;
       const at::Tensor wide = t.to(at::kDouble).abs().max().contiguous();
-      return t.numel() == 0 ? 0.0 : *wide.const_data_ptr<double>();
+      return *wide.const_data_ptr<double>();
     };
     const double apart = largest(now.to(at::kDouble).sub(was.to(at::kDouble))), size = largest(was);
     if (!(apart <= most_apart(was.scalar_type()) * size))

@@ -80,7 +80,11 @@ core::result<void> take_norms_along(const config::pruning_section& section, std:
   const auto related = related_layers(m, *g, all, table, pairing_reach::model);
   if (!related) return core::fail(related.error());
   for (const core::layer_info* l : *related) {
-    if (l->kind != layer_kind::norm || !l->weight || table.parameters[*l->weight].numel() != m.matrix.rows) continue;
+    if (l->kind != layer_kind::norm || !l->weight) continue;
+    if (const uint64_t width = table.parameters[*l->weight].numel(); width != m.matrix.rows)
+      return refused(g->where, related_key(m),
+                     "wanted a norm of the " + std::to_string(m.matrix.rows) + " rows of " + m.module + ", got " +
+                         l->name + " of " + std::to_string(width));
     if (m.method == config::pruning_method::topk && l->unit != m.unit)
       return refused(g->where, related_key(m),
                      "wanted norms in the unit of " + m.module + ", whose scores no other unit reads, got " + l->name);

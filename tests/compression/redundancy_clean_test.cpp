@@ -3,6 +3,8 @@
 #include "compression/redundancy_clean.hpp"
 
 #include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/instancenorm.h>
 #include <torch/nn/modules/normalization.h>
 
 #include <map>
@@ -174,6 +176,36 @@ BOOST_AUTO_TEST_CASE(filters_go_with_their_norm_and_the_channels_of_the_next_con
   const auto changed = check_cleaned(one_unit, pruned("channel_pruning", "topk", "'net\\.a'", "'net\\.n', 'net\\.b'"));
   BOOST_TEST((changed.at("net.b.weight") == std::vector<int64_t>{4, 3, 3, 3}));
   BOOST_TEST((changed.at("net.n.weight") == std::vector<int64_t>{3}));
+}
+
+BOOST_AUTO_TEST_CASE(other_layers_go_along_as_far_as_they_make_nothing_of_nothing) {
+  namespace nn = torch::nn;
+  const factory transposed = [] {
+    auto m = picture_model();
+    m.units[1] = models::unit("norm", nn::InstanceNorm2d(nn::InstanceNorm2dOptions(8).affine(true)));
+    m.units[3] = models::unit("corners", nn::ConvTranspose2d(nn::ConvTranspose2dOptions(8, 4, 3)));
+    m.units[6] = models::unit("first", nn::Linear(144, 20));
+    return m;
+  };
+  const auto channels = check_cleaned(transposed, filters);
+  BOOST_TEST((channels.at("norm.bias") == std::vector<int64_t>{4}));
+  BOOST_TEST((channels.at("corners.weight") == std::vector<int64_t>{4, 4, 3, 3}));
+  const auto slopes = with_between([] { return nn::PReLU(nn::PReLUOptions().num_parameters(12)); });
+  const auto less = check_cleaned(slopes, pruned("row_pruning", "l1", "first", "between, second"));
+  BOOST_TEST((less.at("between.weight") == std::vector<int64_t>{6}));
+  struct gated : nn::Module {
+    at::Tensor forward(const at::Tensor& x) {
+      return second(first(x.flatten(1)) * words(at::arange(x.size(0), at::kLong)));
+    }
+    nn::Linear first = register_module("first", nn::Linear(36, 12));
+    nn::Embedding words = register_module("words", nn::Embedding(picture_rows, 12));
+    nn::Linear second = register_module("second", nn::Linear(12, picture_classes));
+  };
+  const factory gates = [] {
+    return models::module_model{{models::unit("net", std::make_shared<gated>())}, classes_loss()};
+  };
+  const auto narrow = check_cleaned(gates, pruned("row_pruning", "topk", "first", "words, second"));
+  BOOST_TEST((narrow.at("net.words.weight") == std::vector<int64_t>{picture_rows, 6}));
 }
 
 BOOST_AUTO_TEST_CASE(a_norm_under_the_mask_of_its_convolution_changes_no_bit_wherever_states_lie) {

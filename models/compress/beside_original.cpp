@@ -8,6 +8,18 @@ namespace troupe::models {
 
 using core::fail;
 
+namespace {
+
+/// What a segment that puts out `out` has added to the hidden states that went in.
+core::result<at::Tensor> added(const unit_walk& walk, uint64_t step, window_range windows, walk_stream of,
+                               core::result<at::Tensor> out) {
+  const auto in = walk.input_of(step, windows, of);
+  if (!in) return fail(in.error());
+  return out ? core::result<at::Tensor>(out->sub(*in)) : std::move(out);
+}
+
+}  // namespace
+
 core::result<std::vector<input_sums>> watch_inputs(unit_walk& walk, uint64_t step, std::vector<uint32_t> weights) {
   kept_inputs original(weights);
   input_statistics seen({.wants_products = true, .only = std::move(weights), .original = &original});
@@ -28,10 +40,11 @@ core::result<end_sums> watch_end(unit_walk& walk, uint64_t step, uint32_t weight
   input_statistics seen({.wants_products = true, .only = {weight}});
   at::Tensor missing;
   auto ok = walk.each([&](window_range windows) -> core::result<void> {
-    const auto was = walk.input_of(step + 1, windows, walk_stream::original);
-    if (!was) return fail(was.error());
-    const auto now = walk.forward(step, windows, walk_stream::current, &seen);
-    if (!now) return fail(now.error());
+    const auto was =
+        added(walk, step, windows, walk_stream::original, walk.input_of(step + 1, windows, walk_stream::original));
+    const auto now =
+        added(walk, step, windows, walk_stream::current, walk.forward(step, windows, walk_stream::current, &seen));
+    if (!was || !now) return fail((was ? now : was).error());
     const at::Tensor x = seen.latest().to(at::kFloat), lacks = was->sub(*now).flatten(0, 1);
     seen.next_window();
     if (!missing.defined()) missing = at::zeros({lacks.size(1), x.size(1)}, at::kFloat);

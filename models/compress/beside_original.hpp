@@ -18,10 +18,10 @@ core::result<std::vector<input_sums>> watch_inputs(unit_walk& walk, uint64_t ste
 /// The input of the layer that ends a segment.
 struct end_sums {
   std::vector<input_sums> inputs;
-  at::Tensor missing;  ///< (width, in): the sum of (y - z) xᵀ, of what comes out of the segment in the original and now
+  at::Tensor missing;  ///< (width, in): the sum of (y - z) xᵀ, of what the segment added in the original and adds now
 };
-/// Behind watch_inputs(), once the layers before are rounded: `weight` adds to the hidden states, so what the segment's
-/// output lacks, with what the hidden states that came in had lost, is what this weight can make up for.
+/// Behind watch_inputs(), once the layers before are rounded. What the hidden states that came in had lost is not made
+/// up for: in large models a few tokens, of very large states, would decide.
 core::result<end_sums> watch_end(unit_walk& walk, uint64_t step, uint32_t weight);
 
 }  // namespace troupe::models

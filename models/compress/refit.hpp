@@ -10,8 +10,9 @@
 
 namespace troupe::models {
 
-/// Of the mean of the diagonal of the inputs' products, added to it: how much the weights stay where they are.
-inline constexpr double refit_damping = 0.1;
+/// Of the mean of the diagonal of the inputs' products, added to it: how much the weights stay where they are. With less,
+/// few windows of text are learned by heart.
+inline constexpr double refit_damping = 1;
 
 /// w + missing (products + damping)⁻¹, (out, in) in fp32: of `products` (in, in), the sum of x xᵀ, and `missing` (out,
 /// in), the sum of (y - w x) xᵀ for the outputs y that are wanted. Refused (numeric): products that are not positive.

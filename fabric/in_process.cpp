@@ -4,6 +4,7 @@
 #include <string>
 
 #include "fabric/layout.hpp"
+#include "fabric/sentences.hpp"
 
 namespace troupe::fabric {
 namespace {
@@ -92,7 +93,7 @@ core::result<progress> in_process_group::move(std::unique_lock<std::mutex>& lock
 
 core::result<void> in_process_group::post(uint32_t rank, const request& r) {
   auto sound = check_presence(r, rank);
-  if (!sound) sound = core::fail(sound.error().in(rendezvous_.name_of(rank) + " posted " + describe(r.id, r.op)));
+  if (!sound) sound = core::fail(unsound(rendezvous_.name_of(rank), r, sound.error()));
   assert(!sound || !check_request(r, rendezvous_.size()) ||
          (check_memory(r, rank) && check_outputs(r.op, r.pieces, rendezvous_.size())));
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "fabric/layout.hpp"
+#include "fabric/sentences.hpp"
 
 namespace troupe::fabric {
 namespace {
@@ -63,7 +64,7 @@ void modelled_group::end_with(uint32_t rank, const core::error& why) {
 core::result<void> modelled_group::post(uint32_t rank, const request& r) {
   core::result<void> sound;
   if (has_memory({r.input, r.output})) sound = check_presence(r, rank);
-  if (!sound) sound = core::fail(sound.error().in(rendezvous_.name_of(rank) + " posted " + describe(r.id, r.op)));
+  if (!sound) sound = core::fail(unsound(rendezvous_.name_of(rank), r, sound.error()));
   auto arrived = sound ? rendezvous_.arrive(rank, r) : core::fail(sound.error());
   if (!arrived) {
     const core::error why = rendezvous_.failure().value_or(arrived.error());

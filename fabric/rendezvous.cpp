@@ -3,61 +3,13 @@
 #include <algorithm>
 #include <cassert>
 #include <string>
-#include <type_traits>
 
-#include "core/text.hpp"
 #include "fabric/layout.hpp"
+#include "fabric/sentences.hpp"
 
 namespace troupe::fabric {
-namespace {
 
 using core::error_kind;
-
-template <class T>
-std::string spelled(const T& value) {
-  if constexpr (std::is_same_v<T, bool>)
-    return value ? "true" : "false";
-  else if constexpr (std::is_floating_point_v<T>)
-    return core::text_of("%.9g", static_cast<double>(value));
-  else if constexpr (std::is_integral_v<T>)
-    return std::to_string(value);
-  else
-    return std::string(value);
-}
-
-std::string spelled(const piece& p) {
-  return "owner " + std::to_string(p.owner) + " from " + std::to_string(p.from) + " to " + std::to_string(p.to) +
-         " count " + std::to_string(p.count);
-}
-
-/// The first field in which two members differ, as "<field>: wanted .., got ..".
-std::optional<std::string> difference(const request& wanted, const request& got) {
-  std::optional<std::string> out;
-  const auto compare = [&](const char* field, const auto& a, const auto& b) {
-    if (!out && a != b) out = std::string(field) + ": wanted " + spelled(a) + ", got " + spelled(b);
-  };
-  compare("communicator", wanted.id.communicator, got.id.communicator);
-  compare("step", wanted.id.step, got.id.step);
-  compare("instruction", wanted.id.what, got.id.what);
-  compare("operation", name_of(wanted.op), name_of(got.op));
-  compare("input dtype", name_of(wanted.input_type), name_of(got.input_type));
-  compare("communication dtype", name_of(wanted.communication), name_of(got.communication));
-  compare("output dtype", name_of(wanted.output_type), name_of(got.output_type));
-  compare("input scale", wanted.input_scale, got.input_scale);
-  compare("accumulate", wanted.accumulate, got.accumulate);
-  compare("number of pieces", wanted.pieces.size(), got.pieces.size());
-  if (out || wanted.pieces.data() == got.pieces.data()) return out;
-  for (size_t i = 0; !out && i < wanted.pieces.size(); ++i)
-    compare(("piece " + std::to_string(i)).c_str(), wanted.pieces[i], got.pieces[i]);
-  return out;
-}
-
-}  // namespace
-
-std::string describe(const identity& id, operation op) {
-  return std::string(name_of(op)) + " '" + id.what + "' (communicator " + std::to_string(id.communicator) + ", step " +
-         std::to_string(id.step) + ", sequence " + std::to_string(id.sequence) + ")";
-}
 
 std::string rendezvous::name_of(uint32_t rank) const {
   return "rank " + std::to_string(ranks_.empty() ? rank : ranks_[rank]);
@@ -65,20 +17,14 @@ std::string rendezvous::name_of(uint32_t rank) const {
 
 core::result<void> rendezvous::check_turn(uint32_t rank, const request& r) const {
   const uint64_t due = next_[rank];
-  if (r.id.sequence != due)
-    return core::fail(error_kind::mismatch, name_of(rank) + " posted " + describe(r.id, r.op) +
-                                                " out of turn: wanted sequence " + std::to_string(due) + ", got " +
-                                                std::to_string(r.id.sequence));
+  if (r.id.sequence != due) return core::fail(out_of_turn(name_of(rank), r, due));
   if (due - oldest_ >= operations_in_flight_max)
-    return core::fail(error_kind::limit, name_of(rank) + " posted " + describe(r.id, r.op) +
-                                             " too far ahead: at most " + std::to_string(operations_in_flight_max) +
-                                             " from the oldest unfinished one, sequence " + std::to_string(oldest_));
+    return core::fail(too_far_ahead(name_of(rank), r, operations_in_flight_max, oldest_));
   return {};
 }
 
 core::result<void> rendezvous::open(uint32_t rank, const request& r) {
-  if (auto ok = check_request(r, size()); !ok)
-    return core::fail(ok.error().in(name_of(rank) + " posted " + describe(r.id, r.op)));
+  if (auto ok = check_request(r, size()); !ok) return core::fail(unsound(name_of(rank), r, ok.error()));
   std::unique_ptr<meeting> m;
   if (spare_.empty()) {
     m = std::make_unique<meeting>();
@@ -107,9 +53,7 @@ core::result<meeting*> rendezvous::arrive(uint32_t rank, const request& r) {
   meeting& m = *window_[r.id.sequence - oldest_];
   if (m.arrived > 0) {
     if (const auto differs = difference(m.shared, r))
-      return core::fail(error_kind::mismatch, name_of(rank) + " posted " + describe(r.id, r.op) + " where " +
-                                                  name_of(m.first) + " posted " + describe(m.shared.id, m.shared.op) +
-                                                  "; " + *differs);
+      return core::fail(mismatch(name_of(rank), r, name_of(m.first), m.shared, *differs));
   }
   m.memory[rank] = {r.input, r.output};
   ++m.arrived;
@@ -120,8 +64,7 @@ core::result<meeting*> rendezvous::arrive(uint32_t rank, const request& r) {
 core::result<meeting*> rendezvous::find(uint32_t rank, uint64_t sequence) {
   if (sequence >= next_[rank]) {
     if (failure_) return core::fail(*failure_);
-    return core::fail(error_kind::bug, name_of(rank) + " advances sequence " + std::to_string(sequence) +
-                                           ", which it has not posted; its next is " + std::to_string(next_[rank]));
+    return core::fail(not_posted(name_of(rank), sequence, next_[rank]));
   }
   if (sequence < oldest_) return nullptr;
   meeting* m = window_[sequence - oldest_].get();

@@ -17,9 +17,6 @@
 
 namespace troupe::fabric {
 
-/// "all_gather 'gather block 3' (communicator 0, step 4, sequence 17)": how errors name an operation.
-std::string describe(const identity& id, operation op);
-
 /// One operation from its first arrival to its last finished share. Its address stays while it is unfinished.
 struct meeting {
   enum class share : uint8_t { waiting, begun, finished };

@@ -1,5 +1,9 @@
-// Collectives among threads of one process beside one thread's memcpy of the same bytes.
+// Collectives among threads of one process, and among processes, beside one thread's memcpy of the same bytes.
 #include <benchmark/benchmark.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,7 +13,9 @@
 #include <vector>
 
 #include "fabric/in_process.hpp"
+#include "fabric/shared/group.hpp"
 #include "tests/fabric/mailbox.hpp"
+#include "tests/fabric/shared_vector.hpp"
 
 namespace {
 
@@ -49,16 +55,22 @@ struct member {
   }
 };
 
+/// `count` elements in equal parts.
+std::vector<fabric::piece> even_pieces(operation op, uint32_t ranks, uint64_t count) {
+  std::vector<fabric::piece> out;
+  for (uint32_t r = 0; r < ranks; ++r) {
+    const uint64_t first = count * r / ranks;
+    const uint64_t last = count * (r + 1) / ranks;
+    out.push_back({r, first, op == operation::reduce_scatter ? 0 : first, last - first});
+  }
+  return out;
+}
+
 void collective(benchmark::State& state, operation op) {
   const auto ranks = static_cast<uint32_t>(state.range(0));
   const auto bytes = static_cast<uint64_t>(state.range(1));
   const uint64_t count = bytes / sizeof(float);
-  std::vector<fabric::piece> pieces;
-  for (uint32_t r = 0; r < ranks; ++r) {
-    const uint64_t first = count * r / ranks;
-    const uint64_t last = count * (r + 1) / ranks;
-    pieces.push_back({r, first, op == operation::reduce_scatter ? 0 : first, last - first});
-  }
+  const auto pieces = even_pieces(op, ranks, count);
   std::vector<std::vector<float>> inputs(ranks, std::vector<float>(count, 1e-30F));
   std::vector<std::vector<float>> outputs(ranks, std::vector<float>(count));
   auto group = fabric::in_process_group::make(ranks);
@@ -85,6 +97,72 @@ void collective(benchmark::State& state, operation op) {
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(bytes));
 }
 
+/// A rank with a process of its own, woken through a descriptor.
+struct process_member {
+  std::shared_ptr<fabric::shared_group> group;
+  std::unique_ptr<fabric::communicator> communicator;
+  fabric::request request;
+  int ring;
+
+  /// Returns false when the communicator has ended.
+  bool run_one() {
+    if (!communicator->post(request)) return false;
+    while (true) {
+      const auto now = communicator->advance(request.id.sequence);
+      if (!now) return false;
+      if (*now == fabric::progress::done) break;
+      pollfd wait{ring, POLLIN, 0};
+      ::poll(&wait, 1, -1);
+      eventfd_t count = 0;
+      ::eventfd_read(ring, &count);
+    }
+    ++request.id.sequence;
+    return true;
+  }
+};
+
+void between_processes(benchmark::State& state, operation op) {
+  const auto ranks = static_cast<uint32_t>(state.range(0));
+  const auto bytes = static_cast<uint64_t>(state.range(1));
+  const uint64_t count = bytes / sizeof(float);
+  const auto pieces = even_pieces(op, ranks, count);
+  const fabric::board_shape shape{ranks, 64};
+  tests::shared_vector<std::byte> board(fabric::board::bytes_of(shape));
+  std::vector<tests::shared_vector<float>> inputs(ranks, tests::shared_vector<float>(count, 1e-30F));
+  std::vector<tests::shared_vector<float>> outputs(ranks, tests::shared_vector<float>(count));
+  std::vector<int> rings;
+  for (uint32_t r = 0; r < ranks; ++r) rings.push_back(::eventfd(0, EFD_NONBLOCK));
+  const auto begin = [&](uint32_t r) {
+    process_member m;
+    m.group = fabric::shared_group::make(board, shape, tests::same_addresses(),
+                                         [&rings](uint32_t other) { ::eventfd_write(rings[other], 1); });
+    m.communicator = m.group->join(r, {});
+    m.request.op = op;
+    m.request.pieces = pieces;
+    m.request.input = reinterpret_cast<const std::byte*>(inputs[r].data());
+    m.request.output = reinterpret_cast<std::byte*>(op == operation::all_reduce ? inputs[r].data() : outputs[r].data());
+    m.ring = rings[r];
+    return m;
+  };
+  std::vector<pid_t> children;
+  for (uint32_t r = 1; r < ranks; ++r) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      process_member m = begin(r);
+      while (m.run_one()) continue;
+      ::_exit(0);
+    }
+    children.push_back(child);
+  }
+  {
+    process_member first = begin(0);
+    for (auto _ : state) benchmark::DoNotOptimize(first.run_one());
+  }
+  for (const pid_t child : children) ::waitpid(child, nullptr, 0);
+  for (const int ring : rings) ::close(ring);
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(bytes));
+}
+
 void copy(benchmark::State& state) {
   const auto bytes = static_cast<size_t>(state.range(0));
   std::vector<char> from(bytes, 1);
@@ -107,12 +185,16 @@ void many(benchmark::internal::Benchmark* b) {
 constexpr int64_t big = 64 << 20;
 constexpr int64_t tiny = 4 << 10;
 BENCHMARK(copy)->Arg(big)->Apply(many);
-BENCHMARK_CAPTURE(collective, all_reduce, operation::all_reduce)
-    ->Args({2, big})
-    ->Args({4, big})
-    ->Args({2, tiny})
-    ->Apply(many);
-BENCHMARK_CAPTURE(collective, reduce_scatter, operation::reduce_scatter)->Args({2, big})->Apply(many);
-BENCHMARK_CAPTURE(collective, all_gather, operation::all_gather)->Args({2, big})->Args({2, tiny})->Apply(many);
+void sizes(benchmark::internal::Benchmark* b) {
+  for (const int64_t ranks : {2, 4})
+    for (const int64_t bytes : {tiny, int64_t{1} << 20, int64_t{16} << 20, big}) b->Args({ranks, bytes});
+  many(b);
+}
+BENCHMARK_CAPTURE(collective, all_reduce, operation::all_reduce)->Apply(sizes);
+BENCHMARK_CAPTURE(between_processes, all_reduce, operation::all_reduce)->Apply(sizes);
+BENCHMARK_CAPTURE(collective, reduce_scatter, operation::reduce_scatter)->Apply(sizes);
+BENCHMARK_CAPTURE(between_processes, reduce_scatter, operation::reduce_scatter)->Apply(sizes);
+BENCHMARK_CAPTURE(collective, all_gather, operation::all_gather)->Apply(sizes);
+BENCHMARK_CAPTURE(between_processes, all_gather, operation::all_gather)->Apply(sizes);
 
 }  // namespace

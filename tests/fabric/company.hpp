@@ -45,6 +45,12 @@ class performer {
     post_more();
   }
 
+  void give_up(const core::error& why) {
+    if (over()) return;
+    communicator_->abort(why);
+    finish(why);
+  }
+
   void stalled() {
     if (over()) return;
     std::string text = "stalled";
@@ -178,7 +184,7 @@ std::vector<ending> run_on_one_thread(std::vector<part> parts, uint32_t seed) {
       to_start.pop_back();
     } else if (const auto wake = stage.next(random)) {
       company[wake->first].woken(wake->second);
-    } else {
+    } else if (to_start.empty()) {
       break;
     }
   }
@@ -190,7 +196,7 @@ std::vector<ending> run_on_one_thread(std::vector<part> parts, uint32_t seed) {
   return out;
 }
 
-/// The three ways in which every test of values and failures runs.
+/// Ways in which every test of values and failures runs; shared_company.hpp has more.
 struct in_process_on_one_thread {
   static std::vector<ending> run(std::vector<part> parts, uint32_t seed = 1) {
     return run_on_one_thread<in_process_stage>(std::move(parts), seed);

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "tests/fabric/company.hpp"
+#include "tests/fabric/shared_company.hpp"
 
 namespace {
 
@@ -14,14 +15,15 @@ using core::dtype;
 using core::error_kind;
 using fabric::operation;
 using fabric::request;
-using backends = boost::mpl::list<in_process_on_one_thread, modelled, in_process_on_threads>;
+using backends = boost::mpl::list<in_process_on_one_thread, modelled, in_process_on_threads, shared_on_one_thread,
+                                  shared_in_processes>;
 
 constexpr uint64_t elements = 40'000;
 
 /// A company of three that all-reduces the same list of pieces over and over.
 class company {
  public:
-  explicit company(size_t operations) : memory_(3, std::vector<double>(elements)), parts_(3) {
+  explicit company(size_t operations) : memory_(3, shared_vector<double>(elements)), parts_(3) {
     for (uint32_t rank = 0; rank < 3; ++rank)
       for (size_t i = 0; i < operations; ++i) {
         request r;
@@ -36,7 +38,7 @@ class company {
 
   std::vector<fabric::piece> pieces_{{0, 0, 0, 10'000}, {1, 10'000, 10'000, 10'000}, {2, 20'000, 20'000, 20'000}};
   std::vector<fabric::piece> other_pieces_ = pieces_;
-  std::vector<std::vector<double>> memory_;
+  std::vector<shared_vector<double>> memory_;
   std::vector<part> parts_;
 };
 
@@ -103,7 +105,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(every_difference_between_members_is_named_to_all, 
       company c(4);
       request& r = c.parts_[odd].requests[2];
       // Another place for the output, so that the differing request by itself is sound.
-      std::vector<double> elsewhere(elements + 1);
+      shared_vector<double> elsewhere(elements + 1);
       r.output = reinterpret_cast<std::byte*>(elsewhere.data());
       d.make(c, r);
       const auto ends = backend::run(c.parts_);

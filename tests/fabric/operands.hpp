@@ -11,10 +11,11 @@
 #include "fabric/layout.hpp"
 #include "kernels/base/half.hpp"
 #include "kernels/sums/reduce.hpp"
+#include "tests/fabric/shared_vector.hpp"
 
 namespace troupe::tests {
 
-using bytes = std::vector<std::byte>;
+using bytes = shared_vector<std::byte>;
 
 /// An operation to test: a request without memory, the number of members, whether it works in place.
 struct scene {

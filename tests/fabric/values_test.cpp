@@ -6,6 +6,7 @@
 
 #include "tests/fabric/company.hpp"
 #include "tests/fabric/operands.hpp"
+#include "tests/fabric/shared_company.hpp"
 
 namespace {
 
@@ -13,7 +14,8 @@ using namespace troupe;
 using namespace troupe::tests;
 using core::dtype;
 using fabric::operation;
-using backends = boost::mpl::list<in_process_on_one_thread, modelled, in_process_on_threads>;
+using backends = boost::mpl::list<in_process_on_one_thread, modelled, in_process_on_threads, shared_on_one_thread,
+                                  shared_in_processes>;
 
 constexpr dtype floats[] = {dtype::f32, dtype::bf16, dtype::f16, dtype::f64};
 
@@ -196,7 +198,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(contributions_are_added_in_rank_order, backend, ba
   // (1e8 + -1e8) + 1 is 1, but 1e8 + (-1e8 + 1) and every order that adds 1 earlier is 0 in fp32.
   for (const uint64_t count : {uint64_t{5}, uint64_t{50'000}})
     for (const uint32_t last_to_be_added : {0U, 1U, 2U}) {
-      std::vector<std::vector<float>> memory(3, std::vector<float>(count, 1.0F));
+      std::vector<shared_vector<float>> memory(3, shared_vector<float>(count, 1.0F));
       memory[(last_to_be_added + 1) % 3].assign(count, 1e8F);
       memory[(last_to_be_added + 2) % 3].assign(count, -1e8F);
       const std::vector<fabric::piece> pieces{{0, 0, 0, count / 2}, {2, count / 2, count / 2, count - count / 2}};
@@ -211,7 +213,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(contributions_are_added_in_rank_order, backend, ba
       }
       for (const ending& e : backend::run(std::move(parts))) BOOST_TEST(!e.has_value());
       const float wanted = last_to_be_added == 2 ? 1.0F : 0.0F;
-      for (const auto& m : memory) BOOST_TEST((m == std::vector<float>(count, wanted)));
+      for (const auto& m : memory) BOOST_TEST((m == shared_vector<float>(count, wanted)));
     }
 }
 

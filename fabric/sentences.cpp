@@ -1,0 +1,81 @@
+#include "fabric/sentences.hpp"
+
+#include <type_traits>
+
+#include "core/text.hpp"
+
+namespace troupe::fabric {
+namespace {
+
+using core::error_kind;
+
+template <class T>
+std::string spelled(const T& value) {
+  if constexpr (std::is_same_v<T, bool>)
+    return value ? "true" : "false";
+  else if constexpr (std::is_floating_point_v<T>)
+    return core::text_of("%.9g", static_cast<double>(value));
+  else if constexpr (std::is_integral_v<T>)
+    return std::to_string(value);
+  else
+    return std::string(value);
+}
+
+std::string spelled(const piece& p) {
+  return "owner " + std::to_string(p.owner) + " from " + std::to_string(p.from) + " to " + std::to_string(p.to) +
+         " count " + std::to_string(p.count);
+}
+
+std::string posted(const std::string& who, const request& r) { return who + " posted " + describe(r.id, r.op); }
+
+}  // namespace
+
+std::string describe(const identity& id, operation op) {
+  return std::string(name_of(op)) + " '" + id.what + "' (communicator " + std::to_string(id.communicator) + ", step " +
+         std::to_string(id.step) + ", sequence " + std::to_string(id.sequence) + ")";
+}
+
+std::optional<std::string> difference(const request& wanted, const request& got) {
+  std::optional<std::string> out;
+  const auto compare = [&](const char* field, const auto& a, const auto& b) {
+    if (!out && a != b) out = std::string(field) + ": wanted " + spelled(a) + ", got " + spelled(b);
+  };
+  compare("communicator", wanted.id.communicator, got.id.communicator);
+  compare("step", wanted.id.step, got.id.step);
+  compare("instruction", wanted.id.what, got.id.what);
+  compare("operation", name_of(wanted.op), name_of(got.op));
+  compare("input dtype", name_of(wanted.input_type), name_of(got.input_type));
+  compare("communication dtype", name_of(wanted.communication), name_of(got.communication));
+  compare("output dtype", name_of(wanted.output_type), name_of(got.output_type));
+  compare("input scale", wanted.input_scale, got.input_scale);
+  compare("accumulate", wanted.accumulate, got.accumulate);
+  compare("number of pieces", wanted.pieces.size(), got.pieces.size());
+  if (out || wanted.pieces.data() == got.pieces.data()) return out;
+  for (size_t i = 0; !out && i < wanted.pieces.size(); ++i)
+    compare(("piece " + std::to_string(i)).c_str(), wanted.pieces[i], got.pieces[i]);
+  return out;
+}
+
+core::error out_of_turn(const std::string& who, const request& r, uint64_t due) {
+  return {error_kind::mismatch, posted(who, r) + " out of turn: wanted sequence " + std::to_string(due) + ", got " +
+                                    std::to_string(r.id.sequence)};
+}
+
+core::error too_far_ahead(const std::string& who, const request& r, uint64_t most, uint64_t oldest) {
+  return {error_kind::limit, posted(who, r) + " too far ahead: at most " + std::to_string(most) +
+                                 " from the oldest unfinished one, sequence " + std::to_string(oldest)};
+}
+
+core::error unsound(const std::string& who, const request& r, const core::error& why) { return why.in(posted(who, r)); }
+
+core::error mismatch(const std::string& who, const request& got, const std::string& other, const request& wanted,
+                     const std::string& differs) {
+  return {error_kind::mismatch, posted(who, got) + " where " + posted(other, wanted) + "; " + differs};
+}
+
+core::error not_posted(const std::string& who, uint64_t sequence, uint64_t next) {
+  return {error_kind::bug, who + " advances sequence " + std::to_string(sequence) +
+                               ", which it has not posted; its next is " + std::to_string(next)};
+}
+
+}  // namespace troupe::fabric

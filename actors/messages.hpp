@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/caf.hpp"
+#include "actors/rank_report.hpp"
 #include "actors/record_queue.hpp"
 #include "actors/step_context.hpp"
 #include "core/error.hpp"
@@ -28,8 +29,8 @@ struct run_outcome {
   bool skipped = false;
   bool save_asked = false;  ///< `save_now` came since the last training step
   std::vector<float> logits;
-  std::shared_ptr<const core::error> failure;                                  ///< null when the run ended well
-  std::shared_ptr<const std::vector<std::shared_ptr<step_context>>> contexts;  ///< [rank]: spans
+  std::shared_ptr<const core::error> failure;  ///< null when the run ended well
+  std::shared_ptr<rank_reports> ranks;         ///< [rank]; null after a failure
 };
 
 // ---- session -> supervisor -> node_agent -> rank
@@ -47,7 +48,7 @@ struct rank_ended {
 /// node_agent -> supervisor: all ranks of the process have ended well.
 struct node_ended {
   uint64_t run = 0;
-  std::shared_ptr<const std::vector<std::shared_ptr<step_context>>> contexts;
+  std::shared_ptr<rank_reports> ranks;
 };
 /// lane -> rank -> node_agent -> supervisor: it cannot continue; the first one is the root cause.
 struct run_failed {

@@ -1,6 +1,6 @@
 #include "actors/node_agent.hpp"
 
-#include <algorithm>
+#include <utility>
 
 namespace troupe::actors {
 
@@ -31,17 +31,15 @@ node_agent_actor::behavior_type node_agent_impl(node_agent_actor::stateful_point
           for (const auto& r : s.ranks) self->monitor(r);
         }
         s.run = m.order->run;
-        s.contexts.assign(s.ranks.size(), nullptr);
+        s.reports = std::make_shared<rank_reports>(s.ranks.size());
+        s.running = s.ranks.size();
         for (const auto& r : s.ranks) self->send(r, m);
       },
       [self](const rank_ended& m) {
         auto& s = self->state;
         if (m.context->order.run != s.run) return;
-        s.contexts[m.rank] = m.context;
-        if (std::find(s.contexts.begin(), s.contexts.end(), nullptr) != s.contexts.end()) return;
-        using shared = std::vector<std::shared_ptr<step_context>>;
-        self->send(s.supervisor, node_ended{s.run, std::make_shared<const shared>(std::move(s.contexts))});
-        s.contexts.clear();
+        (*s.reports)[m.rank] = report_of(*m.context);
+        if (--s.running == 0) self->send(s.supervisor, node_ended{s.run, std::move(s.reports)});
       },
       [self](const run_failed& m) { self->send(self->state.supervisor, m); },
       [self](const give_up& m) {

@@ -14,7 +14,8 @@ struct node_agent_state {
 
   supervisor_actor supervisor;
   std::vector<rank_actor> ranks;
-  std::vector<std::shared_ptr<step_context>> contexts;  ///< [rank]: of the current run, null until it has ended
+  std::shared_ptr<rank_reports> reports;  ///< [rank]: of the current run
+  size_t running = 0;                     ///< ranks that have not ended it
   uint64_t run = 0;
 };
 

@@ -95,12 +95,12 @@ part_rows dealt_columns(const std::vector<model_output>& parts, size_t dimension
 
 }  // namespace
 
-std::vector<data_outputs> take_outputs(const std::vector<std::shared_ptr<step_context>>& ranks) {
+std::vector<data_outputs> take_outputs(rank_reports& ranks) {
   std::vector<placed_outputs> found;
-  for (const auto& c : ranks) {
-    const plan::job_layout& l = *c->plan().layout;
-    const uint32_t rank = c->plan().rank, tensor = l.tensor_at(rank);
-    auto all = std::exchange(c->logits, {});
+  for (rank_report& r : ranks) {
+    const plan::job_layout& l = *r.spans.plan->layout;
+    const uint32_t rank = r.rank, tensor = l.tensor_at(rank);
+    auto all = std::exchange(r.outputs, {});
     const bool has_some = !all.empty() && !all.front().values.empty() && (tensor == 0 || in_parts(l));
     if (has_some) found.push_back({l.samples_at(rank), l.sequence_at(rank), tensor, std::move(all)});
   }
@@ -110,7 +110,7 @@ std::vector<data_outputs> take_outputs(const std::vector<std::shared_ptr<step_co
   };
   const auto same_samples = [](const auto& a, const auto& b) { return a.samples == b.samples; };
   if (found.empty()) return {};
-  const core::column_order order = ranks.front()->plan().layout->column_order();
+  const core::column_order order = ranks.front().spans.plan->layout->column_order();
   found = joined_where(std::move(found), same_tokens, 0, side_by_side);
   found = joined_where(std::move(found), same_samples, 1,
                        [order](const auto& parts, size_t dimension) { return dealt_columns(parts, dimension, order); });

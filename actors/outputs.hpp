@@ -3,10 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
-#include "actors/step_context.hpp"
+#include "actors/rank_report.hpp"
 
 namespace troupe::actors {
 
@@ -15,7 +14,7 @@ struct data_outputs {  ///< of the ranks that take the same samples
   std::vector<model_output> micros;
 };
 
-/// Outputs of a run by ascending position, each once and whole. They are taken out of the contexts.
-std::vector<data_outputs> take_outputs(const std::vector<std::shared_ptr<step_context>>& ranks);
+/// Outputs of a run by ascending position, each once and whole. They are taken out of the reports.
+std::vector<data_outputs> take_outputs(rank_reports& ranks);
 
 }  // namespace troupe::actors

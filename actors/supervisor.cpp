@@ -31,11 +31,11 @@ supervisor_state::~supervisor_state() {
   if (running) asker.deliver(caf::make_error(caf::sec::request_receiver_down));
 }
 
-std::optional<core::error> disagreement(const std::vector<std::shared_ptr<step_context>>& ranks) {
+std::optional<core::error> disagreement(const rank_reports& ranks) {
   const auto bits = [](double x) { return std::bit_cast<uint64_t>(x); };
-  const verdict& first = ranks.front()->decide();
+  const verdict& first = ranks.front().decided;
   for (size_t r = 1; r < ranks.size(); ++r) {
-    const verdict& v = ranks[r]->decide();
+    const verdict& v = ranks[r].decided;
     if (bits(v.loss) != bits(first.loss) || bits(v.square_sum) != bits(first.square_sum))
       return core::error{core::error_kind::mismatch,
                          "rank " + std::to_string(r) + " and rank 0 disagree on the step: loss " +
@@ -77,14 +77,13 @@ supervisor_actor::behavior_type supervisor_impl(self_ptr self, std::function<nod
         run_outcome out;
         out.run = m.run;
         out.which = s.which;
-        out.contexts = m.contexts;
-        auto& first = *m.contexts->front();
+        out.ranks = m.ranks;
         if (s.which == plan::plan_choice::generate) {
-          if (auto all = take_outputs(*m.contexts); !all.empty())
+          if (auto all = take_outputs(*m.ranks); !all.empty())
             out.logits = std::move(all.front().micros.front().values);
         } else if (s.which != plan::plan_choice::save) {
-          if (auto why = disagreement(*m.contexts)) return fail(self, *why);
-          out.result = first.decide();
+          if (auto why = disagreement(*m.ranks)) return fail(self, *why);
+          out.result = m.ranks->front().decided;
         }
         if (mode_of(s.which) == plan::mode::train) out.save_asked = std::exchange(s.save_asked, false);
         s.running = false;

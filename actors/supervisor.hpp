@@ -29,6 +29,6 @@ supervisor_actor::behavior_type supervisor_impl(supervisor_actor::stateful_point
                                                 std::function<node_agent_actor()> agent);
 
 /// Pure: an error when the ranks' verdicts differ in any bit.
-std::optional<core::error> disagreement(const std::vector<std::shared_ptr<step_context>>& ranks);
+std::optional<core::error> disagreement(const rank_reports& ranks);
 
 }  // namespace troupe::actors

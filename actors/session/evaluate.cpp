@@ -9,18 +9,17 @@
 namespace troupe::actors {
 namespace {
 
-uint64_t output_bytes(const step_context& rank) {
+uint64_t output_bytes(const rank_report& rank) {
   uint64_t bytes = 0;
-  for (const auto& x : rank.logits) bytes += x.values.size() * sizeof(float);
+  for (const auto& x : rank.outputs) bytes += x.values.size() * sizeof(float);
   return bytes;
 }
 
-/// Outputs of one run, handed over batch by batch and gone afterwards.
-void hand_over(const std::vector<std::shared_ptr<step_context>>& ranks, const evaluation_request& request) {
+/// Outputs of one run, whose first batch is `first`, handed over batch by batch and gone afterwards.
+void hand_over(rank_reports& ranks, uint64_t first, uint32_t micros, const evaluation_request& request) {
   const auto of = take_outputs(ranks);
-  const auto& first = *ranks.front();
-  for (uint32_t m = 0; m < first.micros(); ++m)
-    for (const auto& [data, all] : of) request.on_output({first.order.step + m, data, all[m].shape, all[m].values});
+  for (uint32_t m = 0; m < micros; ++m)
+    for (const auto& [data, all] : of) request.on_output({first + m, data, all[m].shape, all[m].values});
 }
 
 /// Refuses what the last unit does not put out; `names` are those of a host's, empty for a family of ours.
@@ -60,15 +59,15 @@ core::result<evaluation_report> session::evaluate(const evaluation_request& requ
         {.micros = micros, .keeps_logits = keeps, .output = request.output, .computes_loss = request.compute_loss});
     if (!did) return core::fail(did.error());
     done += micros;
-    const auto& ranks = *did->contexts;
-    for (uint32_t m = 0; m < micros && request.compute_loss; ++m)
-      out.losses.push_back(mean_loss(ranks.front()->plan(), ranks.front()->votes, m));
+    rank_reports& ranks = *did->ranks;
+    if (request.compute_loss)
+      out.losses.insert(out.losses.end(), ranks.front().losses.begin(), ranks.front().losses.end());
     for (uint32_t m = request.compute_loss ? micros : 0; m > 0; --m) out.loss += out.losses[out.losses.size() - m];
     if (!keeps) continue;
     uint64_t bytes = 0;
-    for (const auto& c : ranks) bytes += output_bytes(*c);
+    for (const auto& r : ranks) bytes += output_bytes(r);
     at_once = std::clamp<uint64_t>(request.output_bytes / std::max<uint64_t>(1, bytes / micros), 1, together);
-    hand_over(ranks, request);
+    hand_over(ranks, done - micros, micros, request);
   }
   if (!request.compute_loss) return out;
   out.loss /= double(*n);

@@ -7,7 +7,6 @@
 #include "actors/host_thread.hpp"
 #include "actors/session/host_model.hpp"
 #include "actors/session/parts.hpp"
-#include "actors/spans.hpp"
 #include "core/clock.hpp"
 #include "core/cores.hpp"
 #include "job/measured_costs.hpp"
@@ -151,17 +150,18 @@ core::result<step_report> session::step() {
   report.skipped = did->result.skipped;
   report.save_asked = did->save_asked;
   report.tokens = p.data.loader.shape.global_rows() * p.plan.sequence;
-  auto spans = std::make_shared<const std::vector<telemetry::rank_spans>>(spans_of(*did->contexts));
+  const auto spans = std::make_shared<std::vector<telemetry::rank_spans>>();
+  for (rank_report& r : *did->ranks) spans->push_back(std::move(r.spans));
   report.lanes = telemetry::summarise(*spans, core::usable_cores());
   report.lanes.control.between_s = report.seconds - report.lanes.whole_s;
   p.measure(*spans);
-  p.record(report, std::move(spans));
+  p.record(report, spans);
   if (!report.skipped) {
     ++p.progress.applied;
     p.plan.compression->follow(did->result.input_ranges, p.progress.input_ranges);
     ++p.progress.scheduled;
   }
-  p.progress.gradient_factor = factor_of_mean(did->contexts->front()->plan(), p.progress.scale.cur_scale, p.plan.rules);
+  p.progress.gradient_factor = factor_of_mean(*spans->front().plan, p.progress.scale.cur_scale, p.plan.rules);
   if (!report.skipped)
     if (auto ok = p.end_saliency(); !ok) p.over.why = ok.error();
   auto scale = kernels::next_loss_scale(p.plan.loss_scale, p.progress.scale, report.skipped);
@@ -176,9 +176,7 @@ core::result<step_report> session::step() {
   return report;
 }
 
-void session::stop(const std::string& why) {
-  post(parts_->actors.members->supervisor, give_up{core::error_kind::stopped, why});
-}
+void session::stop(const std::string& why) { parts_->actors.stops.ask(why); }
 
 uint64_t session::steps_done() const { return parts_->progress.steps; }
 uint64_t session::validation_tokens() const {

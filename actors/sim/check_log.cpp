@@ -87,7 +87,7 @@ class run_checker {
     return next < order.size() && order[next] == x.id;
   }
 
-  const span& span_of(uint32_t r, uint32_t id) const { return (*run_.outcome.contexts)[r]->spans[id]; }
+  const telemetry::interval& span_of(uint32_t r, uint32_t id) const { return (*run_.outcome.ranks)[r].spans.spans[id]; }
 
   core::result<void> check_dependencies(const sim_event& e, const plan::instruction& x) {
     const auto& p = *plans_[e.rank];

@@ -1,7 +1,6 @@
 // The cost of control, from contexts whose times were written by hand.
 #include <boost/test/unit_test.hpp>
 
-#include "actors/spans.hpp"
 #include "plan/lane_order.hpp"
 #include "telemetry/trace.hpp"
 #include "tests/actors/ranks.hpp"

@@ -27,6 +27,19 @@ inline std::shared_ptr<step_context> context_of(std::shared_ptr<const plan::rank
   return std::make_shared<step_context>(std::make_shared<const program>(std::move(p)), order, rules);
 }
 
+/// Contexts of all ranks, whose times and votes a test writes by hand. [rank]
+using run_contexts = std::vector<std::shared_ptr<step_context>>;
+inline std::vector<telemetry::rank_spans> spans_of(const run_contexts& ranks) {
+  std::vector<telemetry::rank_spans> out;
+  for (const auto& c : ranks) out.push_back(spans_of(*c));
+  return out;
+}
+inline rank_reports reports_of(const run_contexts& ranks) {
+  rank_reports out;
+  for (const auto& c : ranks) out.push_back(report_of(*c));
+  return out;
+}
+
 /// The first instruction of the plan for which `wanted` holds.
 template <class F>
 const plan::instruction& find_instruction(const plan::rank_plan& p, F wanted) {

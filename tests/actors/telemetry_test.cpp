@@ -5,7 +5,6 @@
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
-#include "actors/spans.hpp"
 #include "tests/actors/one_thread.hpp"
 #include "tests/actors/ranks.hpp"
 #include "tests/scratch_folder.hpp"

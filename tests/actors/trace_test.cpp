@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "actors/spans.hpp"
 #include "plan/lane_order.hpp"
 #include "telemetry/trace.hpp"
 #include "tests/actors/ranks.hpp"

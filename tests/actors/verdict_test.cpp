@@ -144,24 +144,24 @@ BOOST_AUTO_TEST_CASE(guarded_instructions_act_unless_the_step_is_skipped) {
 
 BOOST_AUTO_TEST_CASE(ranks_that_saw_the_same_vote_agree) {
   const auto plans = small_plans(3, 2);
-  std::vector<std::shared_ptr<step_context>> ranks;
+  run_contexts ranks;
   for (const auto& p : plans) {
     ranks.push_back(context_of(p));
     ranks.back()->votes[0] = std::nan("");  // equal bits agree, even if they equal nothing
   }
-  BOOST_TEST(!disagreement(ranks).has_value());
+  BOOST_TEST(!disagreement(reports_of(ranks)).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_rank_whose_verdict_differs_in_one_bit_is_named) {
   const auto plans = small_plans(3, 2);
   for (const bool in_loss : {true, false}) {
-    std::vector<std::shared_ptr<step_context>> ranks;
+    run_contexts ranks;
     for (const auto& p : plans) {
       ranks.push_back(context_of(p));
       ranks.back()->votes[0] = ranks.back()->votes[p->layout->loss_offset(0, 0)] = 1;
     }
     ranks[2]->votes[in_loss ? plans[2]->layout->loss_offset(0, 0) : 0] = std::nextafter(1.0, 2.0);
-    const auto why = disagreement(ranks);
+    const auto why = disagreement(reports_of(ranks));
     BOOST_REQUIRE(why.has_value());
     BOOST_TEST(says(why->text, "rank 2"), why->text);
     BOOST_TEST((why->kind == core::error_kind::mismatch));

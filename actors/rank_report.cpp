@@ -1,0 +1,32 @@
+#include "actors/rank_report.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::actors {
+
+telemetry::rank_spans spans_of(step_context& run) {
+  telemetry::rank_spans out{.plan = run.program->plan, .spans = {}};
+  if (run.plan().options().mode == plan::mode::train) {
+    out.skipped = run.decide().skipped;
+    out.clipped = run.decide().clipped;
+  }
+  out.spans.reserve(run.spans.size());
+  for (const auto& s : run.spans)
+    out.spans.push_back({s.start_ns.load(std::memory_order_relaxed), s.end_ns.load(std::memory_order_relaxed)});
+  std::ranges::copy(run.worked, out.moved);
+  for (const auto& seats : run.program->told) out.told_others.push_back(!seats.empty());
+  return out;
+}
+
+rank_report report_of(step_context& run) {
+  rank_report out{.rank = run.plan().rank, .decided = {}, .losses = {}, .spans = spans_of(run), .outputs = {}};
+  const plan::mode mode = run.plan().options().mode;
+  if (mode == plan::mode::train || mode == plan::mode::evaluate) out.decided = run.decide();
+  if (mode == plan::mode::evaluate)
+    for (uint32_t m = 0; m < run.micros(); ++m) out.losses.push_back(mean_loss(run.plan(), run.votes, m));
+  out.outputs = std::exchange(run.logits, {});
+  return out;
+}
+
+}  // namespace troupe::actors

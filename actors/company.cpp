@@ -48,7 +48,7 @@ void spawn_lanes(caf::actor_system& system, rank_parts& r, std::vector<std::shar
 }
 
 void spawn_all(const std::shared_ptr<company>& made, caf::actor_system& system, std::vector<rank_parts>& ranks,
-               std::vector<std::shared_ptr<maker>>& makers, loader_setup loader, telemetry_setup telemetry,
+               std::vector<std::shared_ptr<maker>>& makers, loader_setup loader, telemetry_source telemetry,
                lane_threads threads) {
   auto& c = *made;
   const bool own = threads == lane_threads::own;
@@ -56,8 +56,11 @@ void spawn_all(const std::shared_ptr<company>& made, caf::actor_system& system, 
   const std::weak_ptr<company> later = made;
   c.loader = system.spawn(loader_impl, std::move(loader));
   // It waits for files: no worker of the scheduler does.
-  c.telemetry = own ? spawn_on_thread(system, telemetry_impl, std::move(telemetry))
-                    : system.spawn(telemetry_impl, std::move(telemetry));
+  if (telemetry.existing)
+    c.telemetry = telemetry.existing;
+  else
+    c.telemetry = own ? spawn_on_thread(system, telemetry_impl, std::move(telemetry.setup))
+                      : system.spawn(telemetry_impl, std::move(telemetry.setup));
   c.supervisor = system.spawn(supervisor_impl, [later] {
     const auto all = later.lock();
     return all ? all->agent : node_agent_actor{};
@@ -78,13 +81,15 @@ void spawn_all(const std::shared_ptr<company>& made, caf::actor_system& system, 
 }  // namespace
 
 core::result<std::shared_ptr<company>> assemble(caf::actor_system& system, std::vector<rank_parts> ranks,
-                                                loader_setup loader, telemetry_setup telemetry, lane_threads threads) {
+                                                loader_setup loader, telemetry_source telemetry, lane_threads threads) {
   const host_thread here;
+  const bool is_shared = static_cast<bool>(telemetry.existing);
   auto c = std::make_shared<company>();
   std::vector<std::shared_ptr<maker>> makers;
   try {
     spawn_all(c, system, ranks, makers, std::move(loader), std::move(telemetry), threads);
   } catch (const std::system_error& e) {
+    if (is_shared) c->telemetry = telemetry_actor();
     dismiss_and_wait(system, *c);
     for (const auto& m : makers) *m = nullptr;
     for (const auto& r : ranks) *r.links = {};

@@ -68,10 +68,16 @@ struct company {
 /// scheduler as all the others do (simulation).
 enum class lane_threads : uint8_t { own, scheduler };
 
+/// The telemetry actor of a company: a new one, or one that there is already, which the company then shares.
+struct telemetry_source {
+  telemetry_setup setup{};
+  telemetry_actor existing{};
+};
+
 /// Spawns loader, telemetry, supervisor, node agent, ranks and lanes. Errors: limit where a thread is refused; then
 /// nothing runs any more.
 core::result<std::shared_ptr<company>> assemble(caf::actor_system& system, std::vector<rank_parts> ranks,
-                                                loader_setup loader, telemetry_setup telemetry, lane_threads threads);
+                                                loader_setup loader, telemetry_source telemetry, lane_threads threads);
 
 /// Threads that a company of so many ranks has of its own.
 constexpr size_t threads_of(size_t ranks) { return ranks * (plan::num_lanes - 1) + 1; }

@@ -74,6 +74,7 @@ program::program(std::shared_ptr<const plan::rank_plan> p) : plan(std::move(p)) 
       }
     }
   }
+  for (const auto& who : told) tells.push_back(!who.empty());
 }
 
 void program::take_seats() {

@@ -35,6 +35,7 @@ struct program {
   std::vector<uint32_t> line_of;                   ///< [id]: among its lane's
   std::vector<std::vector<uint32_t>> dependents;   ///< [id]: ids that have to be told of its end, any lane
   std::vector<std::vector<uint32_t>> told;         ///< [id]: other seats with a dependent
+  std::vector<bool> tells;                         ///< [id]: whether there is one
   std::vector<std::vector<uint32_t>> collectives;  ///< [communicator][sequence]: id
 
  private:

@@ -11,11 +11,12 @@ telemetry::rank_spans spans_of(step_context& run) {
     out.skipped = run.decide().skipped;
     out.clipped = run.decide().clipped;
   }
-  out.spans.reserve(run.spans.size());
+  out.spans.resize(run.spans.size());
+  auto to = out.spans.begin();
   for (const auto& s : run.spans)
-    out.spans.push_back({s.start_ns.load(std::memory_order_relaxed), s.end_ns.load(std::memory_order_relaxed)});
+    *to++ = {s.start_ns.load(std::memory_order_relaxed), s.end_ns.load(std::memory_order_relaxed)};
   std::ranges::copy(run.worked, out.moved);
-  for (const auto& seats : run.program->told) out.told_others.push_back(!seats.empty());
+  out.told_others = run.program->tells;
   return out;
 }
 

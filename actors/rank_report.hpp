@@ -11,7 +11,7 @@
 
 namespace troupe::actors {
 
-struct rank_report {
+struct rank_report {  ///< of one rank
   uint32_t rank = 0;
   verdict decided;                    ///< of plans that train or evaluate; the same on all ranks
   std::vector<double> losses;         ///< [micro-batch] means over the data ranks, of plans that evaluate; likewise

@@ -24,6 +24,9 @@ int run(int argc, char** argv) {
   auto* train_command = app.add_subcommand("train", "train the model that a topology describes");
   add_common(*train_command, t, "topology: YAML, or DeepSpeed JSON");
   train_command->add_option("--steps", t.steps, "instead of the file's steps");
+  train_command->add_option(
+      "--degrees", t.degrees,
+      "data ranks one after the other, from which step on: 3@0,2@20,3@34; the global batch stays");
   add_json(*train_command, t.form, "one JSON object a line on stdout");
   add_quiet(*train_command, t.verbosity, "only the last line");
   train_command->add_option("--export", t.export_folder, "write the trained weights as a Hugging Face folder");

@@ -39,7 +39,20 @@ void recorder::go_back(double unix_s, uint64_t step, uint64_t global_samples) {
   data_.steps_done = step;
 }
 
+// What is summed by unit and stage begins anew where the model is cut anew.
+void recorder::follow_cut(std::span<const rank_spans> spans) {
+  if (spans.empty() || cut_ == spans.front().plan->layout->table) return;
+  const bool is_first = cut_ == nullptr;
+  cut_ = spans.front().plan->layout->table;
+  if (is_first) return;
+  profile_ = {};
+  times_ = {};
+  printed_.clear();
+  num_printed_ = 0;
+}
+
 void recorder::step(const step_values& v, std::vector<rank_spans> spans) {
+  follow_cut(spans);
   const step_breakdown times = spans.empty() ? step_breakdown{} : telemetry::break_down(spans, 0);
   if (files_) {
     note(files_->write(v.unix_s, v.global_samples, labelled(v, times, options_.labels)));

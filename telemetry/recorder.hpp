@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -58,11 +59,13 @@ class recorder {  ///< all that a run writes about itself
   void break_down(uint64_t step, std::span<const rank_spans> spans);
   void profile(const step_values& v, const std::vector<rank_spans>& spans);
   void keep_for_report(const step_values& v, std::vector<rank_spans> spans);
+  void follow_cut(std::span<const rank_spans> spans);
 
   recorder_options options_;
   std::optional<curve_files> files_;  ///< once opened
   run_curves curves_;
   communication_log communication_;
+  std::shared_ptr<const core::model_table> cut_;  ///< of the latest step's ranks
   profile_sums profile_;
   instruction_times times_;  // of a pipeline, and where a profile is wanted
   std::string flops_text_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "actors/aten_threads.hpp"
@@ -237,7 +238,11 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (!p().layout->carries_teacher() || x.kind == plan::kind::backward) return all;
     const at::Tensor lost = all.last(), taught = all.without_last().last();
     const bool is_first = x.subject == p().layout->first_forward(p().layout->stage_of_unit[x.subject]);
-    if (is_first && x.kind == plan::kind::forward) flights_[x.micro].learned.go_on(lost.item<double>(), taught);
+    if (is_first && x.kind == plan::kind::forward) {
+      double so_far = 0;  // which the host worked out and the fabric moved
+      std::memcpy(&so_far, models::bytes_of(lost), sizeof so_far);
+      flights_[x.micro].learned.go_on(so_far, taught);
+    }
     return x.subject < first_of_model() ? models::values(taught) : all.without_last().without_last();
   }
   // Attention is a block's first segment: what exchanges in between does not go together with a teacher.

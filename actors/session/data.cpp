@@ -4,13 +4,18 @@
 
 namespace troupe::actors {
 
-core::result<void> session::parts::read_data(opening_watch& watch, const std::shared_ptr<const read_texts>& texts) {
+void session::parts::set_batch_shape() {
   const auto& c = *plan.config;
   data.loader.shape = {c.train_micro_batch_size_per_gpu, c.parallel.data,
                        static_cast<uint32_t>(c.gradient_accumulation_steps)};
   data.loader.first_lost_step = over.lost_step;
   data.loader.readers = plan.train.ranks() / c.parallel.data;
   data.loader.prefetch_batches = std::max<uint64_t>(c.data.prefetch_batches, c.parallel.data);
+}
+
+core::result<void> session::parts::read_data(opening_watch& watch, const std::shared_ptr<const read_texts>& texts) {
+  const auto& c = *plan.config;
+  set_batch_shape();
   if (modules.model != nullptr) {
     data.loader.cut = host_cut(modules.model, c.seed);
     return {};

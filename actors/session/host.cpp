@@ -14,6 +14,8 @@ void session::parts::deliver_warnings() {
 
 void session::parts::end_actors() {
   if (!actors.members) return;
+  actors.stops.connect({});
+  actors.telemetry = telemetry_actor();
   dismiss_and_wait(*actors.system, *actors.members);  // a host's system lives on and would not wait for them
   actors.members.reset();
 }

@@ -158,9 +158,13 @@ core::result<void> session::parts::start_actors() {
     };
   }
   modules.instances.reset();  // with the values that the run began with
-  auto members = assemble(*actors.system, std::move(all), data.loader, make_telemetry(), lane_threads::own);
+  telemetry_source records{.existing = actors.telemetry};
+  if (!actors.telemetry) records.setup = make_telemetry();
+  auto members = assemble(*actors.system, std::move(all), data.loader, std::move(records), lane_threads::own);
   if (!members) return core::fail(members.error());
   actors.members = std::move(*members);
+  actors.telemetry = actors.members->telemetry;
+  actors.stops.connect(actors.members->supervisor);
   return {};
 }
 
@@ -244,7 +248,7 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
   p->plan = std::move(*plan);
   p->found_degrees = std::move(found_degrees);
   p->host.hooks = std::move(options.hooks);
-  p->memory.ledger.emplace(p->plan.train.ranks());
+  p->memory.ledger = std::make_unique<allocation_ledger>(p->plan.train.ranks());
   if (!p->plan.compression->pruned.empty()) p->memory.masks = std::make_shared<pruning_masks>(p->plan.compression);
   p->actors.system = options.system;
   if (auto ok = p->make_own_system(); !ok) return core::fail(ok.error());

@@ -6,6 +6,7 @@
 #include <exception>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -23,6 +24,7 @@
 #include "actors/session/recording.hpp"
 #include "actors/session/session.hpp"
 #include "checkpoint/native/manifest.hpp"
+#include "checkpoint/source/tensor_source.hpp"
 #include "job/blueprint.hpp"
 #include "telemetry/instruction_times.hpp"
 
@@ -62,7 +64,7 @@ struct host_messages {
 struct session_memory {
   swap_files swaps;
   std::vector<std::shared_ptr<rank_memory>> ranks;
-  std::optional<allocation_ledger> ledger;      ///< of activations; there once the number of ranks is known
+  std::unique_ptr<allocation_ledger> ledger;    ///< of activations; there once the number of ranks is known
   std::unique_ptr<offloaded_states> offloaded;  ///< null: everything is where the plan has it
   std::shared_ptr<pruning_masks> masks;         ///< null: nothing is pruned. Steps change which of them act
 };
@@ -86,11 +88,34 @@ struct session_data {
   loader_setup loader;
 };
 
+/// Whom a call to stop asks, from any thread, while terms come and go.
+class stop_line {
+ public:
+  /// The supervisor of now; it hears of what was asked before it was there. Null: there is none any more.
+  void connect(supervisor_actor to) {
+    const std::lock_guard lock(mutex_);
+    to_ = std::move(to);
+    if (to_ && asked_) post(to_, *asked_);
+  }
+  void ask(const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    asked_ = give_up{core::error_kind::stopped, why};
+    if (to_) post(to_, *asked_);
+  }
+
+ private:
+  std::mutex mutex_;
+  supervisor_actor to_;
+  std::optional<give_up> asked_;
+};
+
 /// The actors and the system they live in, from the end of the opening to the end of the session.
 struct session_company {
   std::unique_ptr<own_system> own;  ///< null: the host's system
   caf::actor_system* system = nullptr;
   std::shared_ptr<company> members;
+  stop_line stops;
+  telemetry_actor telemetry;  ///< among them, from the first term to the end of the session
 };
 
 /// How far training is: each step moves it, a checkpoint keeps it, a load replaces it.
@@ -107,7 +132,8 @@ struct training_progress {
 /// Counters that number what the actors are told to do; they never go back.
 struct order_counts {
   uint64_t runs = 0;                  ///< of any plan
-  std::vector<uint64_t> collectives;  ///< of all these runs [communicator]
+  uint64_t terms = 1;                 ///< with degrees of their own
+  std::vector<uint64_t> collectives;  ///< of all runs of this term [communicator]
   uint64_t loads = 0;                 ///< of states while the actors live
 };
 
@@ -160,6 +186,18 @@ struct pass_schedule {
   [[nodiscard]] bool is_measured() const { return times.steps() > 0 && times.is_warm(); }
 };
 
+/// What a change of degrees makes anew: plans, memory and actors of the ranks.
+struct term {
+  job::blueprint plan;
+  std::vector<std::shared_ptr<rank_programs>> programs;
+  session_memory memory;
+  std::shared_ptr<company> members;
+  std::vector<uint64_t> collectives;
+  loader_setup loader;
+  training_progress progress;
+  snip_scores snip;
+};
+
 struct session::parts {
   job::blueprint plan;
   std::string found_degrees;
@@ -184,6 +222,7 @@ struct session::parts {
   // open.cpp
   core::result<void> make_own_system();
   core::result<void> take_memory(first_weights weights, opening_watch& watch);
+  /// With the telemetry actor of the term before, if there was one.
   core::result<void> start_actors();
 
   // session.cpp: running
@@ -223,6 +262,8 @@ struct session::parts {
   core::result<void> let_go_of_states();
 
   // data.cpp
+  /// How the plan's ranks cut the data, from its first sample on.
+  void set_batch_shape();
   core::result<void> read_data(opening_watch& watch, const std::shared_ptr<const read_texts>& texts);
   core::result<uint64_t> num_evaluations(uint64_t wanted) const;
 
@@ -235,6 +276,9 @@ struct session::parts {
   /// the run is over.
   core::result<std::filesystem::path> resume(const std::filesystem::path& from, load_options options, resume_time when,
                                              opening_watch& watch);
+  /// The same from a checkpoint that is open.
+  core::result<void> take_over(const checkpoint::tensor_source& from, load_options options, resume_time when,
+                               opening_watch& watch);
   core::result<void> tell_loader();
 
   // pruning.cpp
@@ -264,6 +308,13 @@ struct session::parts {
   session_records finish(session_ending ending);
   [[nodiscard]] std::vector<telemetry::memory_row> memory_rows() const;
   void log_memory(const std::string& when);
+
+  // term.cpp
+  /// The same job, whose degrees alone may be others, from the next step on. An error leaves the run as it was.
+  core::result<void> begin_term(std::shared_ptr<const config::job_config> next);
+  core::result<void> make_term(const term& before, const std::vector<checkpoint::mask_record>& masks);
+  term give_term();
+  void take_term(term t);
 
   // host.cpp
   void deliver_warnings();

@@ -135,15 +135,24 @@ core::result<std::filesystem::path> session::parts::resume(const std::filesystem
   options.dequantise |= plan.config->model.dequantise;
   auto from = open_for(*plan.tensor.whole, path, options, say);
   if (!from) return fail(from.error());
-  const auto& run = from->run;
-  const auto folder = from->folder.string();
+  if (auto ok = take_over(*from, std::move(options), when, watch); !ok) return fail(ok.error());
+  return from->folder;
+}
+
+core::result<void> session::parts::take_over(const checkpoint::tensor_source& from, load_options options,
+                                             resume_time when, opening_watch& watch) {
+  const auto say = [this](const std::string& line) {
+    if (host.hooks.on_warning) host.hooks.on_warning(line);
+  };
+  const auto& run = from.run;
+  const auto folder = from.folder.string();
   const bool continues = !options.load_module_only && run.steps.has_value();
   remarks said;
   uint64_t first_sample = 0;
   if (continues && run.teacher && teacher)
-    if (auto ok = check_teacher(from->folder, *run.teacher, *teacher); !ok) return fail(ok.error());
+    if (auto ok = check_teacher(from.folder, *run.teacher, *teacher); !ok) return fail(ok.error());
   if (continues) {
-    const auto place = place_in_data(*from, options, plan.config->seed, data.loader.shape.global_rows(), said);
+    const auto place = place_in_data(from, options, plan.config->seed, data.loader.shape.global_rows(), said);
     if (!place) return fail(place.error());
     first_sample = *place;
   }
@@ -153,7 +162,7 @@ core::result<std::filesystem::path> session::parts::resume(const std::filesystem
   if (auto ok = watch.begin("loading the checkpoint"); !ok) return fail(ok.error());
   const bool running = when == resume_time::while_running;
   live_load state;
-  const auto loaded = load_tensors(*from, memory.ranks, *plan.optimizer, plan.tensor, options,
+  const auto loaded = load_tensors(from, memory.ranks, *plan.optimizer, plan.tensor, options,
                                    running ? &state : nullptr, [&] { return watch.wants_end(); });
   if (!loaded && state.changing) over.why = loaded.error().in("load, which has changed some states");
   if (!loaded) return fail(state.changing ? *over.why : loaded.error());
@@ -180,12 +189,12 @@ core::result<std::filesystem::path> session::parts::resume(const std::filesystem
                     first_sample));
   if (!continues && !options.load_module_only)
     say(fmt::format("'{}' holds weights alone: the run begins at step 0 with them", folder));
-  if (!continues) return from->folder;
+  if (!continues) return {};
   if (wants_states && !loaded->states) said.unknown.push_back("the optimizer's states, which begin afresh");
   if (fp16 && wants_states && !s) said.unknown.push_back("its loss scale, which begins afresh");
   if (!said.unknown.empty())
-    say(fmt::format("'{}' ({}) does not say {}", folder, from->format, fmt::join(said.unknown, "; ")));
-  return from->folder;
+    say(fmt::format("'{}' ({}) does not say {}", folder, from.format, fmt::join(said.unknown, "; ")));
+  return {};
 }
 
 core::result<void> session::parts::look_at_teacher() {

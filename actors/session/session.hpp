@@ -224,6 +224,13 @@ class session {  ///< a training run
   /// the run's text could not be read any more the states are as the step before left them, and `save` still works.
   core::result<step_report> step();
 
+  /// From the next step on the same job at other degrees (also at another ZeRO stage, or with other tiers), in this
+  /// process: plans, memory and actors are made anew, states are taken over as from a checkpoint, the data continue at
+  /// their sample. So steps have the bits of a run that was saved here and resumed with `next`, whose batch, seed and
+  /// model are this run's. Needs room for both while it works. Between steps only. Errors (the run continues as it
+  /// was): bad_input for what is no such job, or does not go together with a change of degrees; limit; those of `open`.
+  core::result<void> change_degrees(std::shared_ptr<const config::job_config> next);
+
   /// Other passes over the plan of training from now on, in place of the configuration's; steps ascend, and of those
   /// that are done the last one counts. Each change is proved before its step. Errors (the schedule stays as it was):
   /// unknown or contradictory passes, plans that the checker refuses with the passes as they would be now, a budget

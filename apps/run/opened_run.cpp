@@ -41,6 +41,9 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
   using moment = checkpoints::moment;
   const int64_t begin = core::now_ns();
   while (session_.steps_done() < config_.steps && !stop.requested()) {
+    const auto changed = degrees_.change(session_);
+    if (!changed) return core::fail(changed.error());
+    if (!changed->empty()) say_(*changed);
     auto r = session_.step();
     if (!r) return core::fail(r.error());
     count(*r);

@@ -3,11 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
 
 #include "actors/session/session.hpp"
 #include "apps/base/checkpoints.hpp"
 #include "apps/base/interrupts.hpp"
 #include "apps/base/progress.hpp"
+#include "apps/run/degree_schedule.hpp"
 #include "config/load.hpp"
 
 namespace troupe::apps {
@@ -15,8 +19,15 @@ namespace troupe::apps {
 class opened_run {
  public:
   /// All of them outlive this object.
-  opened_run(actors::session& s, const config::loaded& c, checkpoints& saved, progress& show)
-      : session_(s), config_(c.config), loaded_(c), saved_(saved), show_(show) {}
+  opened_run(actors::session& s, const config::loaded& c, checkpoints& saved, progress& show, degree_schedule& degrees,
+             std::function<void(const std::string&)> say)
+      : session_(s),
+        config_(c.config),
+        loaded_(c),
+        saved_(saved),
+        show_(show),
+        degrees_(degrees),
+        say_(std::move(say)) {}
 
   /// Once. Until the last step, or until `stop` asks for the end. Where a step fails, the states are still whole and
   /// are saved where checkpoints are.
@@ -36,6 +47,8 @@ class opened_run {
   const config::loaded& loaded_;
   checkpoints& saved_;
   progress& show_;
+  degree_schedule& degrees_;
+  std::function<void(const std::string&)> say_;
   end_summary end_;
   double tokens_ = 0, seconds_ = 0;
   uint64_t steps_ = 0;

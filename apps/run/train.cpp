@@ -259,10 +259,12 @@ std::optional<int> take_degrees(const train_arguments& a, config::loaded& loaded
 /// One call of `troupe train`, whose configuration is good. The steps and what follows them are opened_run's.
 class training {
  public:
-  training(const train_arguments& a, const config::loaded& loaded, const actors::run_degrees& degrees, interrupts& stop)
+  training(const train_arguments& a, const config::loaded& loaded, const actors::run_degrees& degrees,
+           degree_schedule schedule, interrupts& stop)
       : arguments_(a),
         loaded_(loaded),
         degrees_(degrees),
+        schedule_(std::move(schedule)),
         config_(std::make_shared<const config::job_config>(loaded.config)),
         stop_(stop),
         style_(style_of(a)),
@@ -279,7 +281,8 @@ class training {
         flops_per_token(session_->table(), config_->train_micro_batch_size_per_gpu * session_->sequence());
     show_.emplace(style_, config_->steps, flops, actors::print_interval(*config_), unit());
     announce(*session_, *config_, start_, style_);
-    auto end = opened_run(*session_, loaded_, saved_, *show_)(stop_);
+    auto end = opened_run(*session_, loaded_, saved_, *show_, schedule_,
+                          [style = style_](const std::string& line) { log_line(style, line); })(stop_);
     show_->finish_line();
     stop_.on_second({});
     if (!end) {
@@ -290,6 +293,7 @@ class training {
     if (!arguments_.export_folder.empty())
       if (auto ok = session_->export_hugging_face(arguments_.export_folder); !ok) return failed(ok.error());
     say_end(*end, arguments_, unit());
+    if (!schedule_.is_empty()) log_line(style_, schedule_.sentence(end->steps));
     return end->stopped && stop_.terminated() ? terminated : 0;
   }
 
@@ -350,6 +354,7 @@ class training {
   const train_arguments& arguments_;
   const config::loaded& loaded_;
   const actors::run_degrees& degrees_;
+  degree_schedule schedule_;
   std::shared_ptr<const config::job_config> config_;
   interrupts& stop_;
   const output_style style_;
@@ -369,7 +374,10 @@ int train(const train_arguments& given) {
   if (!loaded) return 2;
   actors::run_degrees degrees;
   if (const auto refused = take_degrees(a, *loaded, stop, degrees)) return *refused;
-  return training(a, *loaded, degrees, stop)();
+  auto schedule = degree_schedule::read(a.degrees, a, a.steps, *loaded);
+  if (!schedule) return 2;
+  const config::loaded& first = schedule->is_empty() ? *loaded : schedule->first();
+  return training(a, first, degrees, std::move(*schedule), stop)();
 }
 
 }  // namespace troupe::apps

@@ -16,6 +16,7 @@ struct train_arguments : common_arguments {
   std::string resume;         ///< where to resume from, before the run's own checkpoints; empty: those
   bool fresh = false;         ///< not from the run's own checkpoints
   std::string tag;            ///< of `resume`
+  std::string degrees;        ///< data degrees by step (job/degree_changes.hpp); empty: the file's
   std::string map;            ///< a file of names for the tensors of `resume`
   bool load_module_only = false, no_load_optimizer_states = false, no_load_lr_scheduler_states = false;
   bool no_load_strict = false, fallback_to_previous = false;

@@ -1,6 +1,7 @@
 // A checkpoint knows no cut: saved under any pipeline, grouping, ZeRO stage or tier, it loads under any other with the
 // same tensors bit for bit, and trains on with the same losses where the data degree and the order of sums are the
 // same. What a host reads, changes, exports and moves out of memory between steps does not show the cut either.
+#include <bit>
 #include <map>
 
 #include "actors/session/state_access.hpp"
@@ -302,6 +303,65 @@ BOOST_AUTO_TEST_CASE(a_run_that_changes_its_cut_at_every_checkpoint_has_the_bits
       BOOST_TEST(s->client_state() == "[1]");
       check_equal(tensors_of(*s), tensors_of(*whole));
     }
+}
+
+BOOST_AUTO_TEST_CASE(a_session_that_changes_its_cut_between_steps_has_the_bits_of_one_that_was_saved_and_resumed) {
+  const small_job job(gpt2 + "parameter_groups: [{match: 'h\\.1\\.|wpe', trainable: false}]\n");
+  for (const bool over_tensor_ranks : {false, true})
+    for (const settings& common :
+         {settings{"data.validation_fraction=0.1", "fp16.enabled=true", "fp16.initial_scale_power=19",
+                   "fp16.hysteresis=1", "fp16.loss_scale_window=2"},
+          settings{"data.validation_fraction=0.1", "optimizer.type=Muon", "optimizer.params.lr=0.001"}})
+      BOOST_TEST_CONTEXT(common[1] << (over_tensor_ranks ? ", tensor ranks" : "")) {
+        auto all = over_tensor_ranks ? tensor_cuts(job) : cuts(job);
+        auto twins = over_tensor_ranks ? tensor_cuts(job, "twin's") : cuts(job, "twin's");
+        if (common.size() < 4)  // Muon has no states in files
+          for (auto* list : {&all, &twins})
+            std::erase_if(*list, [](const cut& c) { return c.name.ends_with("in files"); });
+        const auto s = open(job, all.front().all() + common);
+        for (size_t k = 1; k <= all.size(); ++k) BOOST_TEST_CONTEXT("to " << all[k % all.size()].name) {
+            (void)step_of(*s);
+            const auto folder = sound(s->save({.root = job.folder() / "terms", .client_state = "[7]"}));
+            const auto twin = open(job, twins[k % all.size()].all() + common, folder);
+            sound(s->change_degrees(job.config(all[k % all.size()].all() + common)));
+            check_equal(tensors_of(*s), tensors_of(*twin));
+            BOOST_TEST(s->steps_done() == k);
+            BOOST_TEST(sound(s->evaluate(1)) == sound(twin->evaluate(1)));
+            const auto a = step_of(*s), b = step_of(*twin);
+            BOOST_TEST(a.loss == b.loss);
+            BOOST_TEST(std::bit_cast<uint64_t>(a.grad_norm) == std::bit_cast<uint64_t>(b.grad_norm));
+            BOOST_TEST(a.loss_scale == b.loss_scale);
+            check_equal(tensors_of(*s), tensors_of(*twin));
+            (void)sound(s->load(folder));
+          }
+      }
+}
+
+BOOST_AUTO_TEST_CASE(a_change_of_degrees_that_is_refused_leaves_the_run_as_it_was) {
+  const small_job job(gpt2);
+  const auto all = cuts(job);
+  const auto s = open(job, all[0].all()), undisturbed = open(job, all[0].all());
+  const auto same_step = [&] { BOOST_TEST(step_of(*s).loss == step_of(*undisturbed).loss); };
+  same_step();
+  const auto refusal = [&](const settings& more) {
+    const auto did = s->change_degrees(job.config(all[1].all() + more));
+    return did ? "" : did.error().text;
+  };
+  const auto says = [](const std::string& text, const std::string& what) {
+    return text.find(what) != std::string::npos;
+  };
+  BOOST_TEST(says(refusal({"train_batch_size=16", "gradient_accumulation_steps=4"}), "train_batch_size: wanted 8"));
+  BOOST_TEST(says(refusal({"seed=99"}), "seed: wanted"));
+  BOOST_TEST(says(refusal({"bf16.enabled=true"}), "the type of parameters: wanted fp32"));
+  // Another model: the plan stands, and then there are no states for it.
+  const auto other =
+      small_job("model: {model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 16, vocab_size: 96}\n");
+  const auto why = s->change_degrees(other.config(all[0].all()));
+  BOOST_REQUIRE(!why);
+  BOOST_TEST(says(why.error().text, "in tensor"), why.error().text);
+  same_step();
+  const auto way = sound(s->save({.root = job.folder() / "after"}));
+  check_equal(tensors_of(*open(job, all[2].all(), way)), tensors_of(*undisturbed));
 }
 
 BOOST_AUTO_TEST_CASE(parts_of_a_checkpoint_and_weights_alone_come_out_the_same_at_every_cut) {

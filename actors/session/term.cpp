@@ -1,0 +1,127 @@
+// Terms of a session: the same run at other degrees, or another ZeRO stage or tiers, from a step on, in the same
+// process. Owns what the next term takes over of the one before, and that a refusal leaves the run as it was. States
+// are loaded as a checkpoint's, by range, so a term has the bits of a run that was saved, ended and resumed with its
+// degrees; the data continue at their sample.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "actors/session/memory_need.hpp"
+#include "actors/session/parts.hpp"
+#include "actors/session/states_source.hpp"
+#include "actors/session/thread_room.hpp"
+
+namespace troupe::actors {
+namespace {
+
+using core::error_kind;
+
+/// What has to be the same in every term, by key.
+core::result<void> same_job(const config::job_config& was, const config::job_config& next) {
+  const auto refused = [](const char* key, auto wanted, auto got) {
+    return core::fail(
+        error_kind::bad_input,
+        fmt::format("{}: wanted {}, as before in this run, whose degrees alone may change, got {}", key, wanted, got));
+  };
+  if (was.train_batch_size != next.train_batch_size)
+    return refused("train_batch_size", was.train_batch_size, next.train_batch_size);
+  if (was.seed != next.seed) return refused("seed", was.seed, next.seed);
+  if (was.parameter_dtype() != next.parameter_dtype())
+    return refused("the type of parameters", core::name_of(was.parameter_dtype()),
+                   core::name_of(next.parameter_dtype()));
+  return {};
+}
+
+/// What a term does not go together with yet.
+core::result<void> check_beside(const config::job_config& c, bool own_modules, bool has_passes) {
+  const auto refused = [](const char* key, const char* got) {
+    return core::fail(error_kind::bad_input,
+                      fmt::format("{}: wanted none beside a change of degrees, with which it does not go together yet, "
+                                  "got {}",
+                                  key, got));
+  };
+  if (own_modules) return refused("model", "a host's own modules");
+  if (has_passes) return refused("compile", "passes");
+  if (!c.open_degrees.empty()) return refused("parallel", "degrees that are open");
+  return {};
+}
+
+}  // namespace
+
+term session::parts::give_term() {
+  return {std::move(plan),
+          std::exchange(programs, {}),
+          std::exchange(memory, {}),
+          std::exchange(actors.members, nullptr),
+          std::exchange(counts.collectives, {}),
+          data.loader,
+          progress,
+          snip};
+}
+
+void session::parts::take_term(term t) {
+  plan = std::move(t.plan);
+  programs = std::move(t.programs);
+  memory = std::move(t.memory);
+  actors.members = std::move(t.members);
+  actors.stops.connect(actors.members->supervisor);
+  counts.collectives = std::move(t.collectives);
+  data.loader = std::move(t.loader);
+  progress = std::move(t.progress);
+  snip = std::move(t.snip);
+}
+
+core::result<void> session::parts::make_term(const term& before, const std::vector<checkpoint::mask_record>& masks) {
+  opening_watch unwatched({});
+  memory.ledger = std::make_unique<allocation_ledger>(plan.train.ranks());
+  if (!plan.compression->pruned.empty()) memory.masks = std::make_shared<pruning_masks>(plan.compression);
+  set_batch_shape();
+  if (auto ok = check_thread_room(threads_of(plan.train.ranks())); !ok) return ok;
+  if (auto ok = take_memory(first_weights::from_checkpoint, unwatched); !ok) return ok;
+  for (const auto& m : before.memory.ranks)
+    if (auto ok = m->settle_writes(); !ok) return ok;
+  auto from =
+      source_of_states({before.memory.ranks, before.plan.tensor}, *before.plan.tensor.whole, *before.plan.optimizer);
+  auto& run = from.run;
+  run.steps = before.progress.steps;
+  run.applied_updates = before.progress.applied;
+  run.samples = before.loader.shape.samples_before(before.progress.steps);
+  run.samples_per_step = before.loader.shape.global_rows();
+  run.seed = before.plan.config->seed;
+  run.schedule_position = static_cast<int64_t>(before.progress.scheduled);
+  run.masks = masks;
+  if (auto ok = take_over(from, {}, resume_time::while_opening, unwatched); !ok) return ok;
+  progress = before.progress;
+  progress.gradient_factor.reset();  // the last step's gradients were those of other ranks
+  return start_actors();
+}
+
+core::result<void> session::parts::begin_term(std::shared_ptr<const config::job_config> next) {
+  auto planned = job::make_blueprint(std::move(next), {}, &plan.costs,
+                                     {{}, [](const job::blueprint& b) { return check_memory(b); }});
+  if (!planned) return core::fail(planned.error());
+  const auto masks = saved_masks();
+  term before = give_term();
+  before.memory.swaps.space.reset();  // its folder is the next one's; the files stay as long as somebody has them
+  plan = std::move(*planned);
+  if (auto made = make_term(before, masks); !made) {
+    take_term(std::move(before));
+    return made;
+  }
+  before.members->telemetry = telemetry_actor();
+  dismiss_and_wait(*actors.system, *before.members);
+  ++counts.terms;
+  return {};
+}
+
+core::result<void> session::change_degrees(std::shared_ptr<const config::job_config> next) {
+  auto& p = *parts_;
+  if (auto ok = p.sound(); !ok) return ok;
+  if (auto ok = same_job(*p.plan.config, *next); !ok) return ok;
+  if (auto ok = check_beside(*next, p.modules.model != nullptr, !p.passes.entries.empty()); !ok) return ok;
+  // A save's own failure is told to its host; here only a run that is over counts.
+  if (auto ok = p.end_saves(); !ok && p.over.why) return ok;
+  return p.begin_term(std::move(next));
+}
+
+}  // namespace troupe::actors

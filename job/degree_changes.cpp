@@ -1,0 +1,75 @@
+#include "job/degree_changes.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "core/text.hpp"
+
+namespace troupe::job {
+namespace {
+
+template <class T>
+std::optional<T> whole_number(std::string_view text) {
+  T out = 0;
+  const auto end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, out);
+  if (error != std::errc() || at != end) return std::nullopt;
+  return out;
+}
+
+std::optional<degree_change> read_one(std::string_view text) {
+  const size_t at = text.find('@');
+  if (at == std::string_view::npos) return std::nullopt;
+  const auto data = whole_number<uint32_t>(text.substr(0, at));
+  const auto step = whole_number<uint64_t>(text.substr(at + 1));
+  if (!data || !step || *data == 0) return std::nullopt;
+  return degree_change{*step, *data};
+}
+
+tl::unexpected<core::error> refused(const std::string& why, std::string_view got) {
+  return core::fail(core::error_kind::bad_input,
+                    "degrees: wanted " + why + ", got '" + core::shown(std::string(got)) + "'");
+}
+
+}  // namespace
+
+core::result<std::vector<degree_change>> read_degree_changes(std::string_view text) {
+  std::vector<degree_change> out;
+  for (std::string_view rest = text;;) {
+    const size_t comma = rest.find(',');
+    const std::string_view one = rest.substr(0, comma);
+    const auto change = read_one(one);
+    if (!change) return refused("RANKS@STEP with commas between them, as in 3@0,2@20", one);
+    if (out.empty() && change->step != 0) return refused("step 0 first", one);
+    if (!out.empty() && change->step <= out.back().step) return refused("steps that ascend", text);
+    if (!out.empty() && change->data == out.back().data) return refused("another number of ranks than before", one);
+    out.push_back(*change);
+    if (comma == std::string_view::npos) return out;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+std::string as_sentence(const std::vector<degree_change>& changes, uint64_t steps) {
+  std::string ranks, at;
+  size_t count = 0;
+  for (const degree_change& c : changes) {
+    if (c.step > steps) break;
+    ranks += (count == 0 ? "" : " -> ") + std::to_string(c.data);
+    at += (count == 0 ? "" : ", ") + std::to_string(c.step);
+    ++count;
+  }
+  return ranks + (ranks == "1" ? " rank" : " ranks") + " at step" + (count == 1 ? " " : "s ") + at;
+}
+
+core::result<cut_batch> cut_batch_for(uint64_t batch, uint64_t rows_most, uint32_t data) {
+  if (data == 0 || batch % data != 0)
+    return core::fail(core::error_kind::bad_input, "train_batch_size: wanted a multiple of " + std::to_string(data) +
+                                                       " data ranks, got " + std::to_string(batch));
+  const uint64_t own = batch / data;
+  uint64_t rows = std::min(rows_most, own);
+  while (own % rows != 0) --rows;
+  return cut_batch{rows, own / rows};
+}
+
+}  // namespace troupe::job

@@ -1,0 +1,38 @@
+// Data degrees that a run has one after the other, written as `3@0,2@20,3@34`: three ranks from the first step on, two
+// from step 20 on, three again from step 34. Owns how that is read, and how a global batch is cut for each; the session
+// changes the degrees.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.hpp"
+
+namespace troupe::job {
+
+struct degree_change {
+  uint64_t step = 0;  ///< so many steps are done before it
+  uint32_t data = 1;  ///< data ranks from then on
+  friend bool operator==(const degree_change&, const degree_change&) = default;
+};
+
+/// In order. Errors (bad_input): anything but `RANKS@STEP` between commas, a first step that is not 0, steps that do
+/// not ascend, no ranks, as many as before.
+core::result<std::vector<degree_change>> read_degree_changes(std::string_view text);
+
+/// "3 -> 2 -> 3 ranks at steps 0, 20, 34", of those whose step is at most `steps`.
+std::string as_sentence(const std::vector<degree_change>& changes, uint64_t steps);
+
+/// A global batch over data ranks: rows x data x accumulation.
+struct cut_batch {
+  uint64_t rows = 1, accumulation = 1;
+  friend bool operator==(const cut_batch&, const cut_batch&) = default;
+};
+
+/// The cut with the most rows in a micro-batch, at most `rows_most`. Errors (bad_input): `data` does not divide
+/// `batch`.
+core::result<cut_batch> cut_batch_for(uint64_t batch, uint64_t rows_most, uint32_t data);
+
+}  // namespace troupe::job

@@ -193,18 +193,17 @@ BOOST_AUTO_TEST_CASE(a_process_killed_at_any_wake_leaves_no_other_behind) {
         parts[rank].requests.push_back(all_reduce(s, pieces, reinterpret_cast<std::byte*>(values[rank].data())));
     }
     // The processes are heard in order, so the first one's death is what the others can hear of in time.
-    const uint64_t dies_at = random() % 40;
+    const uint64_t dies_at = random() % 20;
     tests::process_company company(size);
     const auto ends = company.run(parts, [&](uint32_t rank, uint64_t sequence) {
       if (rank == 0 && sequence >= dies_at) ::raise(SIGKILL);
     });
-    BOOST_TEST(!ends[0].has_value());
-    // If it was killed as it was told of the end of the last operation, nothing is missing.
+    // A member that is always the last is never woken, and so not killed; behind the last operation nothing is missing.
     for (uint32_t rank = 1; rank < size; ++rank) {
       BOOST_REQUIRE(ends[rank].has_value());
       if (const ending& e = *ends[rank]) BOOST_TEST(e->text == "a process was killed");
     }
-    told += ends[1]->has_value();
+    told += !ends[0].has_value() && ends[1]->has_value();
   }
   BOOST_TEST(told >= 10);
 }

@@ -19,8 +19,7 @@ core::result<std::shared_ptr<save_job>> session::parts::make_save(const save_req
   run.step = progress.steps;
   run.applied_updates = progress.applied;
   run.schedule_position = progress.scheduled;
-  run.loss_scale = checkpoint::loss_scale_record{progress.scale.cur_scale, progress.scale.cur_iter,
-                                                 progress.scale.last_overflow_iter, progress.scale.cur_hysteresis};
+  run.loss_scale = progress.scale_record();
   run.data_position = data.loader.shape.samples_before(progress.steps);
   run.samples_per_step = data.loader.shape.global_rows();
   run.seed = c.seed;

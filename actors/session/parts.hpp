@@ -127,12 +127,16 @@ struct training_progress {
   std::vector<kernels::activation_range> input_ranges;  ///< [job::chosen_compression::layers]; empty: none yet
   std::optional<double> gradient_factor;  ///< makes the last step's reduced gradients means; none before the first
   std::string client_state = "null";
+
+  /// As a checkpoint keeps it.
+  [[nodiscard]] checkpoint::loss_scale_record scale_record() const {
+    return {scale.cur_scale, scale.cur_iter, scale.last_overflow_iter, scale.cur_hysteresis};
+  }
 };
 
 /// Counters that number what the actors are told to do; they never go back.
 struct order_counts {
   uint64_t runs = 0;                  ///< of any plan
-  uint64_t terms = 1;                 ///< with degrees of their own
   std::vector<uint64_t> collectives;  ///< of all runs of this term [communicator]
   uint64_t loads = 0;                 ///< of states while the actors live
 };

@@ -84,14 +84,13 @@ core::result<void> session::parts::make_term(const term& before, const std::vect
       source_of_states({before.memory.ranks, before.plan.tensor}, *before.plan.tensor.whole, *before.plan.optimizer);
   auto& run = from.run;
   run.steps = before.progress.steps;
-  run.applied_updates = before.progress.applied;
   run.samples = before.loader.shape.samples_before(before.progress.steps);
   run.samples_per_step = before.loader.shape.global_rows();
   run.seed = before.plan.config->seed;
-  run.schedule_position = static_cast<int64_t>(before.progress.scheduled);
+  run.loss_scale = before.progress.scale_record();
   run.masks = masks;
   if (auto ok = take_over(from, {}, resume_time::while_opening, unwatched); !ok) return ok;
-  progress = before.progress;
+  progress = before.progress;        // all of it, also what no checkpoint keeps
   progress.gradient_factor.reset();  // the last step's gradients were those of other ranks
   return start_actors();
 }
@@ -110,7 +109,6 @@ core::result<void> session::parts::begin_term(std::shared_ptr<const config::job_
   }
   before.members->telemetry = telemetry_actor();
   dismiss_and_wait(*actors.system, *before.members);
-  ++counts.terms;
   return {};
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -35,12 +36,19 @@ std::optional<degree_schedule> degree_schedule::read(const std::string& text, co
   auto changes = job::read_degree_changes(text);
   if (!changes) return refused(changes.error());
   out.changes_ = std::move(*changes);
-  for (const job::degree_change& x : out.changes_) {
+  for (size_t i = 0; i < out.changes_.size(); ++i) {
+    const job::degree_change& x = out.changes_[i];
+    const auto same = std::ranges::find(out.changes_, x.data, &job::degree_change::data);
+    if (const auto at = static_cast<size_t>(same - out.changes_.begin()); at < i) {
+      out.loaded_.push_back(out.loaded_[at]);
+      continue;
+    }
     const auto arguments = with_ranks(a, loaded.config, x.data);
     if (!arguments) return refused(arguments.error());
     auto job = load_configuration(*arguments, steps, intent::run);
     if (!job) return std::nullopt;
     out.loaded_.push_back(std::make_shared<const config::loaded>(std::move(*job)));
+    if (i == 0) continue;  // its plan is proved as the session is opened
     // The plan, too: a run does not end at step 20 because of what could be known before the first.
     const auto planned =
         job::make_blueprint(std::shared_ptr<const config::job_config>(out.loaded_.back(), &out.loaded_.back()->config));

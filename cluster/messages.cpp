@@ -1,0 +1,127 @@
+#include "cluster/messages.hpp"
+
+#include <array>
+#include <utility>
+
+namespace troupe::cluster {
+
+// The fields of each, once for both directions.
+template <class F>
+void fields(F& f, hello& x) {
+  f(x.process_id, x.version, x.configuration);
+}
+template <class F>
+void fields(F&, beat&) {}
+template <class F>
+void fields(F& f, offer& x) {
+  f(x.term, x.number);
+}
+template <class F>
+void fields(F& f, ready& x) {
+  f(x.term, x.digest);
+}
+template <class F>
+void fields(F& f, quiet& x) {
+  f(x.term);
+}
+template <class F>
+void fields(F& f, failed& x) {
+  f(x.term, x.kind, x.text);
+}
+template <class F>
+void fields(F& f, call& x) {
+  f(x.term, x.number, x.what);
+}
+template <class F>
+void fields(F& f, answer& x) {
+  f(x.term, x.number, x.place, x.what);
+}
+template <class F>
+void fields(F& f, kept_file& x) {
+  f(x.path, x.bytes);
+}
+template <class F>
+void fields(F& f, kept_save& x) {
+  f(x.folder, x.written, x.step);
+}
+template <class F>
+void fields(F& f, between_steps& x) {
+  f(x.term, x.data);
+}
+template <class F>
+void fields(F& f, state_text& x) {
+  f(x.question, x.place, x.text);
+}
+template <class F>
+void fields(F& f, leaving& x) {
+  f(x.code);
+}
+template <class F>
+void fields(F& f, seat& x) {
+  f(x.place, x.first, x.count);
+}
+template <class F>
+void fields(F& f, begin_term& x) {
+  f(x.number, x.data, x.seats, x.folder, x.cause);
+}
+template <class F>
+void fields(F& f, started& x) {
+  f(x.term);
+}
+template <class F>
+void fields(F& f, end_term& x) {
+  f(x.term, x.is_final, x.kind, x.text);
+}
+template <class F>
+void fields(F& f, join_wanted& x) {
+  f(x.term);
+}
+template <class F>
+void fields(F& f, state_question& x) {
+  f(x.question);
+}
+template <class F>
+void fields(F&, dismissal&) {}
+
+namespace {
+
+constexpr std::array<std::string_view, std::variant_size_v<message>> names = {
+    "hello",         "beat",       "offer",   "ready",      "quiet",   "failed",   "call",
+    "answer",        "kept_file",  "kept_save", "between_steps", "state_text", "leaving", "begin_term",
+    "started",       "end_term",   "join_wanted", "state_question", "dismissal"};
+
+template <size_t I = 0>
+bool read_as(size_t index, core::byte_reader& in, message& out) {
+  if constexpr (I == std::variant_size_v<message>) {
+    return false;
+  } else {
+    if (index != I) return read_as<I + 1>(index, in, out);
+    in(out.emplace<I>());
+    return in.is_whole();
+  }
+}
+
+}  // namespace
+
+std::string encode(const message& m) {
+  core::byte_writer out;
+  out(static_cast<uint8_t>(m.index()));
+  std::visit([&](const auto& x) { out(x); }, m);
+  return out.take();
+}
+
+core::result<message> decode(std::string_view bytes) {
+  core::byte_reader in(bytes);
+  uint8_t index = 0;
+  in(index);
+  message out;
+  if (!in.is_good() || !read_as(index, in, out))
+    return core::fail(core::error_kind::mismatch,
+                      "a message between processes: wanted one of " + std::to_string(names.size()) + " kinds, got " +
+                          std::to_string(bytes.size()) + " bytes that are none");
+  return out;
+}
+
+std::string_view name_of(const message& m) { return names[m.index()]; }
+
+}  // namespace troupe::cluster

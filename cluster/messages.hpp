@@ -1,0 +1,138 @@
+// What the supervisor of a job and its processes tell each other. Owns their form as bytes; who says what when is
+// supervision.hpp's and process.hpp's. docs/cluster.md has a row for each.
+//
+// A term is the time in which the ranks, their processes and their degrees stay the same. What belongs to a term
+// carries its number: what is of another term is dropped.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "cluster/descriptor.hpp"
+#include "core/byte_stream.hpp"
+#include "core/error.hpp"
+
+namespace troupe::cluster {
+
+// ---- process -> supervisor
+
+/// I am here. Two processes of one job say the same version and configuration.
+struct hello {
+  uint64_t process_id = 0;
+  std::string version, configuration;
+};
+/// Both ways: I am alive. From no lane's thread.
+struct beat {};
+/// Both ways: memory or an event of this term, with its descriptor; to all other processes of the term.
+struct offer {
+  uint64_t term = 0;
+  uint32_t number = 0;
+};
+/// My ranks are there. Equal on all processes: what they plan and train on.
+struct ready {
+  uint64_t term = 0;
+  std::string digest;
+};
+/// My ranks have ended, nothing of the term's memory is used any more.
+struct quiet {
+  uint64_t term = 0;
+};
+/// A rank of mine cannot continue, and no loss is the reason: the run ends.
+struct failed {
+  uint64_t term = 0;
+  core::error_kind kind = core::error_kind::bug;
+  std::string text;
+};
+/// From the process that leads to all others of the term.
+struct call {
+  uint64_t term = 0, number = 0;
+  std::string what;
+};
+/// To the process that leads: of a call, or unasked (`number` 0).
+struct answer {
+  uint64_t term = 0, number = 0;
+  uint32_t place = 0;
+  std::string what;
+};
+/// Both ways: a file of a save in memory, with its descriptor.
+struct kept_file {
+  std::string path;
+  uint64_t bytes = 0;
+};
+/// Both ways: the save that is kept under `folder` is whole; its files were written under `written`.
+struct kept_save {
+  std::string folder, written;
+  uint64_t step = 0;
+};
+/// From the process that leads, between two steps: its states are kept, the term may end for another one with so many
+/// data ranks; 0: as many as there can be.
+struct between_steps {
+  uint64_t term = 0;
+  uint32_t data = 0;
+};
+/// What a process is in, for people.
+struct state_text {
+  uint64_t question = 0;
+  uint32_t place = 0;
+  std::string text;
+};
+/// I end in good order.
+struct leaving {
+  int32_t code = 0;
+};
+
+// ---- supervisor -> process
+
+/// Consecutive ranks of a process.
+struct seat {
+  uint32_t place = 0, first = 0, count = 0;
+  friend bool operator==(const seat&, const seat&) = default;
+};
+struct begin_term {
+  uint64_t number = 0;
+  uint32_t data = 0;        ///< data ranks
+  std::vector<seat> seats;  ///< in the order of ranks; the first leads
+  std::string folder;       ///< of the save in memory that it continues from; empty: none
+  std::string cause;        ///< why there is another term than before
+};
+/// All processes are ready.
+struct started {
+  uint64_t term = 0;
+};
+/// Give your ranks up. Where `is_final`, the run ends with this error; else another term follows.
+struct end_term {
+  uint64_t term = 0;
+  bool is_final = false;
+  core::error_kind kind = core::error_kind::peer_lost;
+  std::string text;
+};
+/// More processes are here: the process that leads says `between_steps` when it can.
+struct join_wanted {
+  uint64_t term = 0;
+};
+struct state_question {
+  uint64_t question = 0;
+};
+/// The job is over.
+struct dismissal {};
+
+using message = std::variant<hello, beat, offer, ready, quiet, failed, call, answer, kept_file, kept_save,
+                             between_steps, state_text, leaving, begin_term, started, end_term, join_wanted,
+                             state_question, dismissal>;
+
+/// A message and the descriptors that travel with it.
+struct parcel {
+  message what;
+  std::vector<shared_descriptor> with{};
+};
+
+std::string encode(const message& m);
+/// Errors: mismatch, for bytes that are no message.
+core::result<message> decode(std::string_view bytes);
+/// For errors and logs.
+std::string_view name_of(const message& m);
+
+}  // namespace troupe::cluster

@@ -1,0 +1,138 @@
+// One process of a job, as its session sees the others: terms, calls between the process that leads and those that
+// serve, memory that is offered, saves that are kept in memory. Owns the end of the link to the supervisor, the thread
+// that listens to it and the beats; what calls say is the session's.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cluster/link.hpp"
+
+namespace troupe::cluster {
+
+/// A file of a save in memory.
+struct file_in_memory {
+  uint64_t bytes = 0;
+  shared_descriptor with;
+};
+
+struct term_order {  ///< what a process is told of a term
+  begin_term order;
+  std::map<std::string, file_in_memory> files;  ///< by path: of the save that it continues from
+};
+
+struct process_setup {
+  uint32_t place = 0;
+  int64_t lost_after_ns = 5'000'000'000;
+  std::string version, configuration;
+};
+
+/// Where a process finds its link: the environment of one that `troupe train` has started.
+inline constexpr const char* link_variable = "TROUPE_LINK";
+struct link_place {
+  int descriptor = -1;
+  uint32_t place = 0;
+};
+/// Nothing where this process was started alone. The variable is removed.
+std::optional<link_place> take_link_place();
+
+/// The session's thread calls; handlers run on the listening thread, and only tell.
+class process {
+ public:
+  /// Says hello. `end` is the inherited one.
+  process(shared_descriptor end, process_setup setup);
+  process(const process&) = delete;
+  process& operator=(const process&) = delete;
+  /// Says that it leaves, with this code (`leave`), and waits until the supervisor has heard it.
+  ~process();
+
+  [[nodiscard]] uint32_t place() const { return setup_.place; }
+
+  // ---- terms
+  /// Waits for a term in which this process has ranks. Errors: the run's, where it ends; stopped, where the job is
+  /// over.
+  core::result<term_order> next_term();
+  [[nodiscard]] uint64_t term() const { return term_.load(); }
+  /// Why the term ended; nothing while it runs. Where `is_final` the run is over.
+  [[nodiscard]] std::optional<end_term> ending() const;
+  /// Called once when the term that runs ends, and at once if it has.
+  void on_end(std::function<void(const core::error&)> tell);
+  /// Says that this process's ranks are ready, and waits until all are. Errors: the term has ended.
+  core::result<void> ready(const std::string& digest);
+  /// This process's ranks have ended and use nothing of the others.
+  void quiet();
+  /// A rank of this process failed: the run ends. Waits for nothing.
+  void fail(const core::error& why);
+  /// Whether processes wait to join, so that the term should end at the next boundary (`change`).
+  [[nodiscard]] bool is_join_wanted() const { return join_wanted_.load(); }
+  /// Of the process that leads, between two steps whose states are kept: ends the term for one with `data` data ranks
+  /// (0: as many as there can be).
+  void change(uint32_t data);
+
+  // ---- memory of the term
+  void give(uint32_t number, const shared_descriptor& what);
+  /// Waits for what others offer under these numbers. Errors: the term has ended.
+  core::result<std::map<uint32_t, shared_descriptor>> take(const std::vector<uint32_t>& numbers);
+
+  // ---- calls
+  /// Of the process that leads: to all others of the term. Gives the number that answers have.
+  uint64_t tell(std::string what);
+  /// Waits for as many answers. [in the order that they came] Errors: the term has ended.
+  core::result<std::vector<answer>> answers(uint64_t number, size_t count);
+  /// Waits for the next call. Errors: the term has ended, as `ending` says; stopped, where the job is over.
+  core::result<call> next_call();
+  /// To the process that leads; `number` 0: unasked, for its `on_note`.
+  void reply(uint64_t number, std::string what);
+  void on_note(std::function<void(const answer&)> hear);
+
+  // ---- saves in memory
+  void keep(const std::string& path, uint64_t bytes, const shared_descriptor& with);
+  /// The files written under `written` are whole, and are those of `folder`.
+  void keep_whole(const std::string& folder, const std::string& written, uint64_t step);
+
+  /// What this process is in, when people ask; from the listening thread.
+  void on_question(std::function<std::string()> describe);
+  void leave(int32_t code) { code_ = code; }
+
+ private:
+  void listen();
+  void hear(parcel p);
+  void lost_supervisor(const std::string& how);
+  void end_here(const end_term& why);
+  void send(message m, std::vector<shared_descriptor> with = {});
+  void wake() const;
+  template <class Ready>
+  core::result<void> wait(std::unique_lock<std::mutex>& lock, Ready is_ready);
+
+  process_setup setup_;
+  socket_link link_;
+  shared_descriptor wake_;
+  std::atomic<uint64_t> term_{0};
+  std::atomic<bool> join_wanted_{false}, stopping_{false};
+  int32_t code_ = 0;
+
+  mutable std::mutex mutex_;
+  std::condition_variable came_;
+  std::deque<begin_term> terms_;
+  std::map<std::string, file_in_memory> files_;
+  std::map<std::pair<uint64_t, uint32_t>, shared_descriptor> offers_;  ///< by term and number
+  std::deque<call> calls_;
+  std::vector<answer> answers_;
+  std::optional<end_term> ending_;
+  std::optional<core::error> over_;
+  uint64_t started_ = 0, number_ = 0;
+  std::function<void(const core::error&)> tell_end_;
+  std::function<void(const answer&)> note_;
+  std::function<std::string()> describe_;
+  std::thread listener_;  // last: it uses the others
+};
+
+}  // namespace troupe::cluster

@@ -1,0 +1,326 @@
+#include "cluster/supervision.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::cluster {
+namespace {
+
+using core::error_kind;
+
+bool lies_in(std::string_view path, std::string_view folder) {
+  return path.size() > folder.size() && path.starts_with(folder) && path[folder.size()] == '/';
+}
+
+constexpr std::string_view names[] = {"absent", "starting", "idle", "working", "left"};
+
+}  // namespace
+
+supervision::supervision(supervised_job job) : job_(std::move(job)), members_(job_.places()), wanted_(job_.data) {}
+
+std::vector<action> supervision::take() { return std::exchange(actions_, {}); }
+
+void supervision::send(uint32_t place, message m, std::vector<shared_descriptor> with) {
+  actions_.push_back(send_to{place, {std::move(m), std::move(with)}});
+}
+
+bool supervision::has_seat(uint32_t place) const {
+  return std::ranges::find(term_.seats, place, &seat::place) != term_.seats.end();
+}
+
+std::string supervision::ranks_of(uint32_t place) const {
+  const auto at = std::ranges::find(term_.seats, place, &seat::place);
+  if (at == term_.seats.end()) return fmt::format("process {}", place);
+  if (at->count == 1) return fmt::format("rank {} (process {})", at->first, place);
+  return fmt::format("ranks {} to {} (process {})", at->first, at->first + at->count - 1, place);
+}
+
+void supervision::begin(int64_t now_ns) {
+  ticked_ns_ = now_ns;
+  for (uint32_t p = 0; p < members_.size(); ++p) {
+    members_[p].is = standing::starting;
+    actions_.push_back(start_process{p});
+  }
+}
+
+void supervision::relay_to_others(uint32_t from, const parcel& p) {
+  for (const seat& s : term_.seats)
+    if (s.place != from && members_[s.place].is == standing::working) actions_.push_back(send_to{s.place, p});
+}
+
+void supervision::hear(uint32_t place, parcel p, int64_t now_ns) {
+  member& m = members_[place];
+  if (m.is == standing::absent) return;  // what a lost process had still said
+  m.heard_ns = now_ns;
+  const auto is_of_term = [&](uint64_t term) { return term == term_.number && has_seat(place); };
+  if (const auto* x = std::get_if<hello>(&p.what)) return heard(place, *x);
+  if (const auto* x = std::get_if<ready>(&p.what)) return heard(place, *x);
+  if (const auto* x = std::get_if<kept_save>(&p.what)) return heard(place, *x);
+  if (const auto* x = std::get_if<leaving>(&p.what)) return heard(place, *x);
+  if (const auto* x = std::get_if<offer>(&p.what)) {
+    if (is_of_term(x->term)) relay_to_others(place, p);
+  } else if (const auto* x = std::get_if<call>(&p.what)) {
+    if (is_of_term(x->term) && term_.is != phase::ending) relay_to_others(place, p);
+  } else if (const auto* x = std::get_if<answer>(&p.what)) {
+    if (is_of_term(x->term) && term_.is != phase::ending) actions_.push_back(send_to{leader(), std::move(p)});
+  } else if (const auto* x = std::get_if<kept_file>(&p.what)) {
+    files_[x->path] = {x->bytes, std::move(p.with)};
+  } else if (const auto* x = std::get_if<failed>(&p.what)) {
+    if (x->term == term_.number && !final_ && term_.is != phase::ending) end(true, {x->kind, x->text});
+  } else if (const auto* x = std::get_if<quiet>(&p.what)) {
+    if (x->term != term_.number || m.is != standing::working) return;
+    m.is = standing::idle;
+    if (term_.is == phase::ending) return go_on_if_quiet();
+    cause_ = ranks_of(place) + " gave its ranks up";  // it had been stopped, or could not hear this process
+    ++losses_;
+    end(false, {error_kind::peer_lost, cause_});
+  } else if (const auto* x = std::get_if<between_steps>(&p.what)) {
+    if (x->term != term_.number || term_.is != phase::running) return;
+    wanted_ = x->data > 0 ? x->data : job_.data;
+    cause_ = "the degrees change";
+    end(false, {error_kind::peer_lost, cause_});
+  }
+}
+
+void supervision::heard(uint32_t place, const hello& x) {
+  member& m = members_[place];
+  m.process_id = x.process_id;
+  if (version_.empty()) {
+    version_ = x.version;
+    configuration_ = x.configuration;
+  }
+  if (x.version != version_ || x.configuration != configuration_) {
+    const bool version = x.version != version_;
+    return end(true, {error_kind::mismatch,
+                      fmt::format("process {}: wanted the {} of the others, {}, got {}", place,
+                                  version ? "version" : "configuration", version ? version_ : configuration_,
+                                  version ? x.version : x.configuration)});
+  }
+  m.is = standing::idle;
+  if (term_.is == phase::none) {
+    const auto comes = [](const member& other) { return other.is == standing::starting; };
+    if (std::ranges::none_of(members_, comes)) begin_next();
+  } else if (term_.is == phase::running) {
+    ask_to_join();
+  }
+}
+
+core::result<uint32_t> supervision::degree_for(uint32_t places) const {
+  const uint32_t ranks = std::min(std::min(places, job_.processes) * job_.ranks_each, job_.data * job_.replica_ranks);
+  auto most = job_.feasible(ranks);
+  if (!most) return most;
+  return std::min(*most, wanted_);
+}
+
+uint32_t supervision::number_there() const {
+  return static_cast<uint32_t>(std::ranges::count_if(
+      members_, [](const member& m) { return m.is == standing::idle || m.is == standing::working; }));
+}
+
+void supervision::ask_to_join() {
+  const auto data = degree_for(number_there());
+  if (data && *data > term_.data) send(leader(), join_wanted{term_.number});
+}
+
+void supervision::heard(uint32_t place, const ready& x) {
+  if (x.term != term_.number || term_.is != phase::beginning) return;
+  member& m = members_[place];
+  m.is_ready = true;
+  m.digest = x.digest;
+  const auto& first = members_[leader()];
+  for (const seat& s : term_.seats) {
+    const member& other = members_[s.place];
+    if (!other.is_ready || !first.is_ready || other.digest == first.digest) continue;
+    return end(true, {error_kind::mismatch,
+                      fmt::format("{} plans another step than rank 0: wanted plans and data with the digest {}, got {}",
+                                  ranks_of(s.place), first.digest, other.digest)});
+  }
+  if (!std::ranges::all_of(term_.seats, [&](const seat& s) { return members_[s.place].is_ready; })) return;
+  term_.is = phase::running;
+  for (const seat& s : term_.seats) send(s.place, started{term_.number});
+  ask_to_join();
+}
+
+void supervision::heard(uint32_t /*place*/, const kept_save& x) {
+  std::map<std::string, kept> moved;
+  for (auto at = files_.begin(); at != files_.end();) {
+    if (!lies_in(at->first, x.written)) {
+      ++at;
+      continue;
+    }
+    moved[x.folder + at->first.substr(x.written.size())] = std::move(at->second);
+    at = files_.erase(at);
+  }
+  files_.merge(moved);
+  std::erase_if(saves_, [&](const auto& s) { return s.first == x.folder; });
+  saves_.emplace_back(x.folder, x.step);
+  if (saves_.size() > kept_saves_max) saves_.erase(saves_.begin());
+  std::erase_if(files_, [&](const auto& f) {
+    return std::ranges::none_of(saves_, [&](const auto& s) { return lies_in(f.first, s.first); });
+  });
+  fruitless_ = 0;
+}
+
+void supervision::heard(uint32_t place, const leaving& x) {
+  members_[place].is = standing::left;
+  if (over_) return;
+  if (place == leader() || x.code != 0) return end_job(x.code);
+}
+
+void supervision::closed(uint32_t place, const std::string& how, int64_t now_ns) {
+  member& m = members_[place];
+  if (m.is == standing::left || m.is == standing::absent || over_) {
+    m.is = standing::absent;
+    return;
+  }
+  lose(place, how, now_ns);
+}
+
+void supervision::lose(uint32_t place, const std::string& how, int64_t now_ns) {
+  member& m = members_[place];
+  const bool was_starting = m.is == standing::starting;
+  m.is = standing::absent;
+  actions_.push_back(kill_process{place});
+  if (over_) return;
+  const std::string what = fmt::format("{} {}", ranks_of(place), how);
+  actions_.push_back(say{what});
+  ++losses_;
+  if (job_.starts_again && job_.recovers)
+    m.start_ns = now_ns + std::min(backoff_max_ns, job_.backoff_ns << std::min(m.losses, 10U));
+  ++m.losses;
+  if (term_.is == phase::none) {
+    if (was_starting) return end(true, {error_kind::peer_lost, what + " before the first step"});
+    return;
+  }
+  if (!has_seat(place)) return;
+  const core::error why{error_kind::peer_lost, what};
+  if (term_.is == phase::ending) return go_on_if_quiet();
+  ++fruitless_;
+  if (!job_.recovers) return end(true, why);
+  if (losses_ > job_.losses_max)
+    return end(true, why.in(fmt::format("the run recovers from {} losses (cluster.restarts.max), this is one more",
+                                        job_.losses_max)));
+  if (fruitless_ > fruitless_losses_max)
+    return end(true, why.in(fmt::format("{} losses with no step in between", fruitless_)));
+  cause_ = what;
+  end(false, why);
+}
+
+void supervision::end(bool is_final, const core::error& why) {
+  if (final_) return;
+  if (is_final) final_ = why;
+  if (term_.is == phase::none) {  // nobody has ranks: all are told, and the job is over
+    for (uint32_t p = 0; p < members_.size(); ++p)
+      if (members_[p].is == standing::idle) send(p, end_term{0, true, why.kind, why.text});
+    actions_.push_back(say{why.text});
+    return end_job(1);
+  }
+  term_.is = phase::ending;
+  for (const seat& s : term_.seats)
+    if (members_[s.place].is == standing::working)
+      send(s.place, end_term{term_.number, is_final, why.kind, why.text});
+  go_on_if_quiet();
+}
+
+void supervision::go_on_if_quiet() {
+  if (term_.is != phase::ending) return;
+  const auto works = [&](const seat& s) { return members_[s.place].is == standing::working; };
+  if (std::ranges::any_of(term_.seats, works)) return;
+  if (!final_) return begin_next();
+  const member& first = members_[leader()];
+  if (first.is == standing::absent) {  // nobody is left to say why
+    actions_.push_back(say{final_->text});
+    end_job(1);
+  }
+}
+
+void supervision::begin_next() {
+  std::vector<uint32_t> there;
+  for (uint32_t p = 0; p < members_.size(); ++p)
+    if (members_[p].is == standing::idle) there.push_back(p);
+  // Who led leads again; who had ranks before comes before who waited.
+  std::ranges::stable_sort(there, {}, [&](uint32_t p) { return p == last_leader_ ? 0 : has_seat(p) ? 1 : 2; });
+  auto data = degree_for(static_cast<uint32_t>(there.size()));
+  if (there.empty()) data = core::fail(error_kind::peer_lost, "no process is left: " + cause_);
+  if (!data) {
+    final_ = data.error();
+    if (!cause_.empty()) final_ = final_->in("after the loss of " + cause_);
+    for (const uint32_t p : there) send(p, end_term{term_.number, true, final_->kind, final_->text});
+    if (!there.empty() && there.front() == last_leader_ && term_.number > 0) return;  // it ends the run
+    actions_.push_back(say{final_->text});
+    return end_job(1);
+  }
+  ++term_.number;
+  term_.data = *data;
+  term_.is = phase::beginning;
+  term_.seats.clear();
+  uint32_t left = *data * job_.replica_ranks, first = 0;
+  for (const uint32_t p : there) {
+    const uint32_t count = std::min(left, job_.ranks_each);
+    if (count == 0) break;
+    term_.seats.push_back({p, first, count});
+    first += count;
+    left -= count;
+  }
+  last_leader_ = leader();
+  const begin_term order{term_.number, *data, term_.seats, saves_.empty() ? std::string() : saves_.back().first,
+                         std::exchange(cause_, {})};
+  for (const seat& s : term_.seats) {
+    member& m = members_[s.place];
+    m.is = standing::working;
+    m.is_ready = false;
+    for (const auto& [path, x] : files_)
+      if (!saves_.empty() && lies_in(path, saves_.back().first)) send(s.place, kept_file{path, x.bytes}, x.with);
+    send(s.place, order);
+  }
+}
+
+void supervision::end_job(int32_t code) {
+  over_ = true;
+  for (uint32_t p = 0; p < members_.size(); ++p)
+    if (members_[p].is == standing::idle || members_[p].is == standing::working) send(p, dismissal{});
+  actions_.push_back(finish{code});
+}
+
+void supervision::tick(int64_t now_ns) {
+  // Where this process itself did not run, the others could not be heard.
+  const bool was_away = now_ns - ticked_ns_ > job_.lost_after_ns / 2;
+  ticked_ns_ = now_ns;
+  for (uint32_t p = 0; p < members_.size(); ++p) {
+    member& m = members_[p];
+    if (m.is == standing::idle || m.is == standing::working) {
+      if (was_away) m.heard_ns = now_ns;
+      if (now_ns - m.heard_ns > job_.lost_after_ns)
+        lose(p, fmt::format("was silent for {:.1f} s (cluster.lost_after)", double(now_ns - m.heard_ns) / 1e9), now_ns);
+      else
+        send(p, beat{});
+    }
+    if (m.is == standing::absent && m.start_ns && *m.start_ns <= now_ns && !over_ && !final_) {
+      m.start_ns.reset();
+      m.is = standing::starting;
+      actions_.push_back(start_process{p});
+    }
+  }
+}
+
+int64_t supervision::due_ns() const {
+  int64_t due = ticked_ns_ + job_.lost_after_ns / 5;
+  for (const member& m : members_)
+    if (m.start_ns) due = std::min(due, *m.start_ns);
+  return due;
+}
+
+std::string supervision::table() const {
+  std::string out;
+  for (uint32_t p = 0; p < members_.size(); ++p) {
+    const member& m = members_[p];
+    const bool sits = m.is == standing::working;
+    out += fmt::format("process {:>3}  pid {:>7}  {:<8}  {}\n", p, m.process_id, names[static_cast<size_t>(m.is)],
+                       sits ? ranks_of(p) : m.losses > 0 ? fmt::format("lost {} times", m.losses) : "spare");
+  }
+  return out;
+}
+
+}  // namespace troupe::cluster

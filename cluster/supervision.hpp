@@ -1,0 +1,147 @@
+// The supervisor of a job of several processes: who is there, which term runs with whom, what follows a loss. Owns
+// every decision and nothing else: events go in, actions come out; launch.hpp does them, simulations play them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "cluster/messages.hpp"
+
+namespace troupe::cluster {
+
+/// A place is a process's number, from 0; whoever is started again in it has the same.
+struct supervised_job {
+  uint32_t processes = 1, spares = 0;  ///< places: those that have ranks at first, those that wait
+  uint32_t ranks_each = 1;             ///< of a process
+  uint32_t data = 1;                   ///< data ranks at first
+  uint32_t replica_ranks = 1;          ///< ranks for each data rank
+  /// The most data ranks that a term may have with so many ranks. Errors: why there can be no further term.
+  std::function<core::result<uint32_t>(uint32_t ranks)> feasible;
+  int64_t lost_after_ns = 5'000'000'000;
+  bool recovers = true;           ///< after a loss; else the run ends
+  bool starts_again = true;       ///< processes that were lost
+  uint32_t losses_max = 10;       ///< that a run recovers from
+  int64_t backoff_ns = 500'000'000;  ///< before a process is started again; doubles with each loss of its place
+
+  [[nodiscard]] uint32_t places() const { return processes + spares; }
+};
+/// Longest wait before a process is started again.
+inline constexpr int64_t backoff_max_ns = 30'000'000'000;
+/// Losses in a row without a step in between that end a run: whatever kills the processes does it again.
+inline constexpr uint32_t fruitless_losses_max = 3;
+/// Whole saves in memory that are kept.
+inline constexpr size_t kept_saves_max = 2;
+
+struct send_to {
+  uint32_t place = 0;
+  parcel what;
+};
+struct start_process {
+  uint32_t place = 0;
+};
+struct kill_process {  ///< and reap it
+  uint32_t place = 0;
+};
+struct say {  ///< a line for the console's log
+  std::string line;
+};
+struct finish {  ///< the job is over; every process has been told
+  int32_t code = 0;
+};
+using action = std::variant<send_to, start_process, kill_process, say, finish>;
+
+/// How a process is, as its supervisor sees it.
+enum class standing : uint8_t {
+  absent,    ///< lost, and not started again yet
+  starting,  ///< started, has not said hello
+  idle,      ///< there, without ranks
+  working,   ///< has ranks of the term
+  left,      ///< said that it ends
+};
+
+class supervision {
+ public:
+  explicit supervision(supervised_job job);
+
+  // Events. `now_ns`: a steady clock.
+  void begin(int64_t now_ns);
+  void hear(uint32_t place, parcel p, int64_t now_ns);
+  /// The link has ended, or the process has: `how` says it, as in "was killed by signal 9".
+  void closed(uint32_t place, const std::string& how, int64_t now_ns);
+  void tick(int64_t now_ns);
+
+  /// What is to be done since the last call, in order.
+  std::vector<action> take();
+  /// When `tick` has something to do, at the latest.
+  [[nodiscard]] int64_t due_ns() const;
+
+  // For people.
+  [[nodiscard]] uint64_t term() const { return term_.number; }
+  [[nodiscard]] const std::vector<seat>& seats() const { return term_.seats; }
+  [[nodiscard]] standing of(uint32_t place) const { return members_[place].is; }
+  [[nodiscard]] bool is_over() const { return over_; }
+  [[nodiscard]] uint32_t leader() const { return term_.seats.empty() ? 0 : term_.seats.front().place; }
+  /// One line for each place.
+  [[nodiscard]] std::string table() const;
+
+ private:
+  struct member {
+    standing is = standing::absent;
+    int64_t heard_ns = 0;
+    uint32_t losses = 0;
+    std::optional<int64_t> start_ns;  ///< when it is started again
+    bool is_ready = false;
+    uint64_t process_id = 0;
+    std::string digest;
+  };
+  enum class phase : uint8_t { none, beginning, running, ending };
+  struct current_term {
+    uint64_t number = 0;
+    uint32_t data = 0;
+    std::vector<seat> seats;
+    phase is = phase::none;
+  };
+  struct kept {
+    uint64_t bytes = 0;
+    std::vector<shared_descriptor> with;
+  };
+
+  void heard(uint32_t place, const hello& m);
+  void heard(uint32_t place, const ready& m);
+  void heard(uint32_t place, const kept_save& m);
+  void heard(uint32_t place, const leaving& m);
+  void lose(uint32_t place, const std::string& how, int64_t now_ns);
+  void end(bool is_final, const core::error& why);
+  void end_job(int32_t code);
+  void begin_next();
+  void go_on_if_quiet();
+  void ask_to_join();
+  void relay_to_others(uint32_t from, const parcel& p);
+  void send(uint32_t place, message m, std::vector<shared_descriptor> with = {});
+  [[nodiscard]] bool has_seat(uint32_t place) const;
+  [[nodiscard]] uint32_t number_there() const;
+  [[nodiscard]] core::result<uint32_t> degree_for(uint32_t places) const;
+  [[nodiscard]] std::string ranks_of(uint32_t place) const;
+
+  supervised_job job_;
+  std::vector<member> members_;
+  current_term term_;
+  uint32_t wanted_;  ///< data ranks at most
+  uint32_t last_leader_ = 0;
+  std::string cause_;
+  std::optional<core::error> final_;
+  bool over_ = false;
+  uint32_t losses_ = 0, fruitless_ = 0;
+  std::map<std::string, kept> files_;                       ///< by path
+  std::vector<std::pair<std::string, uint64_t>> saves_;     ///< whole ones: folder and step, the newest last
+  std::string version_, configuration_;
+  int64_t ticked_ns_ = 0;
+  std::vector<action> actions_;
+};
+
+}  // namespace troupe::cluster

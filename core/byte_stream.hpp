@@ -1,0 +1,167 @@
+// Values as bytes and back: fixed widths, little endian, floating-point numbers as their bits, texts and lists behind
+// their length. Owns the widths and the bounds; what the values mean is the caller's.
+//
+// One function names the fields of a structure for both directions:
+//   template <class F> void fields(F& f, point& p) { f(p.x, p.y); }
+#pragma once
+
+#include <bit>
+#include <concepts>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace troupe::core {
+
+class byte_writer {  ///< appends to its text
+ public:
+  template <class... Ts>
+  void operator()(const Ts&... xs) {
+    (put(xs), ...);
+  }
+  /// What was written.
+  [[nodiscard]] std::string take() { return std::move(out_); }
+
+ private:
+  template <class T>
+  void put(const T& x) {
+    if constexpr (std::is_enum_v<T>) {
+      put(static_cast<std::underlying_type_t<T>>(x));
+    } else if constexpr (std::is_same_v<T, double>) {
+      put(std::bit_cast<uint64_t>(x));
+    } else if constexpr (std::is_same_v<T, float>) {
+      put(std::bit_cast<uint32_t>(x));
+    } else if constexpr (std::is_integral_v<T>) {
+      static_assert(std::endian::native == std::endian::little);
+      out_.append(reinterpret_cast<const char*>(&x), sizeof x);
+    } else {
+      fields(*this, const_cast<T&>(x));  // read alone
+    }
+  }
+  void put(const std::string& x) {
+    put(uint64_t{x.size()});
+    out_ += x;
+  }
+  void put(const std::vector<bool>& x) {
+    put(uint64_t{x.size()});
+    for (const bool one : x) put(one);
+  }
+  template <class T>
+  void put(const std::vector<T>& x) {
+    put(uint64_t{x.size()});
+    if constexpr (std::is_arithmetic_v<T>)
+      out_.append(reinterpret_cast<const char*>(x.data()), x.size() * sizeof(T));
+    else
+      for (const auto& one : x) put(one);
+  }
+  template <class T>
+  void put(const std::optional<T>& x) {
+    put(x.has_value());
+    if (x) put(*x);
+  }
+
+  std::string out_;
+};
+
+/// Reads what a byte_writer wrote, from bytes that may be anything: after the first value that is not there all
+/// further ones stay as they are, and `is_whole` says so.
+class byte_reader {
+ public:
+  explicit byte_reader(std::string_view bytes) : rest_(bytes) {}
+
+  template <class... Ts>
+  void operator()(Ts&... xs) {
+    (get(xs), ...);
+  }
+  /// Everything was there, and nothing is left.
+  [[nodiscard]] bool is_whole() const { return good_ && rest_.empty(); }
+  [[nodiscard]] bool is_good() const { return good_; }
+
+ private:
+  bool take(void* to, uint64_t bytes) {
+    if (!good_ || bytes > rest_.size()) return good_ = false;
+    if (bytes > 0) std::memcpy(to, rest_.data(), bytes);
+    rest_.remove_prefix(bytes);
+    return true;
+  }
+  template <class T>
+  void get(T& x) {
+    if constexpr (std::is_enum_v<T>) {
+      std::underlying_type_t<T> n{};
+      get(n);
+      if (good_) x = static_cast<T>(n);
+    } else if constexpr (std::is_same_v<T, bool>) {
+      uint8_t n = 0;
+      if (!take(&n, 1)) return;
+      if (n > 1) good_ = false;
+      x = n == 1;
+    } else if constexpr (std::is_arithmetic_v<T>) {
+      take(&x, sizeof x);
+    } else {
+      fields(*this, x);
+    }
+  }
+  /// A number of items of at least `item_bytes` each, which so many bytes can hold.
+  uint64_t count(uint64_t item_bytes) {
+    uint64_t n = 0;
+    get(n);
+    if (good_ && n > rest_.size() / item_bytes) good_ = false;
+    return good_ ? n : 0;
+  }
+  void get(std::string& x) {
+    x.resize(count(1));
+    take(x.data(), x.size());
+  }
+  void get(std::vector<bool>& x) {
+    x.assign(count(1), false);
+    for (size_t i = 0; good_ && i < x.size(); ++i) {
+      bool one = false;
+      get(one);
+      x[i] = one;
+    }
+  }
+  template <class T>
+  void get(std::vector<T>& x) {
+    if constexpr (std::is_arithmetic_v<T>) {
+      x.resize(count(sizeof(T)));
+      take(x.data(), x.size() * sizeof(T));
+    } else {
+      const uint64_t n = count(1);
+      x.clear();
+      for (uint64_t i = 0; good_ && i < n; ++i) get(x.emplace_back());
+    }
+  }
+  template <class T>
+  void get(std::optional<T>& x) {
+    bool there = false;
+    get(there);
+    x.reset();
+    if (good_ && there) get(x.emplace());
+  }
+
+  std::string_view rest_;
+  bool good_ = true;
+};
+
+/// A structure as bytes.
+template <class T>
+std::string as_bytes(const T& x) {
+  byte_writer out;
+  out(x);
+  return out.take();
+}
+/// Back; nothing where the bytes are not exactly such a structure.
+template <class T>
+std::optional<T> from_bytes(std::string_view bytes) {
+  byte_reader in(bytes);
+  T out{};
+  in(out);
+  if (!in.is_whole()) return std::nullopt;
+  return out;
+}
+
+}  // namespace troupe::core

@@ -14,6 +14,16 @@ std::string of_other_types(const key_info& key, const job_config& c) {
   return type.empty() ? of : fmt::format("{}, not of {}", of, type);
 }
 
+/// Of a key about processes that may be lost; empty of the other keys of `cluster`.
+std::string of_processes(const key_info& key, const job_config& c) {
+  const bool restarts = key.section() == "cluster.restarts", in_memory = key.section() == "checkpoint.memory";
+  const bool recovers = restarts || key.key == "cluster.min_ranks" || key.key == "cluster.spares";
+  if (!recovers && !in_memory && key.key != "cluster.lost_after" && key.key != "cluster.on_loss") return {};
+  if (!c.cluster.is_on()) return "cluster.processes is one";
+  if (recovers && c.cluster.on_loss == loss_policy::stop) return "on_loss is stop";
+  return in_memory && key.name() == "copies" && c.checkpoint.memory.every_steps == 0 ? "every_steps is 0" : "";
+}
+
 std::string of_offload(const key_info& key, const offload_section& part) {
   if (key.name() == "device") return {};
   if (part.device == offload_device::none) return "device is none";
@@ -51,6 +61,7 @@ std::string idle(const key_info& key, const job_config& c) {
     return "offload_activations is none";
   if (key.key.starts_with("compile.") && key.name() != "deepcompile")
     return c.compile.enabled ? "" : "compile.deepcompile is false";
+  if (std::string why = of_processes(key, c); !why.empty()) return why;
   return of_other_types(key, c);
 }
 

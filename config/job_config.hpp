@@ -1,8 +1,8 @@
 // One validated, immutable description of a run. Made by `config::load`, read by everybody.
 // Field names are the YAML's keys; defaults are DeepSpeed's where the key is DeepSpeed's.
 // Its sections stand in training_config.hpp (how to train), offload_config.hpp (where states live), pipeline_config.hpp
-// (stages and their order), run_config.hpp (what is read and told) and here. What a key means, its range and its effect
-// stand in config/key_table.cpp and nowhere else.
+// (stages and their order), cluster_config.hpp (processes), run_config.hpp (what is read and told) and here. What a key
+// means, its range and its effect stand in config/key_table.cpp and nowhere else.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "config/cluster_config.hpp"
 #include "config/compile_config.hpp"
 #include "config/compression_config.hpp"
 #include "config/distillation_config.hpp"
@@ -145,9 +146,10 @@ struct job_config {            ///< a validated job, never changed once loaded
   bool wall_clock_breakdown = false, memory_breakdown = false;
   sample_section sample;
   std::filesystem::path output;  ///< folder for the run's outputs; default runs/<file stem> beside the current folder
-  double stall_after_s = 0;      ///< cluster.stall_after; 0: 30 s
-  uint64_t row_tile_bytes = 0;   ///< cluster.row_tile_bytes: of a rank's logits; 0: as many as there are
-  uint64_t mlp_tile_bytes = 0;   ///< cluster.mlp_tile_bytes: of what is in front of an MLP's activation, likewise
+  cluster_section cluster;
+  double stall_after_s = 0;         ///< cluster.stall_after; 0: 30 s
+  uint64_t row_tile_bytes = 0;      ///< cluster.row_tile_bytes: of a rank's logits; 0: as many as there are
+  uint64_t mlp_tile_bytes = 0;      ///< cluster.mlp_tile_bytes: of what is in front of an MLP's activation, likewise
   uint64_t host_memory_budget = 0;  ///< cluster.host_memory_budget in bytes, of all ranks of a process; 0: none
   early_choice early_updates = early_choice::automatic;  ///< cluster.*, as the four below
   bool swap_checksums = true;

@@ -58,8 +58,8 @@ using field =
                  field_of<std::vector<std::string>>, field_of<std::optional<double>>, field_of<std::optional<uint64_t>>,
                  field_of<std::optional<core::dtype>>, field_of<core::optimizer_type>, field_of<core::schedule_type>,
                  field_of<core::warmup_shape>, item_field_of<bool>, item_field_of<double>, item_field_of<std::string>,
-                 item_field_of<std::filesystem::path>, item_field_of<std::optional<double>>,
-                 item_field_of<uint64_t>, item_field_of<std::vector<std::string>>, hand_made, model_key>;
+                 item_field_of<std::filesystem::path>, item_field_of<std::optional<double>>, item_field_of<uint64_t>,
+                 item_field_of<std::vector<std::string>>, hand_made, model_key>;
 
 /// Another name that a key may be written with, beside its own.
 struct alias {
@@ -86,6 +86,7 @@ struct value_choices {
   std::vector<std::string_view> later;  ///< that DeepSpeed has too and a job may not say yet
   std::string_view otherwise;           ///< what DeepSpeed reads other texts as
   bool any_case = false;                ///< read in any letter case
+  bool or_number = false;               ///< or an integer within the key's range
 };
 
 /// Whether a run does what a key says.
@@ -204,6 +205,11 @@ struct key_info {  ///< a key as users know it
   }
   key_info& refused(std::string_view why) {
     support.refusal = why;
+    return *this;
+  }
+  /// A text, or an integer within the range.
+  key_info& or_number() {
+    choices.or_number = true;
     return *this;
   }
   key_info& in_any_case() {

@@ -58,6 +58,7 @@ const std::vector<key_info>& key_table() {
   static const auto rows = [] {
     key_rows t;
     add_job_keys(t);
+    add_cluster_keys(t);
     add_model_keys(t);
     add_batch_keys(t);
     add_optimizer_keys(t);
@@ -127,6 +128,7 @@ std::string wanted(const key_info& k) {
   }
   if (k.type == value_type::texts && !k.choices.names.empty())
     return fmt::format("a list of {}", fmt::join(k.choices.names, ", "));
+  if (k.choices.or_number) return fmt::format("{}, or an integer{}", fmt::join(k.choices.names, ", "), range);
   if (k.type != value_type::number_list && !k.choices.names.empty())
     return fmt::format("one of {}", fmt::join(k.choices.names, ", "));
   switch (k.type) {
@@ -151,7 +153,7 @@ std::string wanted(const key_info& k) {
     case value_type::dtype:
       return "one of fp16, bf16, fp32, fp64";
     case value_type::seconds:
-      return "seconds, such as 5, 500ms, 5s, 2min or 1h";
+      return fmt::format("seconds{}, such as 5, 500ms, 5s, 2min or 1h", range);
     case value_type::bytes:
       return "bytes, such as 1000000, 512MiB or 4GiB";
     case value_type::any:

@@ -93,6 +93,20 @@ void add_loading_keys(key_rows& t) {
                                    "order; for the run's own checkpoints too.");
 }
 
+void add_memory_keys(key_rows& t) {
+  using memory = checkpoint_memory_section;
+  section_rows key(t, "checkpoint.memory", "Checkpoints in the memory of other processes, which a job recovers from.");
+  key("every_steps", integer, "derived",
+      "Steps between them, so many at most are done again after a loss; 0: none. By default 1, and 0 with "
+      "cluster.processes: one.")
+      .at_least(0)
+      .into<section_of, &checkpoints::memory, &memory::every_steps>();
+  key("copies", integer, "2", "Processes in whose memory each of them is kept.")
+      .at_least(1)
+      .at_most(2)
+      .into<section_of, &checkpoints::memory, &memory::copies>();
+}
+
 // What DeepSpeed's keys of the section do here.
 void add_deepspeed_checkpoint_keys(key_rows& t) {
   const auto key = [&t](const char* name, value_type type, const char* by_default, const char* meaning) -> key_info& {
@@ -136,6 +150,7 @@ void add_checkpoint_keys(key_rows& t) {
   add_writing_keys(t);
   add_deepspeed_checkpoint_keys(t);
   add_loading_keys(t);
+  add_memory_keys(t);
   section_rows nebula(t, "nebula", "Asynchronous checkpoints of Azure; DeepSpeed has dropped them.");
   const auto beside = "checkpoint.asynchronous says it; they go to the folder of the run";
   nebula("enabled", boolean, "false", "Use it.").ignored(beside);

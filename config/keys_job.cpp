@@ -1,4 +1,5 @@
-// Troupe's own keys: what runs where, on which data, for how long, and what it leaves behind.
+// Troupe's own keys: what runs where, on which data, for how long, and what it leaves behind. Leaves the processes of
+// a job to keys_cluster.cpp.
 #include "config/capabilities.hpp"
 #include "config/key_rows.hpp"
 #include "config/values.hpp"
@@ -290,47 +291,6 @@ void add_sample_keys(key_rows& t) {
       .means("1: as the model predicts; towards 0: always the likeliest.");
 }
 
-void add_cluster_keys(key_rows& t) {
-  t.row("cluster", section).means("The processes of a job and their limits.");
-  t.row("cluster.stall_after", seconds)
-      .by_default("0")
-      .at_least(0)
-      .at_most(86400)
-      .into<&job::stall_after_s>()
-      .means(
-          "Silence after which a run ends with an error: every lane waits for another and none shows progress; "
-          "0: 30 s. Who waits for a disk or for data is not silent, however long. Who computes has 60 s or 100 x the "
-          "longest instruction of the steps before, before the first one 300 s or 100 x the predicted one, and never "
-          "less than this.");
-  t.row("cluster.host_memory_budget", bytes)
-      .by_default("0")
-      .at_least(0)
-      .into<&job::host_memory_budget>()
-      .means(
-          "Host memory that all ranks of a process may use together for states: parameters, gradients, optimizer "
-          "states, and staging (gathered parameters, windows onto swap files, copies for a checkpoint). Activations "
-          "come on top. 0: no limit.");
-  t.row("cluster.row_tile_bytes", bytes)
-      .by_default("0")
-      .at_least(0)
-      .into<&job::row_tile_bytes>()
-      .means(
-          "Memory that the head's logits may take on a rank. If those of a micro-batch are larger, head and loss run "
-          "in "
-          "tiles of rows, at least 2,048 at a time, with the same bits; in training all of it in backward, where each "
-          "tile's gradients are formed at once. Not with parallel.tensor. 0: all rows at once.");
-  t.row("cluster.mlp_tile_bytes", bytes)
-      .by_default("0")
-      .at_least(0)
-      .into<&job::mlp_tile_bytes>()
-      .means(
-          "Memory that what an MLP computes in front of its activation (Llama's gate and up together) may take on a "
-          "rank. If that of a micro-batch is larger, MLPs run in tiles of rows, at least 2,048 at a time, with the "
-          "same "
-          "bits, and keep their input alone; backward multiplies it again. 0: all rows at once.");
-  add_swap_keys(t);
-}
-
 }  // namespace
 
 void add_job_keys(key_rows& t) {
@@ -369,7 +329,6 @@ void add_job_keys(key_rows& t) {
   add_evaluation_keys(t);
   add_telemetry_keys(t);
   add_sample_keys(t);
-  add_cluster_keys(t);
 }
 
 }  // namespace troupe::config

@@ -243,6 +243,7 @@ class rules {
 
 void resolve(const settings& given, job_config& config, reporter& report, origins& derived, purpose why) {
   parallel_rules(given, config, report, derived, why);
+  if (why != purpose::deepspeed) cluster_rules(given, config, report, derived);
   compile_rules(given, config, report, derived);
   norm_rules(given, config, report, derived);
   rules(given, config, report, derived, why).all();

@@ -18,6 +18,9 @@ void training_rules(const settings& given, job_config& config, reporter& report,
 /// The part of it that concerns degrees and pipelines; before all others, which need them.
 void parallel_rules(const settings& given, job_config& config, reporter& report, origins& derived, purpose why);
 
+/// The part of it that concerns processes, of jobs whose degrees are known.
+void cluster_rules(const settings& given, job_config& config, reporter& report, origins& derived);
+
 /// The part of it that concerns passes over the plan, and what these move to the host.
 void compile_rules(const settings& given, job_config& config, reporter& report, origins& derived);
 void compression_rules(const settings& given, job_config& config, reporter& report, purpose why);

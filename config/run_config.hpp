@@ -43,6 +43,11 @@ struct checkpoint_load_section {  ///< `checkpoint.load`
   bool changed_batch = false, changed_seed = false;
 };
 
+struct checkpoint_memory_section {  ///< `checkpoint.memory`
+  uint64_t every_steps = 0;         ///< 0: none; after load 1 where it is not given and there are processes
+  uint32_t copies = 2;              ///< of each, in as many processes
+};
+
 struct checkpoint_section {  ///< `checkpoint`
   enum class error_policy : uint8_t { go_on, stop };
   enum class busy_policy : uint8_t { wait, skip };
@@ -58,6 +63,7 @@ struct checkpoint_section {  ///< `checkpoint`
   bool exclude_frozen_parameters = false;
   std::string tag;  ///< names of folders instead of the steps' own, `{step}` in it is the step; empty: those
   checkpoint_load_section load;
+  checkpoint_memory_section memory;
 
   /// Whether the run writes any by itself.
   [[nodiscard]] bool is_on() const { return every_steps > 0 || every_minutes > 0; }

@@ -143,6 +143,8 @@ node_ptr checked(const key_info& key, const node_ptr& value) {
       return v && in_range(key, *v) ? value : nullptr;
     }
     case value_type::text:
+      if (const auto v = key.choices.or_number ? integer_in(*value) : std::nullopt)
+        return in_range(key, as_double(*v)) ? value : nullptr;
       return is_text(*value) ? checked_choice(key, value, value->text) : nullptr;
     case value_type::path:
       return is_text(*value) && (!value->text.empty() || key.default_text == "\"\"") ? value : nullptr;

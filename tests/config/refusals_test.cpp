@@ -96,9 +96,10 @@ BOOST_AUTO_TEST_CASE(types_are_strict) {
   BOOST_TEST(line_9("fp16: 3") == "j.yaml:9:7: error: fp16: wanted a mapping, got 3\n");
   BOOST_TEST(line_9("communication_data_type: int8") ==
              "j.yaml:9:26: error: communication_data_type: wanted one of fp16, bf16, fp32, got int8\n");
-  BOOST_TEST(
-      line_9("cluster: {stall_after: 5 weeks}") ==
-      "j.yaml:9:24: error: cluster.stall_after: wanted seconds, such as 5, 500ms, 5s, 2min or 1h, got 5 weeks\n");
+  BOOST_TEST(line_9("cluster: {stall_after: 5 weeks}") ==
+             "j.yaml:9:24: error: cluster.stall_after: wanted seconds from 0 to 86400, such as 5, 500ms, 5s, 2min or "
+             "1h, got 5 "
+             "weeks\n");
   BOOST_TEST(errors_of(smallest_with("seed: 1", "seed:")) ==
              "j.yaml:4:1: error: seed: wanted an integer of at least 0, got nothing\n");
   BOOST_TEST(errors_of(smallest_with("seed: 1", "seed: -1")) ==

@@ -16,10 +16,11 @@ namespace {
 
 bool is_walked(const key_info& row) {
   static const std::set<std::string_view> sections = {
-      "optimizer",      "optimizer.params",   "scheduler",   "scheduler.params", "data",
-      "data.sources[]", "telemetry",          "tensorboard", "csv_monitor",      "comms_logger",
-      "flops_profiler", "parameter_groups[]", "sample",      "evaluation",       "activation_checkpointing",
-      "checkpoint",     "checkpoint.load",    "aio",         "cluster",          "pipeline"};
+      "optimizer",         "optimizer.params",   "scheduler",   "scheduler.params", "data",
+      "data.sources[]",    "telemetry",          "tensorboard", "csv_monitor",      "comms_logger",
+      "flops_profiler",    "parameter_groups[]", "sample",      "evaluation",       "activation_checkpointing",
+      "checkpoint",        "checkpoint.load",    "aio",         "cluster",          "pipeline",
+      "checkpoint.memory", "cluster.restarts"};
   const bool alone = row.key == "wall_clock_breakdown" || row.key == "memory_breakdown";
   return row.support.acts == effect::acts && row.support.refusal.empty() && row.type != value_type::section &&
          (alone || sections.contains(row.section()));
@@ -52,7 +53,9 @@ std::string file_with(const key_info& row, const std::string& value) {
            within(fmt::format("{}:\n  type: {}\n  params", row.section().substr(0, row.section().find('.')), type), "",
                   "    ");
   }
-  if (row.section() == "checkpoint.load") return base + within("checkpoint:\n  load", "", "    ");
+  for (const char* section : {"checkpoint.load", "checkpoint.memory", "cluster.restarts"})
+    if (const std::string full = section; row.section() == full)
+      return base + within(full.substr(0, full.find('.')) + ":\n  " + full.substr(full.find('.') + 1), "", "    ");
   return base +
          within(std::string(row.section()), row.section() == "data" && row.name() != "text" ? "  text: a\n" : "", "  ");
 }

@@ -1,0 +1,38 @@
+// The part of job_config that says which processes a job has and what comes of one that is lost: `cluster`, but for the
+// limits and places of memory there, which are job_config's own.
+#pragma once
+
+#include <cstdint>
+
+namespace troupe::config {
+
+/// What `cluster.processes` says: one, ranks, or how many.
+enum class process_choice : uint8_t { one, ranks, number };
+
+/// What `cluster.on_loss` says.
+enum class loss_policy : uint8_t { recover, stop };
+
+struct restarts_section {  ///< `cluster.restarts`
+  uint64_t max = 10;       ///< losses of a run that it recovers from
+  double backoff_s = 0.5;  ///< key: backoff; before the first start in a place, then twice as long each time
+  bool processes = true;   ///< a lost process is started again
+};
+
+struct cluster_section {  ///< `cluster`
+  process_choice choice = process_choice::one;
+  uint32_t number = 0;      ///< of process_choice::number: how many, a divisor of the ranks
+  double lost_after_s = 5;  ///< key: lost_after; silence after which a process is lost
+  uint32_t min_ranks = 1;   ///< a job that would go on with fewer ends
+  uint32_t spares = 0;      ///< processes beside processes_for(), without ranks
+  loss_policy on_loss = loss_policy::recover;
+  restarts_section restarts;
+
+  /// The processes that hold so many ranks; 1 too where a process of its own has them all.
+  [[nodiscard]] uint32_t processes_for(uint32_t ranks) const {
+    return choice == process_choice::one ? 1 : choice == process_choice::ranks ? ranks : number;
+  }
+  /// Whether ranks live in processes apart from the one that a user starts, and may be lost.
+  [[nodiscard]] bool is_on() const { return choice != process_choice::one; }
+};
+
+}  // namespace troupe::config

@@ -77,6 +77,10 @@ void write(const ordered_json& tree, int indent, std::string& out) {
   }
 }
 
+bool is_batch_key(std::string_view key) {
+  return key == "train_batch_size" || key == "train_micro_batch_size_per_gpu" || key == "gradient_accumulation_steps";
+}
+
 bool is_given(const loaded& what, std::string_view key) { return std::ranges::binary_search(what.given, key); }
 
 /// Whether the run chooses the key's value among the ways of its degrees.
@@ -168,6 +172,7 @@ std::string effective_yaml(const loaded& what) {
     if (row.section() == "optimizer.params" && !row.read_by(core::name_of(c.optimizer.type))) continue;
     if (row.section() == "zero_optimization.zenflow" && !c.zero_optimization.zenflow.enabled) continue;
     if (row.target.told != nullptr && !was_told(row, c)) continue;
+    if (c.elasticity.enabled && is_batch_key(row.key)) continue;  // it gives them, and takes none beside it
     const key_info* list = row.in_list() ? key_named(row.section()) : nullptr;
     for (size_t i = 0; i < (list == nullptr ? 1 : list->target.items(c)); ++i) {
       std::string text = field_text(row, c, i);

@@ -48,6 +48,8 @@ std::string idle(const key_info& key, const job_config& c) {
   if (key.section() == "zero_optimization.zenflow") return z.zenflow.enabled ? "" : "there is no section zenflow";
   if (key.section() == "pipeline" && key.name() != "activation_checkpoint_interval" && key.name() != "chunks")
     return c.pipeline.cuts(c.parallel.pipeline) ? "" : "parallel.pipeline is 1";
+  if (key.section() == "elasticity" && key.name() != "enabled")
+    return c.elasticity.enabled ? "" : "elasticity.enabled is false";
   if (key.section() == "aio") return swaps ? "" : "nothing is swapped";
   if (key.key == "cluster.swap_checksums") return swaps ? "" : "nothing is swapped";
   if (key.key == "cluster.swap_gradients") return z.swaps() ? "" : "nothing is swapped";

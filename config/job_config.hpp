@@ -1,7 +1,8 @@
 // One validated, immutable description of a run. Made by `config::load`, read by everybody.
 // Field names are the YAML's keys; defaults are DeepSpeed's where the key is DeepSpeed's.
 // Its sections stand in training_config.hpp (how to train), offload_config.hpp (where states live), pipeline_config.hpp
-// (stages and their order), cluster_config.hpp (processes), run_config.hpp (what is read and told) and here. What a key
+// (stages and their order), cluster_config.hpp (processes), elasticity.hpp (batches for
+// many degrees), run_config.hpp (what is read and told) and here. What a key
 // means, its range and its effect stand in config/key_table.cpp and nowhere else.
 #pragma once
 
@@ -15,6 +16,7 @@
 #include "config/compile_config.hpp"
 #include "config/compression_config.hpp"
 #include "config/distillation_config.hpp"
+#include "config/elasticity.hpp"
 #include "config/offload_config.hpp"
 #include "config/partition_config.hpp"
 #include "config/pipeline_config.hpp"
@@ -117,6 +119,7 @@ struct job_config {            ///< a validated job, never changed once loaded
   uint64_t train_batch_size = 0;  ///< the three are consistent and positive after load
   uint64_t train_micro_batch_size_per_gpu = 0;
   uint64_t gradient_accumulation_steps = 0;
+  elasticity_section elasticity;  ///< where enabled, what the three follow from
   uint64_t steps_per_print = 0;
   double gradient_clipping = 1.0;
   bool prescale_gradients = false;

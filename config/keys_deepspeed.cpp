@@ -26,22 +26,6 @@ void add_amp(key_rows& t) {
   autocast("lower_precision_safe_modules", texts, "none", "Modules whose gradients are exchanged in it.");
 }
 
-void add_elasticity(key_rows& t) {
-  section_rows key(t, "elasticity", "Batch sizes that suit many rank counts; DeepSpeed has dropped it.",
-                   capability::elastic);
-  key.off("Choose them so.");
-  key("max_train_batch_size", integer, "2000", "The largest global batch.").at_least(1);
-  key("micro_batch_sizes", integers, "[2, 4, 6]", "Micro-batches to choose from.").at_least(1);
-  key("min_gpus", integer, "1", "Ranks at least.").at_least(1);
-  key("max_gpus", integer, "10000", "Ranks at most.").at_least(1);
-  key("min_time", integer, "0", "Minutes until the next change.").at_least(0);
-  key("version", number, "0.2", "The rule's version.").at_least(0.1).at_most(0.2);
-  key("prefer_larger_batch", boolean, "true", "The larger of two batches.").also("prefer_large_batch");
-  key("ignore_non_elastic_batch_info", boolean, "false", "Over the batch sizes given elsewhere.");
-  key("model_parallel_size", integer, "1", "Ranks that share a model.").at_least(1);
-  key("num_gpus_per_node", integer, "1", "Ranks of one machine.").at_least(1);
-}
-
 void add_sparse_attention(key_rows& t) {
   const auto models = "models with their own attention asked for it; DeepSpeed has dropped it";
   section_rows key(t, "sparse_attention", "Block-sparse attention.");
@@ -102,7 +86,6 @@ void add_deepspeed_keys(key_rows& t) {
   key("disable_python_gc", boolean, "false").ignored("there is no Python").means("No garbage collection in a step.");
   key("graph_harvesting", boolean, "false").ignored("DeepSpeed has dropped it").means("Replay recorded CUDA graphs.");
   add_amp(t);
-  add_elasticity(t);
   add_sparse_attention(t);
 }
 

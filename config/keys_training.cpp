@@ -1,6 +1,10 @@
-// DeepSpeed's keys of batches and of how gradients are summed. Defaults are DeepSpeed 0.19's.
+// DeepSpeed's keys of batches, of batches for many degrees, and of how gradients are summed. Defaults are DeepSpeed
+// 0.19's.
+#include <fmt/format.h>
+
 #include "config/capabilities.hpp"
 #include "config/key_rows.hpp"
+#include "config/values.hpp"
 
 namespace troupe::config {
 namespace {
@@ -9,6 +13,59 @@ using enum value_type;
 using job = job_config;
 
 constexpr double most_batch = 1e12;
+
+hand_made sizes_field() {
+  return {
+      [](job& c, const node& v) -> std::optional<std::string> {
+        auto& sizes = c.elasticity.micro_batch_sizes;
+        if (v.items.empty() || v.items.size() > elastic_sizes_max)
+          return fmt::format("a list of 1 to {} sizes", elastic_sizes_max);
+        sizes.clear();
+        for (const node_ptr& one : v.items) sizes.push_back(integer_in(*one)->magnitude);
+        return std::nullopt;
+      },
+      [](const job& c) -> std::string { return fmt::format("[{}]", fmt::join(c.elasticity.micro_batch_sizes, ", ")); }};
+}
+
+void add_elasticity(key_rows& t) {
+  using elastic = elasticity_section;
+  constexpr auto section_of = &job::elasticity;
+  constexpr auto most = static_cast<double>(elastic_batch_max);
+  section_rows key(t, "elasticity", "Batches that can be cut for many data degrees; DeepSpeed has dropped it.");
+  key("enabled", boolean, "false",
+      "The three batch sizes are those by which the most degrees train on the same batch; other degrees are refused.")
+      .into<section_of, &elastic::enabled>();
+  key("max_train_batch_size", integer, "2000", "The largest global batch.")
+      .at_least(1)
+      .at_most(most)
+      .into<section_of, &elastic::max_train_batch_size>();
+  key("micro_batch_sizes", integers, "[2, 4, 6]", "Micro-batches to choose from, at most 64 of them.")
+      .at_least(1)
+      .at_most(most)
+      .by_hand(sizes_field());
+  key("min_gpus", integer, "1", "Ranks at least.").at_least(1).at_most(most).into<section_of, &elastic::min_gpus>();
+  key("max_gpus", integer, "10000", "Ranks at most.").at_least(1).at_most(most).into<section_of, &elastic::max_gpus>();
+  key("min_time", integer, "0", "Minutes until the next change.")
+      .at_least(0)
+      .ignored("degrees change when a process is lost or comes back");
+  key("version", number, "0.2", "The rule's version: 0.1 counts ranks, 0.2 nodes.")
+      .at_least(0.1)
+      .at_most(0.2)
+      .into<section_of, &elastic::version>();
+  key("prefer_larger_batch", boolean, "true", "Of batches that suit as many degrees the largest, not the smallest.")
+      .also("prefer_large_batch")
+      .into<section_of, &elastic::prefer_larger_batch>();
+  key("ignore_non_elastic_batch_info", boolean, "false", "Batch sizes given elsewhere have no effect; else refused.")
+      .into<section_of, &elastic::ignore_non_elastic_batch_info>();
+  key("model_parallel_size", integer, "1", "Version 0.2: ranks that share a model, parallel.pipeline x tensor.")
+      .at_least(1)
+      .at_most(most)
+      .into<section_of, &elastic::model_parallel_size>();
+  key("num_gpus_per_node", integer, "1", "Version 0.2: ranks of one node, whole ones of which a job has.")
+      .at_least(1)
+      .at_most(most)
+      .into<section_of, &elastic::num_gpus_per_node>();
+}
 
 }  // namespace
 
@@ -66,6 +123,7 @@ void add_batch_keys(key_rows& t) {
       .one_of({"fp16", "bf16", "fp32"})
       .means("The same between sequence-parallel ranks.")
       .ignored("their gradients go with those of data ranks, in communication_data_type");
+  add_elasticity(t);
 }
 
 }  // namespace troupe::config

@@ -96,6 +96,9 @@ open_degrees find_open(settings& given, const job_config& c, reporter& report) {
     return error(ranks_key, fmt::format("wanted at least {} ranks, so that auto has some to share out{}, got {}",
                                         2 * fixed, others.empty() ? "" : " beside " + others, ranks));
   const bool moves_data = out.keys.size() > 1 && out.keys.back()->key == data_key;
+  if (constexpr std::string_view elastic = "elasticity.enabled"; moves_data && c.elasticity.enabled)
+    return error(elastic, fmt::format("wanted false beside {}: auto, with which it does not go together yet, got true",
+                                      said->key));
   if (moves_data && given.value_of("train_batch_size") == nullptr && !given.was_refused("train_batch_size"))
     return error(said->key,
                  "wanted train_batch_size beside auto, so that a step trains on as many samples whatever data becomes, "

@@ -75,6 +75,8 @@ class rules {
   }
 
   void batch() {
+    if (given_.was_refused("elasticity.enabled")) return;
+    if (config_.elasticity.enabled) return elasticity_rules(given_, config_, report_, derived_, true);
     constexpr std::string_view keys[] = {"train_batch_size", "train_micro_batch_size_per_gpu",
                                          "gradient_accumulation_steps"};
     for (const std::string_view key : keys)
@@ -102,11 +104,14 @@ class rules {
 
   /// A plain DeepSpeed file says nothing of ranks: what it leaves open stays open.
   void batch_of_any_world() {
+    if (given_.was_refused("elasticity.enabled")) return;
+    if (config_.elasticity.enabled && value_of("parallel.data") == nullptr)
+      return elasticity_rules(given_, config_, report_, derived_, false);
     for (const std::string_view key :
          {"train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "parallel.data"})
       if (given_.was_refused(key)) return;
     if (value_of("parallel.data") != nullptr &&
-        (config_.train_batch_size | config_.train_micro_batch_size_per_gpu) != 0)
+        (config_.elasticity.enabled || (config_.train_batch_size | config_.train_micro_batch_size_per_gpu) != 0))
       return batch();
     const uint64_t all = config_.train_batch_size;
     const uint64_t part = std::max<uint64_t>(config_.train_micro_batch_size_per_gpu, 1) *

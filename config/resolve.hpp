@@ -21,6 +21,10 @@ void parallel_rules(const settings& given, job_config& config, reporter& report,
 /// The part of it that concerns processes, of jobs whose degrees are known.
 void cluster_rules(const settings& given, job_config& config, reporter& report, origins& derived);
 
+/// The batch sizes of a job with elasticity; without the degrees only what is wrong with the section.
+void elasticity_rules(const settings& given, job_config& config, reporter& report, origins& derived,
+                      bool knows_degrees);
+
 /// The part of it that concerns passes over the plan, and what these move to the host.
 void compile_rules(const settings& given, job_config& config, reporter& report, origins& derived);
 void compression_rules(const settings& given, job_config& config, reporter& report, purpose why);

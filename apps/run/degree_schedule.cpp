@@ -8,15 +8,17 @@
 
 #include "core/clock.hpp"
 #include "job/blueprint.hpp"
+#include "job/feasible_degree.hpp"
 
 namespace troupe::apps {
 namespace {
 
 /// The file with so many data ranks, and a batch as large as before.
 core::result<common_arguments> with_ranks(common_arguments a, const config::job_config& c, uint32_t data) {
-  const auto cut = job::cut_batch_for(c.train_batch_size, c.train_micro_batch_size_per_gpu, data);
+  const auto cut = job::batch_at_degree(c, data);
   if (!cut) return core::fail(cut.error());
   a.set.push_back(fmt::format("parallel.data={}", data));
+  if (c.elasticity.enabled) return a;  // it gives the same batch, and takes none beside it
   a.set.push_back(fmt::format("train_batch_size={}", c.train_batch_size));
   a.set.push_back(fmt::format("train_micro_batch_size_per_gpu={}", cut->rows));
   a.set.push_back(fmt::format("gradient_accumulation_steps={}", cut->accumulation));

@@ -61,9 +61,9 @@ std::string doctor_text(const build_versions& v, const std::vector<finding>& all
                     ", CUDA kernels: " + (v.cuda ? "yes" : "no") + ")\n";
   for (const auto& f : all) {
     char head[32];
-    std::snprintf(head, sizeof head, "%-8s%-12s", name_of(f.is), f.topic.c_str());
+    std::snprintf(head, sizeof head, "%-8s%-13s", name_of(f.is), f.topic.c_str());
     out += head + f.found + "\n";
-    const std::string indent(20, ' ');
+    const std::string indent(21, ' ');
     if (!f.costs.empty()) out += indent + "costs: " + f.costs + "\n";
     if (!f.command.empty()) out += indent + "mend:  " + f.command + "\n";
   }

@@ -58,6 +58,13 @@ void read_processor(const fs::path& root, machine_facts& m) {
   }
 }
 
+/// The word in brackets: `always [madvise] never`; empty: there is none.
+std::string chosen_in(const std::string& text) {
+  const auto open = text.find('['), close = text.find(']');
+  if (open == std::string::npos || close == std::string::npos || close < open) return {};
+  return text.substr(open + 1, close - open - 1);
+}
+
 void read_memory(const fs::path& root, machine_facts& m) {
   if (const auto all = storage::all_memory(root)) {
     m.memory_bytes = all->machine_bytes;
@@ -71,10 +78,9 @@ void read_memory(const fs::path& root, machine_facts& m) {
     if (key == "HugePages_Free") m.huge_pages_free = n;
     if (key == "Hugepagesize") m.huge_page_bytes = n * 1024;
   }
-  const std::string thp = slurp(root / "sys/kernel/mm/transparent_hugepage/enabled");  // always [madvise] never
-  const auto open = thp.find('['), close = thp.find(']');
-  if (open != std::string::npos && close != std::string::npos && open < close)
-    m.transparent_huge_pages = thp.substr(open + 1, close - open - 1);
+  const fs::path transparent = root / "sys/kernel/mm/transparent_hugepage";
+  m.transparent_huge_pages = chosen_in(slurp(transparent / "enabled"));
+  m.shared_huge_pages = chosen_in(slurp(transparent / "shmem_enabled"));
 }
 
 // Max locked memory         8388608              8388608              bytes

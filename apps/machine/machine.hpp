@@ -21,6 +21,7 @@ struct machine_facts {
   uint64_t memory_bytes = 0, swap_bytes = 0;
   uint64_t available_bytes = 0;        ///< to this process, with free swap, as `train` judges
   std::string transparent_huge_pages;  ///< always, madvise, never; empty: the kernel has none
+  std::string shared_huge_pages;       ///< the same of memory that processes share: advise, never ...
   uint64_t huge_pages = 0, huge_pages_free = 0, huge_page_bytes = 0;
   uint64_t memlock_bytes = 0, open_files = 0;  ///< soft limits of this process
   std::optional<uint64_t> open_files_hard;

@@ -35,6 +35,7 @@ struct server {
     root.write("sys/fs/cgroup/box/inner/memory.max", "max\n");
     root.write("sys/fs/cgroup/box/inner/cpu.max", "150000 100000\n");
     root.write("sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
+    root.write("sys/kernel/mm/transparent_hugepage/shmem_enabled", "always within_size advise [never] deny force\n");
     root.write("sys/devices/system/node/node0/cpulist", "0\n");
     root.write("sys/devices/system/node/node1/cpulist", "1\n");
     root.write("sys/devices/system/node/online", "0-1\n");
@@ -64,6 +65,7 @@ machine_facts good_machine() {
   m.cpu_flags = {"asimd"};
   m.memory_bytes = m.available_bytes = uint64_t{64} << 30;
   m.transparent_huge_pages = "madvise";
+  m.shared_huge_pages = "advise";
   m.memlock_bytes = unlimited;
   m.open_files = 1 << 20;
   return m;
@@ -90,6 +92,7 @@ BOOST_AUTO_TEST_CASE(facts_are_read_from_the_files_below_a_root) {
   BOOST_TEST(m.available_bytes == 12'000'000ULL * 1024);
   BOOST_TEST(m.huge_pages_free == 3U);
   BOOST_TEST(m.transparent_huge_pages == "never");
+  BOOST_TEST(m.shared_huge_pages == "never");
   BOOST_TEST(m.memlock_bytes == 8'388'608U);
   BOOST_TEST(m.open_files == 1024U);
   BOOST_TEST(m.open_files_hard.value_or(0) == 524'288U);
@@ -127,12 +130,14 @@ BOOST_AUTO_TEST_CASE(control_groups_of_version_1_are_read_too) {
 BOOST_AUTO_TEST_CASE(an_empty_or_broken_root_gives_defaults) {
   scratch_folder root;
   BOOST_TEST(read_machine(root.path()).cores == 0U);
-  for (const char* file : {"proc/cpuinfo", "proc/meminfo", "proc/self/limits", "proc/self/cgroup",
-                           "proc/self/mountinfo", "sys/kernel/mm/transparent_hugepage/enabled"})
+  for (const char* file :
+       {"proc/cpuinfo", "proc/meminfo", "proc/self/limits", "proc/self/cgroup", "proc/self/mountinfo",
+        "sys/kernel/mm/transparent_hugepage/enabled", "sys/kernel/mm/transparent_hugepage/shmem_enabled"})
     root.write(file, "]:[ \n::\nMax open files\nMemTotal: much\n");
   const auto m = read_machine(root.path());
   BOOST_TEST(m.memory_bytes == 0U);
   BOOST_TEST(m.transparent_huge_pages.empty());
+  BOOST_TEST(m.shared_huge_pages.empty());
   BOOST_TEST(m.cgroup_memory_bytes == unlimited);
 }
 
@@ -161,14 +166,18 @@ BOOST_AUTO_TEST_CASE(a_poor_finding_says_its_cost_and_the_command_that_mends_it)
   t.folder.direct = {false, "Invalid argument"};
   t.folder.free_bytes = 1000;
   const auto all = examine(read_machine(s.root.path()), t);
-  for (const char* topic :
-       {"cores", "huge pages", "memlock", "open files", "io_uring", "queue", "folder", "O_DIRECT", "NUMA"}) {
+  for (const char* topic : {"cores", "huge pages", "shared pages", "memlock", "open files", "io_uring", "queue",
+                            "folder", "O_DIRECT", "NUMA"}) {
     const auto& f = about(all, topic);
     BOOST_TEST((f.is == condition::poor), topic);
     BOOST_TEST(!f.costs.empty(), topic);
     BOOST_TEST(!f.command.empty(), topic);
   }
   BOOST_TEST(about(all, "huge pages").command == "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled");
+  BOOST_TEST(about(all, "shared pages").found ==
+             "transparent: never, so memory shared between processes has 4 KiB pages");
+  BOOST_TEST(about(all, "shared pages").command ==
+             "echo advise | sudo tee /sys/kernel/mm/transparent_hugepage/shmem_enabled");
   BOOST_TEST(about(all, "io_uring").command == "sudo sysctl kernel.io_uring_disabled=0");
   BOOST_TEST(about(all, "queue").found == "threads: io_uring: wanted a ring");
   BOOST_TEST(about(all, "open files").command == "ulimit -n 4096");

@@ -146,10 +146,6 @@ core::result<checkpoint_save> checkpoint_save::begin(file_system& files, const f
   return out;
 }
 
-core::result<shard_writer> checkpoint_save::create_shard(uint32_t number, uint64_t file_bytes) const {
-  return shard_writer::create(*files_, working_ / shard_file_name(number), save_id_, file_bytes);
-}
-
 core::result<fs::path> checkpoint_save::commit(manifest m) {
   m.save_id = save_id_;
   m.run.step = step_;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "checkpoint/commit/open.hpp"
+#include "checkpoint/commit/save_place.hpp"
 #include "checkpoint/files/file_system.hpp"
 #include "checkpoint/native/manifest_file.hpp"
 #include "checkpoint/native/shard.hpp"
@@ -67,8 +68,12 @@ class checkpoint_save {
   checkpoint_save& operator=(const checkpoint_save&) = delete;
   ~checkpoint_save();
 
-  /// The file `shard-00003.bin` of writer 3; each number once. `file_bytes` as shard_writer::create() takes them.
-  [[nodiscard]] core::result<shard_writer> create_shard(uint32_t number, uint64_t file_bytes) const;
+  /// Where this save's files are written, by other processes too, until commit() or the destructor.
+  [[nodiscard]] save_place place() const { return {files_, working_, save_id_}; }
+  /// As the place's.
+  [[nodiscard]] core::result<shard_writer> create_shard(uint32_t number, uint64_t file_bytes) const {
+    return place().create_shard(number, file_bytes);
+  }
 
   /// Call it when every shard is finished. `m` holds the files and pieces; step, save_id and time are filled in here,
   /// and lists are sorted. When it returns, the checkpoint survives a power cut and `latest` names it; gives its

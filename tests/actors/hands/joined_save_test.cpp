@@ -1,4 +1,6 @@
 // A checkpoint that several processes write: one job leads, one has joined, and the test carries what they tell.
+#include <unistd.h>
+
 #include <boost/test/unit_test.hpp>
 #include <map>
 #include <string>
@@ -6,7 +8,11 @@
 
 #include "actors/hands/part_result.hpp"
 #include "actors/hands/save_job.hpp"
+#include "checkpoint/commit/names.hpp"
+#include "checkpoint/commit/open_native.hpp"
 #include "checkpoint/files/digest.hpp"
+#include "checkpoint/files/memory_files.hpp"
+#include "checkpoint/source/verify.hpp"
 #include "tests/actors/hands/save_rig.hpp"
 #include "tests/checkpoint/mutations.hpp"
 #include "tests/fakes/file_system.hpp"
@@ -141,6 +147,51 @@ BOOST_AUTO_TEST_CASE(two_processes_share_real_files_and_write_at_the_same_time) 
   BOOST_REQUIRE_MESSAGE(!report.failure, (report.failure ? report.failure->text : ""));
   expect_same_checkpoint(files, wanted.folder, files, report.folder);
   r.expect_in(files, 3);
+}
+
+BOOST_AUTO_TEST_CASE(two_processes_save_every_step_to_memory_and_a_third_that_is_new_loads_it) {
+  checkpoint::memory_files leading;
+  const auto adopt = [](checkpoint::memory_files& to, const checkpoint::shared_file& f) {
+    const auto did = to.adopt(f.path, f.descriptor < 0 ? -1 : ::dup(f.descriptor), f.bytes);
+    BOOST_REQUIRE_MESSAGE(did.has_value(), (did ? "" : did.error().text));
+  };
+  checkpoint::memory_files other({.on_finished = [&](const auto& f) { adopt(leading, f); }});
+  save_request request;
+  request.keep_last = 1;
+  uint64_t made = 0;
+  fs::path before;  // of the other process
+  for (uint64_t step = 1; step <= 5; ++step) {
+    const save_rig r(three_ranks(2), some_table(true), static_cast<uint32_t>(step));
+    auto leader = r.begin(leading, step, request, first_here);
+    BOOST_REQUIRE_MESSAGE(leader.has_value(), (leader ? "" : leader.error().text));
+    const auto working = (*leader)->invitation().working;
+    BOOST_REQUIRE(checkpoint::make_folders(other, working).has_value());
+    const auto joined = join(r, other, **leader, to(**leader), request);
+    r.run(joined, SIZE_MAX, others_here);
+    r.run(*leader, SIZE_MAX, first_here);
+    const auto report = (*leader)->wait();
+    BOOST_REQUIRE_MESSAGE(!report.failure, (report.failure ? report.failure->text : ""));
+    BOOST_REQUIRE(other.rename(working, report.folder).has_value());
+    if (!before.empty()) BOOST_REQUIRE(checkpoint::remove_files_and_folder(other, before).has_value());
+    before = report.folder;
+    r.expect_in(leading, step);
+    if (step == 2) made = leading.use().made + other.use().made;
+
+    checkpoint::memory_files late;
+    BOOST_REQUIRE(checkpoint::make_folders(late, report.folder).has_value());
+    const auto all = leading.files_in(report.folder);
+    BOOST_REQUIRE(all.has_value());
+    for (const auto& f : *all) adopt(late, f);
+    const auto source = checkpoint::open_native(late, report.folder);
+    BOOST_REQUIRE_MESSAGE(source.has_value(), (source ? "" : source.error().text));
+    const auto verified = checkpoint::verify_source(checkpoint::real_files(), *source);
+    BOOST_REQUIRE(verified.has_value());
+    BOOST_TEST(verified->damages == 0U);
+    fake_files alone;
+    const auto wanted = r.save(alone, step);
+    expect_same_checkpoint(alone, wanted.folder, late, report.folder);
+  }
+  BOOST_TEST(leading.use().made + other.use().made == made);  // two saves' memory serves all
 }
 
 BOOST_AUTO_TEST_CASE(a_process_without_ranks_may_lead) {

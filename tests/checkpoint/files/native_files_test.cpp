@@ -1,6 +1,7 @@
-// One suite for the real file system and its twin in memory: both have the properties that saving relies on.
+// One suite for the real file system, that in memory and the fake one: all have the properties that saving relies on.
 #include "checkpoint/files/file_system.hpp"
 
+#include "checkpoint/files/memory_files.hpp"
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/fakes/file_system.hpp"
 #include "tests/scratch_folder.hpp"
@@ -12,11 +13,13 @@ using core::error_kind;
 
 namespace {
 
-/// Calls `f` with both, each with an empty folder.
+/// Calls `f` with each and a folder of it that is missing.
 template <class F>
-void on_both(const F& f) {
+void on_all(const F& f) {
   const scratch_folder scratch;
   f(real_files(), scratch / "x");
+  memory_files memory;
+  f(memory, std::filesystem::path("/x"));
   fake_files fake;
   f(fake, std::filesystem::path("/x"));
 }
@@ -33,7 +36,7 @@ void put(file_system& files, const std::filesystem::path& path, std::string_view
 BOOST_AUTO_TEST_SUITE(native_files)
 
 BOOST_AUTO_TEST_CASE(written_files_are_read_and_listed) {
-  on_both([](file_system& files, const std::filesystem::path& at) {
+  on_all([](file_system& files, const std::filesystem::path& at) {
     check_ok(files.make_folder(at));
     put(files, at / "b", "bytes");
     put(files, at / "a", "");
@@ -61,7 +64,7 @@ BOOST_AUTO_TEST_CASE(written_files_are_read_and_listed) {
 }
 
 BOOST_AUTO_TEST_CASE(names_are_taken_once_and_folders_are_removed_only_when_empty) {
-  on_both([](file_system& files, const std::filesystem::path& at) {
+  on_all([](file_system& files, const std::filesystem::path& at) {
     check_failed(files.create(at / "a"), error_kind::bad_input, (at / "a").string());
     check_failed(files.list(at), error_kind::bad_input, at.string());
     check_failed(files.sync_folder(at), files.sync_folder(at).error().kind, at.string());

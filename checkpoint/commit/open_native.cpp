@@ -1,0 +1,42 @@
+#include "checkpoint/commit/open_native.hpp"
+
+#include <memory>
+#include <utility>
+
+#include "checkpoint/native/shard.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+class file_elsewhere final : public source_view {
+ public:
+  file_elsewhere(file_system& files, std::filesystem::path path, uint64_t bytes, digest128 save_id)
+      : files_(files), path_(std::move(path)), bytes_(bytes), save_id_(save_id) {}
+
+  [[nodiscard]] core::result<std::unique_ptr<input_file>> open(file_system&) const override {
+    auto file = files_.open(path_);
+    if (!file) return file;
+    if (auto ok = check_shard(**file, path_, {{}, bytes_}, save_id_); !ok) return core::fail(ok.error());
+    return file;
+  }
+  [[nodiscard]] bool is_compressed() const override { return false; }
+
+ private:
+  file_system& files_;
+  std::filesystem::path path_;
+  uint64_t bytes_;
+  digest128 save_id_;
+};
+
+}  // namespace
+
+core::result<tensor_source> open_native(file_system& files, const std::filesystem::path& path,
+                                        const open_options& options) {
+  const auto found = open_checkpoint(files, path, options);
+  if (!found) return core::fail(found.error());
+  auto out = source_of(*found);
+  for (auto& f : out.files) f.view = std::make_shared<file_elsewhere>(files, f.path, f.bytes, found->content.save_id);
+  return out;
+}
+
+}  // namespace troupe::checkpoint

@@ -1,9 +1,8 @@
 #include "cluster/launch.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/prctl.h>
+#include <spawn.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,7 +11,6 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -27,7 +25,8 @@ namespace {
 constexpr int64_t reaping_ns = 200'000'000;
 
 std::string end_of(int status) {
-  if (WIFSIGNALED(status)) return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+  if (WIFSIGNALED(status))
+    return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
   return fmt::format("ended with code {}", WEXITSTATUS(status));
 }
 
@@ -36,7 +35,6 @@ class launcher {
   explicit launcher(const launch_options& o) : options_(o), supervision_(o.job), children_(o.job.places()) {}
 
   core::result<int> run() {
-    if (auto ok = take_signals(); !ok) return core::fail(ok.error());
     supervision_.begin(core::now_ns());
     for (;;) {
       if (auto ok = act(); !ok) return core::fail(ok.error());
@@ -54,23 +52,14 @@ class launcher {
     std::unique_ptr<socket_link> end;
   };
 
-  core::result<void> take_signals() {
-    sigset_t all;
-    sigemptyset(&all);
-    for (const int s : {SIGINT, SIGTERM, SIGUSR1, SIGCHLD}) sigaddset(&all, s);
-    ::sigprocmask(SIG_BLOCK, &all, nullptr);
-    signals_ = own(::signalfd(-1, &all, SFD_NONBLOCK | SFD_CLOEXEC));
-    if (signals_->number() < 0) return core::fail(core::error_kind::limit, "the system refuses to wait for signals");
-    return {};
-  }
-
   core::result<void> act() {
     for (auto actions = supervision_.take(); !actions.empty(); actions = supervision_.take())
       for (auto& a : actions) {
         if (auto* x = std::get_if<send_to>(&a)) {
           auto& c = children_[x->place];
           if (c.end == nullptr) continue;
-          if (const auto sent = c.end->send(std::move(x->what)); !sent) ended(x->place, "does not take what it is sent");
+          if (const auto sent = c.end->send(std::move(x->what)); !sent)
+            ended(x->place, "does not take what it is sent");
         } else if (const auto* x = std::get_if<start_process>(&a)) {
           if (auto ok = start(x->place); !ok) return ok;
         } else if (const auto* x = std::get_if<kill_process>(&a)) {
@@ -93,23 +82,28 @@ class launcher {
     std::vector<char*> argv;
     for (const auto& a : options_.arguments) argv.push_back(const_cast<char*>(a.c_str()));
     argv.push_back(nullptr);
-    const pid_t parent = ::getpid();
-    const pid_t pid = ::fork();
-    if (pid < 0)
-      return core::fail(core::error_kind::limit,
-                        fmt::format("cluster.processes: the system refuses process {}: {}", place, std::strerror(errno)));
-    if (pid == 0) {
-      ::setpgid(0, 0);  // what a terminal sends to all goes to this process alone, which tells them
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (::getppid() != parent) ::_exit(1);
-      sigset_t none;
-      sigemptyset(&none);
-      ::sigprocmask(SIG_SETMASK, &none, nullptr);
-      ::fcntl(inherited, F_SETFD, 0);
-      ::setenv(link_variable, link.c_str(), 1);
-      ::execv(options_.program.c_str(), argv.data());
-      ::_exit(127);
-    }
+    // A group of its own: what a terminal sends to all goes to this process alone, which passes it on.
+    posix_spawnattr_t how;
+    posix_spawn_file_actions_t files;
+    sigset_t none;
+    sigemptyset(&none);
+    ::posix_spawnattr_init(&how);
+    ::posix_spawnattr_setflags(&how, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+    ::posix_spawnattr_setsigmask(&how, &none);
+    ::posix_spawn_file_actions_init(&files);
+    ::posix_spawn_file_actions_adddup2(&files, inherited, inherited);  // onto itself: it stays open
+    std::vector<std::string> variables{fmt::format("{}={}", link_variable, link)};
+    for (char** v = environ; *v != nullptr; ++v) variables.emplace_back(*v);
+    std::vector<char*> envp;
+    for (auto& v : variables) envp.push_back(v.data());
+    envp.push_back(nullptr);
+    pid_t pid = 0;
+    const int refused = ::posix_spawn(&pid, options_.program.c_str(), &files, &how, argv.data(), envp.data());
+    ::posix_spawn_file_actions_destroy(&files);
+    ::posix_spawnattr_destroy(&how);
+    if (refused != 0)
+      return core::fail(core::error_kind::limit, fmt::format("cluster.processes: the system refuses process {}, {}: {}",
+                                                             place, options_.program.string(), std::strerror(refused)));
     children_[place].pid = pid;
     children_[place].end = std::make_unique<socket_link>(ends->first);
     return {};
@@ -168,18 +162,16 @@ class launcher {
     }
   }
 
-  void on_signals() {
+  void pass_on() {
     signalfd_siginfo info{};
-    while (::read(signals_->number(), &info, sizeof info) == sizeof info) {
-      if (info.ssi_signo == SIGCHLD) continue;
+    while (::read(options_.signals->number(), &info, sizeof info) == sizeof info) {
       const child& first = children_[supervision_.leader()];
       if (first.pid > 0) ::kill(first.pid, static_cast<int>(info.ssi_signo));
     }
-    reap();
   }
 
   void wait() {
-    std::vector<pollfd> on{{signals_->number(), POLLIN, 0}};
+    std::vector<pollfd> on{{options_.signals ? options_.signals->number() : -1, POLLIN, 0}};
     std::vector<uint32_t> places;
     for (uint32_t p = 0; p < children_.size(); ++p) {
       const auto& c = children_[p];
@@ -196,13 +188,13 @@ class launcher {
       if (c.end != nullptr && (on[i].revents & POLLOUT) != 0) (void)c.end->flush();
       if (c.end != nullptr && (on[i].revents & (POLLIN | POLLHUP | POLLERR)) != 0) hear(p);
     }
-    if (on[0].revents != 0) on_signals();
+    if (on[0].revents != 0) pass_on();
+    reap();
   }
 
   const launch_options& options_;
   supervision supervision_;
   std::vector<child> children_;
-  shared_descriptor signals_;
   std::optional<int> code_;
   int64_t over_ns_ = 0;
 };

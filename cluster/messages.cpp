@@ -86,9 +86,9 @@ void fields(F&, dismissal&) {}
 namespace {
 
 constexpr std::array<std::string_view, std::variant_size_v<message>> names = {
-    "hello",         "beat",       "offer",   "ready",      "quiet",   "failed",   "call",
-    "answer",        "kept_file",  "kept_save", "between_steps", "state_text", "leaving", "begin_term",
-    "started",       "end_term",   "join_wanted", "state_question", "dismissal"};
+    "hello",   "beat",      "offer",       "ready",          "quiet",      "failed",  "call",
+    "answer",  "kept_file", "kept_save",   "between_steps",  "state_text", "leaving", "begin_term",
+    "started", "end_term",  "join_wanted", "state_question", "dismissal"};
 
 template <size_t I = 0>
 bool read_as(size_t index, core::byte_reader& in, message& out) {
@@ -116,9 +116,9 @@ core::result<message> decode(std::string_view bytes) {
   in(index);
   message out;
   if (!in.is_good() || !read_as(index, in, out))
-    return core::fail(core::error_kind::mismatch,
-                      "a message between processes: wanted one of " + std::to_string(names.size()) + " kinds, got " +
-                          std::to_string(bytes.size()) + " bytes that are none");
+    return core::fail(core::error_kind::mismatch, "a message between processes: wanted one of " +
+                                                      std::to_string(names.size()) + " kinds, got " +
+                                                      std::to_string(bytes.size()) + " bytes that are none");
   return out;
 }
 

@@ -119,9 +119,9 @@ struct state_question {
 /// The job is over.
 struct dismissal {};
 
-using message = std::variant<hello, beat, offer, ready, quiet, failed, call, answer, kept_file, kept_save,
-                             between_steps, state_text, leaving, begin_term, started, end_term, join_wanted,
-                             state_question, dismissal>;
+using message =
+    std::variant<hello, beat, offer, ready, quiet, failed, call, answer, kept_file, kept_save, between_steps,
+                 state_text, leaving, begin_term, started, end_term, join_wanted, state_question, dismissal>;
 
 /// A message and the descriptors that travel with it.
 struct parcel {

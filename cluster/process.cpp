@@ -67,7 +67,7 @@ void process::send(message m, std::vector<shared_descriptor> with) {
 
 void process::listen() {
   const int64_t beat_ns = setup_.lost_after_ns / 5;
-  int64_t heard_ns = core::now_ns(), looked_ns = heard_ns;
+  int64_t heard_ns = core::now_ns(), looked_ns = heard_ns, beat_due_ns = heard_ns;
   while (!stopping_) {
     std::array<pollfd, 2> on{{{link_.number(), POLLIN, 0}, {wake_->number(), POLLIN, 0}}};
     if (link_.has_waiting()) on[0].events |= POLLOUT;
@@ -89,6 +89,8 @@ void process::listen() {
                 was_away ? "this process did not run for a while" : "the supervisor was silent"});
       if (was_away) heard_ns = now;
     }
+    if (now < beat_due_ns) continue;
+    beat_due_ns = now + beat_ns;
     send(beat{});
   }
 }
@@ -255,9 +257,7 @@ core::result<call> process::next_call() {
   }
 }
 
-void process::reply(uint64_t number, std::string what) {
-  send(answer{term_, number, setup_.place, std::move(what)});
-}
+void process::reply(uint64_t number, std::string what) { send(answer{term_, number, setup_.place, std::move(what)}); }
 
 void process::on_note(std::function<void(const answer&)> hear) {
   const std::lock_guard lock(mutex_);

@@ -54,6 +54,7 @@ void supervision::hear(uint32_t place, parcel p, int64_t now_ns) {
   member& m = members_[place];
   if (m.is == standing::absent) return;  // what a lost process had still said
   m.heard_ns = now_ns;
+  if (over_ && !std::holds_alternative<leaving>(p.what)) return;
   const auto is_of_term = [&](uint64_t term) { return term == term_.number && has_seat(place); };
   if (const auto* x = std::get_if<hello>(&p.what)) return heard(place, *x);
   if (const auto* x = std::get_if<ready>(&p.what)) return heard(place, *x);
@@ -167,6 +168,7 @@ void supervision::heard(uint32_t place, const leaving& x) {
   members_[place].is = standing::left;
   if (over_) return;
   if (place == leader() || x.code != 0) return end_job(x.code);
+  go_on_if_quiet();
 }
 
 void supervision::closed(uint32_t place, const std::string& how, int64_t now_ns) {
@@ -219,8 +221,7 @@ void supervision::end(bool is_final, const core::error& why) {
   }
   term_.is = phase::ending;
   for (const seat& s : term_.seats)
-    if (members_[s.place].is == standing::working)
-      send(s.place, end_term{term_.number, is_final, why.kind, why.text});
+    if (members_[s.place].is == standing::working) send(s.place, end_term{term_.number, is_final, why.kind, why.text});
   go_on_if_quiet();
 }
 
@@ -288,13 +289,15 @@ void supervision::tick(int64_t now_ns) {
   // Where this process itself did not run, the others could not be heard.
   const bool was_away = now_ns - ticked_ns_ > job_.lost_after_ns / 2;
   ticked_ns_ = now_ns;
+  const bool beats = now_ns >= beat_ns_;
+  if (beats) beat_ns_ = now_ns + job_.lost_after_ns / 5;
   for (uint32_t p = 0; p < members_.size(); ++p) {
     member& m = members_[p];
     if (m.is == standing::idle || m.is == standing::working) {
       if (was_away) m.heard_ns = now_ns;
       if (now_ns - m.heard_ns > job_.lost_after_ns)
         lose(p, fmt::format("was silent for {:.1f} s (cluster.lost_after)", double(now_ns - m.heard_ns) / 1e9), now_ns);
-      else
+      else if (beats)
         send(p, beat{});
     }
     if (m.is == standing::absent && m.start_ns && *m.start_ns <= now_ns && !over_ && !final_) {
@@ -306,7 +309,7 @@ void supervision::tick(int64_t now_ns) {
 }
 
 int64_t supervision::due_ns() const {
-  int64_t due = ticked_ns_ + job_.lost_after_ns / 5;
+  int64_t due = beat_ns_;
   for (const member& m : members_)
     if (m.start_ns) due = std::min(due, *m.start_ns);
   return due;
@@ -318,7 +321,9 @@ std::string supervision::table() const {
     const member& m = members_[p];
     const bool sits = m.is == standing::working;
     out += fmt::format("process {:>3}  pid {:>7}  {:<8}  {}\n", p, m.process_id, names[static_cast<size_t>(m.is)],
-                       sits ? ranks_of(p) : m.losses > 0 ? fmt::format("lost {} times", m.losses) : "spare");
+                       sits           ? ranks_of(p)
+                       : m.losses > 0 ? fmt::format("lost {} times", m.losses)
+                                      : "spare");
   }
   return out;
 }

@@ -23,9 +23,9 @@ struct supervised_job {
   /// The most data ranks that a term may have with so many ranks. Errors: why there can be no further term.
   std::function<core::result<uint32_t>(uint32_t ranks)> feasible;
   int64_t lost_after_ns = 5'000'000'000;
-  bool recovers = true;           ///< after a loss; else the run ends
-  bool starts_again = true;       ///< processes that were lost
-  uint32_t losses_max = 10;       ///< that a run recovers from
+  bool recovers = true;              ///< after a loss; else the run ends
+  bool starts_again = true;          ///< processes that were lost
+  uint32_t losses_max = 10;          ///< that a run recovers from
   int64_t backoff_ns = 500'000'000;  ///< before a process is started again; doubles with each loss of its place
 
   [[nodiscard]] uint32_t places() const { return processes + spares; }
@@ -137,10 +137,10 @@ class supervision {
   std::optional<core::error> final_;
   bool over_ = false;
   uint32_t losses_ = 0, fruitless_ = 0;
-  std::map<std::string, kept> files_;                       ///< by path
-  std::vector<std::pair<std::string, uint64_t>> saves_;     ///< whole ones: folder and step, the newest last
+  std::map<std::string, kept> files_;                    ///< by path
+  std::vector<std::pair<std::string, uint64_t>> saves_;  ///< whole ones: folder and step, the newest last
   std::string version_, configuration_;
-  int64_t ticked_ns_ = 0;
+  int64_t ticked_ns_ = 0, beat_ns_ = 0;  ///< the last tick, the next beat
   std::vector<action> actions_;
 };
 

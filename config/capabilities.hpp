@@ -7,6 +7,7 @@
 namespace troupe::config::capability {
 
 inline constexpr std::string_view quantised_communication = "quantised communication (ZeRO++)";
+inline constexpr std::string_view processes = "a job of several processes";
 inline constexpr std::string_view experts = "expert parallelism";
 inline constexpr std::string_view compression = "compression";
 inline constexpr std::string_view optimizers = "this optimizer";

@@ -1,4 +1,5 @@
 // `checkpoint`: DeepSpeed's keys and Troupe's own beside them; and the two sections that choose another writer there.
+#include "config/capabilities.hpp"
 #include "config/key_rows.hpp"
 
 namespace troupe::config {
@@ -95,8 +96,9 @@ void add_loading_keys(key_rows& t) {
 
 void add_memory_keys(key_rows& t) {
   using memory = checkpoint_memory_section;
-  section_rows key(t, "checkpoint.memory", "Checkpoints in the memory of other processes, which a job recovers from.");
-  key("every_steps", integer, "derived",
+  section_rows key(t, "checkpoint.memory", "Checkpoints in the memory of other processes, which a job recovers from.",
+                   capability::processes);
+  key("every_steps", integer, "0",
       "Steps between them, so many at most are done again after a loss; 0: none. By default 1, and 0 with "
       "cluster.processes: one.")
       .at_least(0)

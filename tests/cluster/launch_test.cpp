@@ -1,0 +1,120 @@
+// Real processes under a real supervisor: killed, stopped, started again. They count steps (worker.cpp).
+#include "cluster/launch.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <csignal>
+#include <fstream>
+#include <sstream>
+
+#include "core/clock.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe;
+using namespace troupe::cluster;
+
+namespace {
+
+struct outcome {
+  int code = -1;
+  std::string terms;
+  double seconds = 0;
+};
+
+core::result<uint32_t> any_number(uint32_t ranks) {
+  if (ranks == 0) return core::fail(core::error_kind::peer_lost, "no rank is left");
+  return ranks;
+}
+
+supervised_job three_ranks() {
+  supervised_job out;
+  out.processes = out.data = 3;
+  out.feasible = any_number;
+  out.lost_after_ns = 1'000'000'000;
+  out.backoff_ns = 200'000'000;
+  return out;
+}
+
+/// In a process of its own.
+outcome run(const supervised_job& job, const std::string& steps, const std::string& fate) {
+  const tests::scratch_folder folder;
+  const std::string log = (folder.path() / "log").string();
+  const int64_t before = core::now_ns();
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    launch_options options{job, TROUPE_WORKER, {"worker", log, steps, fate}, [](const std::string&) {}, {}};
+    const auto code = launch(options);
+    ::_exit(code ? *code : 99);
+  }
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  outcome out{WIFEXITED(status) ? WEXITSTATUS(status) : -1, {}, double(core::now_ns() - before) / 1e9};
+  std::ifstream in(log);
+  std::ostringstream text;
+  text << in.rdbuf();
+  out.terms = text.str();
+  return out;
+}
+
+/// Data ranks of the terms, one after the other.
+std::string degrees(const std::string& terms) {
+  std::istringstream in(terms);
+  std::string out;
+  for (std::string line; std::getline(in, line);) {
+    const size_t at = line.find(": ");
+    out += (out.empty() ? "" : " ") + line.substr(at + 2, line.find(" at ") - at - 2);
+  }
+  return out;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(launch)
+
+BOOST_AUTO_TEST_CASE(processes_that_nothing_happens_to_run_one_term) {
+  const auto did = run(three_ranks(), "5", "9@0:0");
+  BOOST_TEST(did.code == 0);
+  BOOST_TEST(did.terms == "term 1: 3 at 0\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_killed_process_costs_a_term_and_comes_back) {
+  for (const char* fate : {"1@5:9", "2@5:9"}) {
+    const auto did = run(three_ranks(), "60", fate);
+    BOOST_TEST(did.code == 0, fate);
+    BOOST_TEST(degrees(did.terms) == "3 2 3", did.terms);
+    BOOST_TEST(did.terms.find("term 2: 2 at 4\n") != std::string::npos, did.terms);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(another_process_leads_where_that_one_is_killed) {
+  const auto did = run(three_ranks(), "60", "0@5:9");
+  BOOST_TEST(did.code == 0);
+  BOOST_TEST(degrees(did.terms) == "3 2 3", did.terms);
+}
+
+BOOST_AUTO_TEST_CASE(a_stopped_process_is_lost_after_its_silence) {
+  const auto did = run(three_ranks(), "100", "1@5:19");
+  BOOST_TEST(did.code == 0);
+  BOOST_TEST(degrees(did.terms) == "3 2 3", did.terms);
+}
+
+BOOST_AUTO_TEST_CASE(a_spare_takes_the_place_of_a_lost_process) {
+  auto job = three_ranks();
+  job.spares = 1;
+  const auto did = run(job, "30", "1@5:9");
+  BOOST_TEST(did.code == 0);
+  BOOST_TEST(degrees(did.terms) == "3 3", did.terms);
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_ends_a_job_that_shall_stop) {
+  auto job = three_ranks();
+  job.recovers = false;
+  const auto did = run(job, "30", "1@5:9");
+  BOOST_TEST(did.code == 1);
+  BOOST_TEST(degrees(did.terms) == "3", did.terms);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

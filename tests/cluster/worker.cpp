@@ -1,0 +1,74 @@
+// A process of a job that trains nothing: it counts steps, each of which all processes of the term must answer. What
+// happens to it is in its arguments: LOG STEPS PLACE@STEP:SIGNAL. Each begun term is a line of LOG.
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "cluster/process.hpp"
+
+using namespace troupe;
+using namespace troupe::cluster;
+
+namespace {
+
+struct fate {
+  uint32_t place = 0;
+  uint64_t step = 0;
+  int signal = 0;
+};
+
+/// One term; true once the last step is done.
+bool run(process& me, const term_order& term, const char* log, uint64_t steps, const fate& f) {
+  const bool leads = term.order.seats.front().place == me.place();
+  uint64_t step = term.order.folder.empty() ? 0 : std::stoull(term.order.folder);
+  if (leads) {
+    std::FILE* const out = std::fopen(log, "a");
+    std::fprintf(out, "term %llu: %u at %llu\n", static_cast<unsigned long long>(term.order.number), term.order.data,
+                 static_cast<unsigned long long>(step));
+    std::fclose(out);
+  }
+  if (!me.ready("plan")) return false;
+  const auto meet_fate = [&](uint64_t at) {
+    if (term.order.number == 1 && f.place == me.place() && f.step == at && f.signal != 0) ::raise(f.signal);
+  };
+  if (!leads) {
+    for (;;) {
+      const auto c = me.next_call();
+      if (!c) return false;
+      meet_fate(std::stoull(c->what));
+      me.reply(c->number, "done");
+    }
+  }
+  while (step < steps) {
+    if (me.is_join_wanted()) me.change(0);
+    meet_fate(step + 1);
+    const auto number = me.tell(std::to_string(step + 1));
+    if (!me.answers(number, term.order.seats.size() - 1)) return false;
+    ++step;
+    me.keep_whole(std::to_string(step), "", step);
+    ::usleep(20'000);
+  }
+  return true;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto at = take_link_place();
+  if (!at || argc != 4) return 1;
+  fate f;
+  (void)std::sscanf(argv[3], "%u@%lu:%d", &f.place, &f.step, &f.signal);
+  process me(own(at->descriptor), {at->place, 1'000'000'000, "1", "job"});
+  for (;;) {
+    const auto term = me.next_term();
+    if (!term) {
+      me.leave(term.error().kind == core::error_kind::stopped ? 0 : 1);
+      return 0;
+    }
+    if (run(me, *term, argv[1], std::strtoull(argv[2], nullptr, 10), f)) return 0;
+    me.quiet();
+  }
+}

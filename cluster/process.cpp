@@ -181,12 +181,15 @@ core::result<void> process::wait(std::unique_lock<std::mutex>& lock, Ready is_re
 
 core::result<term_order> process::next_term() {
   std::unique_lock lock(mutex_);
-  if (ending_ && ending_->is_final) return core::fail(ending_->kind, ending_->text);
-  ending_.reset();
   tell_end_ = nullptr;
   calls_.clear();
   answers_.clear();
-  if (auto ok = wait(lock, [&] { return !terms_.empty(); }); !ok) return core::fail(ok.error());
+  // That a term ends which this process has left already, or had no part in, is nothing to it.
+  const auto is_final = [&] { return ending_ && ending_->is_final; };
+  came_.wait(lock, [&] { return !terms_.empty() || is_final() || over_; });
+  if (is_final()) return core::fail(ending_->kind, ending_->text);
+  if (terms_.empty()) return core::fail(*over_);
+  ending_.reset();
   term_order out{std::move(terms_.front()), {}};
   terms_.pop_front();
   term_ = out.order.number;

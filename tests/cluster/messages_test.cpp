@@ -2,7 +2,9 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <fstream>
 #include <random>
+#include <sstream>
 #include <vector>
 
 using namespace troupe;
@@ -63,6 +65,16 @@ BOOST_AUTO_TEST_CASE(mutated_bytes_never_do_harm) {
     std::string bytes = encode(all[random() % all.size()]);
     for (int k = 0; k < 3; ++k) bytes[random() % bytes.size()] = static_cast<char>(random());
     if (const auto back = decode(bytes)) BOOST_TEST(encode(*back) == bytes);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_page_of_processes_has_a_row_for_each) {
+  std::ifstream in(std::string(TROUPE_SOURCE_DIR) + "/docs/cluster.md");
+  std::ostringstream page;
+  page << in.rdbuf();
+  for (const message& m : one_of_each()) {
+    const std::string name = "`" + std::string(name_of(m)) + "`";
+    BOOST_TEST(page.str().find(name) != std::string::npos, name);
   }
 }
 

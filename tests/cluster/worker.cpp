@@ -14,6 +14,9 @@ using namespace troupe::cluster;
 
 namespace {
 
+/// No signal: SIGSTOP, and 0.7 s later SIGCONT.
+constexpr int stop_for_a_while = 1000;
+
 struct fate {
   uint32_t place = 0;
   uint64_t step = 0;
@@ -32,7 +35,18 @@ bool run(process& me, const term_order& term, const char* log, uint64_t steps, c
   }
   if (!me.ready("plan")) return false;
   const auto meet_fate = [&](uint64_t at) {
-    if (term.order.number == 1 && f.place == me.place() && f.step == at && f.signal != 0) ::raise(f.signal);
+    if (term.order.number != 1 || f.place != me.place() || f.step != at || f.signal == 0) return;
+    if (f.signal != stop_for_a_while) {
+      ::raise(f.signal);
+      return;
+    }
+    const pid_t stopped = ::getpid();
+    if (::fork() == 0) {
+      ::usleep(700'000);
+      ::kill(stopped, SIGCONT);
+      ::_exit(0);
+    }
+    ::raise(SIGSTOP);
   };
   if (!leads) {
     for (;;) {

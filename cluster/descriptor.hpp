@@ -8,7 +8,7 @@
 
 namespace troupe::cluster {
 
-class descriptor {
+class descriptor {  ///< of an open file, memory, event or socket
  public:
   explicit descriptor(int number) : number_(number) {}
   descriptor(const descriptor&) = delete;
@@ -25,6 +25,7 @@ class descriptor {
 /// Several parties may hold one; null in simulations, where messages travel without.
 using shared_descriptor = std::shared_ptr<const descriptor>;
 
+/// A descriptor that is the caller's from now on.
 inline shared_descriptor own(int number) { return std::make_shared<const descriptor>(number); }
 
 }  // namespace troupe::cluster

@@ -12,7 +12,7 @@
 
 namespace troupe::cluster {
 
-struct launch_options {
+struct launch_options {  ///< a job and how its processes are started
   supervised_job job;
   std::filesystem::path program;       ///< of every process; it finds its link as process.hpp says
   std::vector<std::string> arguments;  ///< the first is the program's name

@@ -18,7 +18,7 @@ inline constexpr uint64_t frame_bytes_max = uint64_t{256} << 20, waiting_bytes_m
 /// Descriptors of one message.
 inline constexpr size_t descriptors_max = 4;
 
-class link {
+class link {  ///< one end of an edge
  public:
   virtual ~link() = default;
   /// Any thread; never waits. Errors: limit, beyond the two above; peer_lost, where the other end has gone.
@@ -44,7 +44,7 @@ class frame_reader {
 /// The bytes of a message that travels with so many descriptors.
 std::string frame_of(const message& m, size_t num_descriptors);
 
-class socket_link final : public link {
+class socket_link final : public link {  ///< between processes of a machine
  public:
   /// `end` is one of a pair of connected stream sockets.
   explicit socket_link(shared_descriptor end);

@@ -91,7 +91,7 @@ struct seat {
   uint32_t place = 0, first = 0, count = 0;
   friend bool operator==(const seat&, const seat&) = default;
 };
-struct begin_term {
+struct begin_term {  ///< to each process that has a seat in it
   uint64_t number = 0;
   uint32_t data = 0;        ///< data ranks
   std::vector<seat> seats;  ///< in the order of ranks; the first leads
@@ -113,6 +113,7 @@ struct end_term {
 struct join_wanted {
   uint64_t term = 0;
 };
+/// What are you in?
 struct state_question {
   uint64_t question = 0;
 };
@@ -129,6 +130,7 @@ struct parcel {
   std::vector<shared_descriptor> with{};
 };
 
+/// Ready for a frame.
 std::string encode(const message& m);
 /// Errors: mismatch, for bytes that are no message.
 core::result<message> decode(std::string_view bytes);

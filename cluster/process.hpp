@@ -29,7 +29,7 @@ struct term_order {  ///< what a process is told of a term
   std::map<std::string, file_in_memory> files;  ///< by path: of the save that it continues from
 };
 
-struct process_setup {
+struct process_setup {  ///< what a process says of itself
   uint32_t place = 0;
   int64_t lost_after_ns = 5'000'000'000;
   std::string version, configuration;
@@ -37,7 +37,7 @@ struct process_setup {
 
 /// Where a process finds its link: the environment of one that `troupe train` has started.
 inline constexpr const char* link_variable = "TROUPE_LINK";
-struct link_place {
+struct link_place {  ///< the inherited end, and the process's place
   int descriptor = -1;
   uint32_t place = 0;
 };

@@ -37,11 +37,11 @@ inline constexpr uint32_t fruitless_losses_max = 3;
 /// Whole saves in memory that are kept.
 inline constexpr size_t kept_saves_max = 2;
 
-struct send_to {
+struct send_to {  ///< a message for a process
   uint32_t place = 0;
   parcel what;
 };
-struct start_process {
+struct start_process {  ///< in this place
   uint32_t place = 0;
 };
 struct kill_process {  ///< and reap it
@@ -64,7 +64,7 @@ enum class standing : uint8_t {
   left,      ///< said that it ends
 };
 
-class supervision {
+class supervision {  ///< of one job; one thread
  public:
   explicit supervision(supervised_job job);
 

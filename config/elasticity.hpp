@@ -26,13 +26,13 @@ struct elasticity_section {  ///< `elasticity`
   uint64_t model_parallel_size = 1, num_gpus_per_node = 1;  ///< of version 0.2
 };
 
-struct elastic_batch {
+struct elastic_batch {  ///< what the rules give
   uint64_t train = 0;             ///< samples of a step; 0: a micro-batch for each rank is more than the largest batch
   std::vector<uint64_t> degrees;  ///< data degrees that it can be cut for, ascending
   uint64_t micro = 0;             ///< samples of a micro-batch at the degree that was asked for
 };
 
-struct elastic_problem {
+struct elastic_problem {  ///< why they give nothing
   std::string key, text;  ///< the key that is wrong, and what was wanted and got
 };
 

@@ -27,7 +27,7 @@ enum class good_enough : uint8_t {  ///< what a checkpoint must pass to be taken
   verifies                          ///< besides, every digest: all of it is read
 };
 
-struct open_options {
+struct open_options {  ///< how strictly a checkpoint is opened
   /// Where `latest`, or what it names, is damaged or missing: the good checkpoint that was committed last before it
   /// and is of no higher step. What `latest` names must pass the same check then.
   bool fallback_to_previous = false;

@@ -28,7 +28,7 @@ struct shared_file {  ///< one whole file
   uint64_t bytes = 0;
 };
 
-struct memory_files_options {
+struct memory_files_options {  ///< limits, and whom to tell
   uint64_t limit_bytes = uint64_t{1} << 60;  ///< of files written here and of memory kept for later ones
   /// Called when a file is synced, in that thread. The descriptor is good during the call.
   std::function<void(const shared_file&)> on_finished{};

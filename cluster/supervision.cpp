@@ -58,7 +58,7 @@ void supervision::hear(uint32_t place, parcel p, int64_t now_ns) {
   const auto is_of_term = [&](uint64_t term) { return term == term_.number && has_seat(place); };
   if (const auto* x = std::get_if<hello>(&p.what)) return heard(place, *x);
   if (const auto* x = std::get_if<ready>(&p.what)) return heard(place, *x);
-  if (const auto* x = std::get_if<kept_save>(&p.what)) return heard(place, *x);
+  if (const auto* x = std::get_if<kept_save>(&p.what)) return heard(*x);
   if (const auto* x = std::get_if<leaving>(&p.what)) return heard(place, *x);
   if (const auto* x = std::get_if<offer>(&p.what)) {
     if (is_of_term(x->term)) relay_to_others(place, p);
@@ -144,7 +144,7 @@ void supervision::heard(uint32_t place, const ready& x) {
   ask_to_join();
 }
 
-void supervision::heard(uint32_t /*place*/, const kept_save& x) {
+void supervision::heard(const kept_save& x) {
   std::map<std::string, kept> moved;
   for (auto at = files_.begin(); at != files_.end();) {
     if (!lies_in(at->first, x.written)) {
@@ -155,11 +155,11 @@ void supervision::heard(uint32_t /*place*/, const kept_save& x) {
     at = files_.erase(at);
   }
   files_.merge(moved);
-  std::erase_if(saves_, [&](const auto& s) { return s.first == x.folder; });
-  saves_.emplace_back(x.folder, x.step);
+  std::erase(saves_, x.folder);
+  saves_.push_back(x.folder);
   if (saves_.size() > kept_saves_max) saves_.erase(saves_.begin());
   std::erase_if(files_, [&](const auto& f) {
-    return std::ranges::none_of(saves_, [&](const auto& s) { return lies_in(f.first, s.first); });
+    return std::ranges::none_of(saves_, [&](const auto& s) { return lies_in(f.first, s); });
   });
   fruitless_ = 0;
 }
@@ -266,14 +266,14 @@ void supervision::begin_next() {
     left -= count;
   }
   last_leader_ = leader();
-  const begin_term order{term_.number, *data, term_.seats, saves_.empty() ? std::string() : saves_.back().first,
+  const begin_term order{term_.number, *data, term_.seats, saves_.empty() ? std::string() : saves_.back(),
                          std::exchange(cause_, {})};
   for (const seat& s : term_.seats) {
     member& m = members_[s.place];
     m.is = standing::working;
     m.is_ready = false;
     for (const auto& [path, x] : files_)
-      if (!saves_.empty() && lies_in(path, saves_.back().first)) send(s.place, kept_file{path, x.bytes}, x.with);
+      if (!saves_.empty() && lies_in(path, saves_.back())) send(s.place, kept_file{path, x.bytes}, x.with);
     send(s.place, order);
   }
 }

@@ -113,7 +113,7 @@ class supervision {  ///< of one job; one thread
 
   void heard(uint32_t place, const hello& m);
   void heard(uint32_t place, const ready& m);
-  void heard(uint32_t place, const kept_save& m);
+  void heard(const kept_save& m);
   void heard(uint32_t place, const leaving& m);
   void lose(uint32_t place, const std::string& how, int64_t now_ns);
   void end(bool is_final, const core::error& why);
@@ -137,8 +137,8 @@ class supervision {  ///< of one job; one thread
   std::optional<core::error> final_;
   bool over_ = false;
   uint32_t losses_ = 0, fruitless_ = 0;
-  std::map<std::string, kept> files_;                    ///< by path
-  std::vector<std::pair<std::string, uint64_t>> saves_;  ///< whole ones: folder and step, the newest last
+  std::map<std::string, kept> files_;  ///< by path
+  std::vector<std::string> saves_;     ///< folders of whole ones, the newest last
   std::string version_, configuration_;
   int64_t ticked_ns_ = 0, beat_ns_ = 0;  ///< the last tick, the next beat
   std::vector<action> actions_;

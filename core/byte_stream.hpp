@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace troupe::core {
@@ -140,7 +141,10 @@ class byte_reader {
     bool there = false;
     get(there);
     x.reset();
-    if (good_ && there) get(x.emplace());
+    if (!good_ || !there) return;
+    T value{};
+    get(value);
+    x = std::move(value);
   }
 
   std::string_view rest_;

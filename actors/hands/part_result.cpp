@@ -1,187 +1,129 @@
-// The bytes: a letter for what they are, the fields in order, little-endian, texts and lists behind their lengths, then
-// the digest of all before it. A length is compared with what is left before anything is allocated for it.
+// The bytes: a letter for what they are, the fields in order as core/byte_stream.hpp has them, then the digest of all
+// before it.
 #include "actors/hands/part_result.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <type_traits>
-#include <utility>
+#include <optional>
+
+#include "core/byte_stream.hpp"
+
+namespace troupe::core {
+
+template <class F>
+void fields(F& f, error& x) {
+  f(x.kind, x.text);
+}
+
+}  // namespace troupe::core
+
+namespace troupe::checkpoint {
+
+template <class F>
+void fields(F& f, digest128& x) {
+  f(x.high, x.low);
+}
+
+}  // namespace troupe::checkpoint
 
 namespace troupe::actors {
+
+template <class F>
+void fields(F& f, part_result& x) {
+  f(x.rank, x.file_bytes, x.waited_s, x.digests, x.failure);
+}
+
 namespace {
 
-using checkpoint::digest128;
 using core::error_kind;
-using core::fail;
 
-constexpr char part_mark = 'p', invitation_mark = 'i', request_mark = 'r';
-constexpr size_t digest_bytes = sizeof(uint64_t) * 2;
+/// What a letter at the front says that the bytes are.
+enum class mark : char { part = 'p', invitation = 'i', request = 'r' };
 
-class byte_writer {
- public:
-  explicit byte_writer(char mark) : out_(1, mark) {}
+std::string sealed(mark what, const std::string& content) {
+  std::string out(1, static_cast<char>(what));
+  out += content;
+  return out + core::as_bytes(checkpoint::digest_of(out));
+}
 
-  template <class T>
-  void number(T value) {
-    static_assert(std::is_arithmetic_v<T>);
-    out_.append(reinterpret_cast<const char*>(&value), sizeof(value));  // little-endian, as every machine that
-                                                                        // this builds for
-  }
-  void digest(const digest128& d) {
-    number(d.high);
-    number(d.low);
-  }
-  void text(std::string_view s) {
-    number(static_cast<uint64_t>(s.size()));
-    out_ += s;
-  }
-  std::string done() && {
-    digest(checkpoint::digest_of(out_));
-    return std::move(out_);
-  }
+/// What was sealed; nothing where it was something else, or has changed.
+std::optional<std::string_view> opened(mark what, std::string_view bytes) {
+  constexpr size_t digest_bytes = sizeof(checkpoint::digest128);
+  if (bytes.size() <= digest_bytes || bytes.front() != static_cast<char>(what)) return std::nullopt;
+  const auto content = bytes.substr(0, bytes.size() - digest_bytes);
+  if (core::from_bytes<checkpoint::digest128>(bytes.substr(content.size())) != checkpoint::digest_of(content))
+    return std::nullopt;
+  return content.substr(1);
+}
 
- private:
-  std::string out_;
-};
+tl::unexpected<core::error> refused(const char* what, std::string_view got) {
+  return core::fail(error_kind::bad_input, std::string("wanted ") + what + " as another process encodes it, got " +
+                                               std::to_string(got.size()) + " bytes that are cut short or changed");
+}
 
-/// After the first thing that is missing everything is zero, and done() says so.
-class byte_reader {
- public:
-  byte_reader(std::string_view bytes, char mark, const char* what) : what_(what), all_bytes_(bytes.size()) {
-    if (bytes.size() <= digest_bytes || bytes.front() != mark) {
-      good_ = false;
-      return;
-    }
-    const auto content = bytes.substr(0, bytes.size() - digest_bytes);
-    left_ = bytes.substr(content.size());
-    good_ = digest() == checkpoint::digest_of(content);
-    left_ = content.substr(1);
-  }
+/// The fields behind a mark, and whether they are what was sealed and nothing more.
+template <class... Ts>
+bool read(mark what, std::string_view bytes, Ts&... xs) {
+  const auto content = opened(what, bytes);
+  if (!content) return false;
+  core::byte_reader in(*content);
+  in(xs...);
+  return in.is_whole();
+}
 
-  template <class T>
-  T number() {
-    T value{};
-    if (!has(sizeof(T), 1)) return value;
-    std::memcpy(&value, left_.data(), sizeof(T));
-    left_.remove_prefix(sizeof(T));
-    return value;
-  }
-  digest128 digest() {
-    const auto high = number<uint64_t>(), low = number<uint64_t>();
-    return {high, low};
-  }
-  bool flag() {
-    const auto value = number<uint8_t>();
-    expect(value <= 1);
-    return value == 1;
-  }
-  std::string text() {
-    const auto size = number<uint64_t>();
-    if (!expect(size <= max_encoded_text_bytes) || !has(size, 1)) return {};
-    std::string out(left_.substr(0, size));
-    left_.remove_prefix(size);
-    return out;
-  }
-  /// How many entries follow, of at least `entry_bytes` each.
-  size_t entries(size_t entry_bytes) {
-    const auto count = number<uint64_t>();
-    return has(count, entry_bytes) ? count : 0;
-  }
-  bool expect(bool fact) { return good_ = good_ && fact; }
-
-  template <class T>
-  core::result<T> done(T value) {
-    if (expect(left_.empty())) return value;
-    return fail(error_kind::bad_input, std::string("wanted ") + what_ + " as another process encodes it, got " +
-                                           std::to_string(all_bytes_) + " bytes that are cut short or changed");
-  }
-
- private:
-  bool has(uint64_t count, size_t each_bytes) { return expect(count <= left_.size() / each_bytes); }
-
-  const char* what_;
-  size_t all_bytes_;
-  std::string_view left_;
-  bool good_ = true;
-};
+template <class... Ts>
+std::string written(mark what, const Ts&... xs) {
+  core::byte_writer out;
+  out(xs...);
+  return sealed(what, out.take());
+}
 
 }  // namespace
 
 std::string encode(const part_result& part) {
-  byte_writer to(part_mark);
-  to.number(part.rank);
-  to.number(part.file_bytes);
-  to.number(part.waited_s);
-  to.number(static_cast<uint64_t>(part.digests.size()));
-  for (const auto& block : part.digests) {
-    to.number(static_cast<uint64_t>(block.size()));
-    for (const auto& d : block) to.digest(d);
-  }
-  to.number(static_cast<uint8_t>(part.failure ? part.failure->kind : error_kind{}));
-  to.text(part.failure ? part.failure->text.substr(0, max_encoded_text_bytes) : std::string());
-  return std::move(to).done();
+  auto failure = part.failure;
+  if (failure) failure->text.resize(std::min<size_t>(failure->text.size(), max_encoded_text_bytes));
+  return written(mark::part, part.rank, part.file_bytes, part.waited_s, part.digests, failure);
 }
 
 core::result<part_result> decode_part_result(std::string_view bytes) {
-  byte_reader from(bytes, part_mark, "a part of a save");
   part_result out;
-  out.rank = from.number<uint32_t>();
-  out.file_bytes = from.number<uint64_t>();
-  out.waited_s = from.number<double>();
-  from.expect(std::isfinite(out.waited_s) && out.waited_s >= 0);
-  out.digests.resize(from.entries(sizeof(uint64_t)));
-  for (auto& block : out.digests) {
-    block.resize(from.entries(digest_bytes));
-    for (auto& d : block) d = from.digest();
-  }
-  const auto kind = from.number<uint8_t>();
-  auto text = from.text();
-  from.expect(kind <= static_cast<uint8_t>(error_kind::bug));
-  if (kind != 0) out.failure = core::error{static_cast<error_kind>(kind), std::move(text)};
-  return from.done(std::move(out));
+  const bool good = read(mark::part, bytes, out) && std::isfinite(out.waited_s) && out.waited_s >= 0;
+  const auto& f = out.failure;
+  if (!good ||
+      (f && (f->kind < error_kind::bad_input || f->kind > error_kind::bug || f->text.size() > max_encoded_text_bytes)))
+    return refused("a part of a save", bytes);
+  return out;
 }
 
 std::string encode(const save_invitation& invitation) {
-  byte_writer to(invitation_mark);
-  to.text(invitation.working.string());
-  to.digest(invitation.save_id);
-  return std::move(to).done();
+  return written(mark::invitation, invitation.working.string(), invitation.save_id);
 }
 
 core::result<save_invitation> decode_save_invitation(std::string_view bytes) {
-  byte_reader from(bytes, invitation_mark, "an invitation to a save");
+  std::string working;
   save_invitation out;
-  out.working = from.text();
-  out.save_id = from.digest();
-  return from.done(std::move(out));
+  if (!read(mark::invitation, bytes, working, out.save_id) || working.size() > max_encoded_text_bytes)
+    return refused("an invitation to a save", bytes);
+  out.working = working;
+  return out;
 }
 
-std::string encode(const save_request& request) {
-  byte_writer to(request_mark);
-  to.text(request.root.string());
-  to.text(request.configuration);
-  to.text(request.client_state);
-  to.number(request.keep_last);
-  to.number(request.keep_every);
-  to.number(static_cast<uint8_t>(request.exclude_frozen_parameters));
-  to.text(request.tag);
-  to.number(static_cast<uint8_t>(request.save_latest));
-  return std::move(to).done();
+std::string encode(const save_request& x) {
+  return written(mark::request, x.root.string(), x.configuration, x.client_state, x.keep_last, x.keep_every,
+                 x.exclude_frozen_parameters, x.tag, x.save_latest);
 }
 
 core::result<save_request> decode_save_request(std::string_view bytes) {
-  byte_reader from(bytes, request_mark, "what is to be saved");
+  std::string root;
   save_request out;
-  out.root = from.text();
-  out.configuration = from.text();
-  out.client_state = from.text();
-  out.keep_last = from.number<uint32_t>();
-  out.keep_every = from.number<uint64_t>();
-  out.exclude_frozen_parameters = from.flag();
-  out.tag = from.text();
-  out.save_latest = from.flag();
-  return from.done(std::move(out));
+  bool good = read(mark::request, bytes, root, out.configuration, out.client_state, out.keep_last, out.keep_every,
+                   out.exclude_frozen_parameters, out.tag, out.save_latest);
+  for (const std::string* text : {&root, &out.configuration, &out.client_state, &out.tag})
+    good = good && text->size() <= max_encoded_text_bytes;
+  if (!good) return refused("what is to be saved", bytes);
+  out.root = root;
+  return out;
 }
 
 }  // namespace troupe::actors

@@ -300,7 +300,7 @@ void supervision::tick(int64_t now_ns) {
       else if (beats)
         send(p, beat{});
     }
-    if (m.is == standing::absent && m.start_ns && *m.start_ns <= now_ns && !over_ && !final_) {
+    if (m.start_ns && *m.start_ns <= now_ns && starts_processes()) {
       m.start_ns.reset();
       m.is = standing::starting;
       actions_.push_back(start_process{p});
@@ -311,7 +311,7 @@ void supervision::tick(int64_t now_ns) {
 int64_t supervision::due_ns() const {
   int64_t due = beat_ns_;
   for (const member& m : members_)
-    if (m.start_ns) due = std::min(due, *m.start_ns);
+    if (m.start_ns && starts_processes()) due = std::min(due, *m.start_ns);
   return due;
 }
 

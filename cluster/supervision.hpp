@@ -124,6 +124,7 @@ class supervision {  ///< of one job; one thread
   void relay_to_others(uint32_t from, const parcel& p);
   void send(uint32_t place, message m, std::vector<shared_descriptor> with = {});
   [[nodiscard]] bool has_seat(uint32_t place) const;
+  [[nodiscard]] bool starts_processes() const { return !over_ && !final_; }
   [[nodiscard]] uint32_t number_there() const;
   [[nodiscard]] core::result<uint32_t> degree_for(uint32_t places) const;
   [[nodiscard]] std::string ranks_of(uint32_t place) const;

@@ -66,13 +66,14 @@ void spawn_all(const std::shared_ptr<company>& made, caf::actor_system& system, 
     return all ? all->agent : node_agent_actor{};
   });
   c.agent = system.spawn(node_agent_impl, c.supervisor, [later] {
-    std::vector<rank_actor> out;
+    std::vector<numbered_rank> out;
     if (const auto all = later.lock())
-      for (const auto& r : all->ranks) out.push_back(r->rank);
+      for (size_t i = 0; i < all->ranks.size(); ++i) out.push_back({all->numbers[i], all->ranks[i]->rank});
     return out;
   });
   for (auto& r : ranks) {
     c.ranks.push_back(r.links);
+    c.numbers.push_back(r.setup.rank);
     spawn_lanes(system, r, makers, own);
     r.links->rank = system.spawn(rank_impl, std::move(r.setup), r.links, c.agent, c.loader);
   }

@@ -24,12 +24,11 @@ struct rank_parts {
   std::shared_ptr<rank_links> links = std::make_shared<rank_links>();
 };
 
-/// Makes the parts those of `rank`, which joins its communicators among `all`. `groups` are fabric/'s, of one kind, one
-/// for each. Completions wake the collective lane, and the watch asks who is missing. The memberships are for the
-/// lane's executor to hold; they end with it.
-template <class Group>
-memberships join_fabric(rank_parts& x, uint32_t rank, const std::vector<plan::communicator>& all,
-                        const std::vector<std::shared_ptr<Group>>& groups) {
+/// Makes the parts those of `rank`, which joins its communicators among `all`: `join` (communicator, member, waker)
+/// gives a membership. Completions wake the collective lane, and the watch asks who is missing. The memberships are for
+/// the lane's executor to hold; they end with it.
+template <class Join>
+memberships join_fabric(rank_parts& x, uint32_t rank, const std::vector<plan::communicator>& all, Join join) {
   x.setup.rank = rank;
   memberships out(all.size());
   std::vector<std::pair<std::weak_ptr<fabric::communicator>, std::vector<uint32_t>>> known(all.size());
@@ -41,7 +40,7 @@ memberships join_fabric(rank_parts& x, uint32_t rank, const std::vector<plan::co
       const uint64_t number = meeting_id{c, sequence}.number();
       if (const auto l = links.lock()) post(l->lanes[static_cast<size_t>(plan::lane::fabric)], wake{number});
     };
-    out[c] = groups[c]->join(static_cast<uint32_t>(mine - ranks.begin()), wake_lane);
+    out[c] = join(c, static_cast<uint32_t>(mine - ranks.begin()), wake_lane);
     known[c] = {out[c], ranks};
   }
   x.setup.missing = [known = std::move(known)](const meeting_id& m) {
@@ -55,13 +54,20 @@ memberships join_fabric(rank_parts& x, uint32_t rank, const std::vector<plan::co
   return out;
 }
 
+/// `join` of groups of fabric/, of one kind, one for each communicator; they outlive it.
+template <class Group>
+auto join_of(const std::vector<std::shared_ptr<Group>>& groups) {
+  return [&groups](uint32_t c, uint32_t member, const fabric::waker& wake) { return groups[c]->join(member, wake); };
+}
+
 /// Handles of all actors, unchanged once assembled. Dropping it drops them; `dismiss` ends the actors.
 struct company {
   supervisor_actor supervisor;
   node_agent_actor agent;
   loader_actor loader;
   telemetry_actor telemetry;
-  std::vector<std::shared_ptr<rank_links>> ranks;
+  std::vector<std::shared_ptr<rank_links>> ranks;  ///< of this process, in their order
+  std::vector<uint32_t> numbers;                   ///< theirs
 };
 
 /// Where lanes and telemetry run: each on a thread of its own, which the stages of a rank share, or on the system's

@@ -26,6 +26,8 @@ std::shared_ptr<const data::batch> cut_noting(const loader_setup& s, const next_
   return out;
 }
 
+uint32_t readers_of(const loader_setup& s, uint32_t position) { return s.readers.empty() ? 1 : s.readers[position]; }
+
 bool same(const next_batch& a, const next_batch& b) {
   return a.step == b.step && a.micro == b.micro && a.rank == b.rank && a.which == b.which;
 }
@@ -58,7 +60,7 @@ loader_actor::behavior_type loader_impl(self_ptr self, loader_setup setup) {
         if (it == s.ready.end()) it = keep(s, k);
         const batch_ready answer{k.run, k.micro, it->batch};
         if (it->asked++ == 0) self->send(self, prepare_batch{following(s.setup, k)});
-        if (it->asked == s.setup.readers) s.ready.erase(it);
+        if (it->asked == readers_of(s.setup, k.rank)) s.ready.erase(it);
         return answer;
       },
       [self](const prepare_batch& m) { keep(self->state, m.next); },

@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "actors/messages.hpp"
 #include "data/batch.hpp"
@@ -16,7 +17,9 @@ struct loader_setup {  ///< a loader's source and how it cuts
   std::shared_ptr<const data::corpus> corpus;
   data::batch_shape shape;
   uint64_t prefetch_batches = 4;  ///< micro-batches that are ready at most; 1 or more
-  uint32_t readers = 1;           ///< ranks that ask for the same one: those of a pipeline's stages
+  /// [position among the ranks that take different samples]: ranks of this process that ask for the same micro-batch, as
+  /// those of a pipeline's stages do; empty: one each.
+  std::vector<uint32_t> readers;
   /// Instead of data/'s cut (simulation, which has no text); may be empty.
   std::function<std::shared_ptr<const data::batch>(const next_batch&)> cut;
   /// The loader notes here the first training step that lacks a micro-batch; may be null.

@@ -28,9 +28,8 @@ struct run_outcome {
   verdict result;
   bool skipped = false;
   bool save_asked = false;  ///< `save_now` came since the last training step
-  std::vector<float> logits;
   std::shared_ptr<const core::error> failure;  ///< null when the run ended well
-  std::shared_ptr<rank_reports> ranks;         ///< [rank]; null after a failure
+  std::shared_ptr<rank_reports> ranks;         ///< of all ranks, in their order; null after a failure
 };
 
 // ---- session -> supervisor -> node_agent -> rank

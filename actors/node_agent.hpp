@@ -8,13 +8,18 @@
 
 namespace troupe::actors {
 
+struct numbered_rank {  ///< a rank of this process, of which the first need not be rank 0
+  uint32_t number = 0;
+  rank_actor actor;
+};
+
 struct node_agent_state {
   node_agent_state() = default;  // no aggregate: CAF would try to initialise its first member with the actor
   static inline const char* name = "node_agent";
 
   supervisor_actor supervisor;
-  std::vector<rank_actor> ranks;
-  std::shared_ptr<rank_reports> reports;  ///< [rank]: of the current run
+  std::vector<numbered_rank> ranks;
+  std::shared_ptr<rank_reports> reports;  ///< of the current run, by rank once all have ended
   size_t running = 0;                     ///< ranks that have not ended it
   uint64_t run = 0;
 };
@@ -22,6 +27,6 @@ struct node_agent_state {
 /// `ranks` gives the handles once all are spawned; called at the first message.
 node_agent_actor::behavior_type node_agent_impl(node_agent_actor::stateful_pointer<node_agent_state> self,
                                                 supervisor_actor supervisor,
-                                                std::function<std::vector<rank_actor>()> ranks);
+                                                std::function<std::vector<numbered_rank>()> ranks);
 
 }  // namespace troupe::actors

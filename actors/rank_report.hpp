@@ -19,7 +19,7 @@ struct rank_report {  ///< of one rank
   std::vector<model_output> outputs;  ///< [micro-batch], where the order keeps them and in generation
 };
 
-using rank_reports = std::vector<rank_report>;  ///< [rank]
+using rank_reports = std::vector<rank_report>;  ///< of a process's ranks or of all, by rank
 
 /// For a run that has ended well. Takes the outputs out of the context.
 rank_report report_of(step_context& run);

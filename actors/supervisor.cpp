@@ -3,7 +3,6 @@
 #include <bit>
 #include <utility>
 
-#include "actors/outputs.hpp"
 #include "core/text.hpp"
 
 namespace troupe::actors {
@@ -37,9 +36,10 @@ std::optional<core::error> disagreement(const rank_reports& ranks) {
   for (size_t r = 1; r < ranks.size(); ++r) {
     const verdict& v = ranks[r].decided;
     if (bits(v.loss) != bits(first.loss) || bits(v.square_sum) != bits(first.square_sum))
-      return core::error{core::error_kind::mismatch,
-                         "rank " + std::to_string(r) + " and rank 0 disagree on the step: loss " +
-                             core::number_text(v.loss) + " and " + core::number_text(first.loss)};
+      return core::error{core::error_kind::mismatch, "rank " + std::to_string(ranks[r].rank) + " and rank " +
+                                                         std::to_string(ranks.front().rank) +
+                                                         " disagree on the step: loss " + core::number_text(v.loss) +
+                                                         " and " + core::number_text(first.loss)};
   }
   return std::nullopt;
 }
@@ -78,10 +78,8 @@ supervisor_actor::behavior_type supervisor_impl(self_ptr self, std::function<nod
         out.run = m.run;
         out.which = s.which;
         out.ranks = m.ranks;
-        if (s.which == plan::plan_choice::generate) {
-          if (auto all = take_outputs(*m.ranks); !all.empty())
-            out.logits = std::move(all.front().micros.front().values);
-        } else if (s.which != plan::plan_choice::save) {
+        if (s.which == plan::plan_choice::train || s.which == plan::plan_choice::train_saving ||
+            s.which == plan::plan_choice::evaluate) {
           if (auto why = disagreement(*m.ranks)) return fail(self, *why);
           out.result = m.ranks->front().decided;
         }

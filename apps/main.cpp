@@ -21,11 +21,12 @@
 #include "apps/machine/io_command.hpp"
 #include "apps/plan/plan_command.hpp"
 #include "apps/plan/schedule_command.hpp"
+#include "apps/run/launch_processes.hpp"
 
 namespace {
 
 // `troupe-train` stands beside `troupe`, wherever both are installed.
-int execute_beside(char** argv) {
+int execute_beside(int argc, char** argv) {
   if (!troupe::apps::has_working_directory()) {  // the MKL inside LibTorch ends the process while it is loaded
     std::fprintf(stderr, "troupe: error: %s\n", troupe::apps::no_working_directory);
     return 1;
@@ -35,6 +36,8 @@ int execute_beside(char** argv) {
   const auto other = self.parent_path() / "troupe-train";
   // Every lane computes alone: a team would only change the order of sums, and cost threads that may be refused.
   ::setenv("OMP_NUM_THREADS", "1", 0);
+  if (argc > 1 && std::strcmp(argv[1], "train") == 0)
+    if (const auto code = troupe::apps::launch_processes(argc, argv, other)) return *code;
   ::execv(other.c_str(), argv);
   std::fprintf(stderr, "troupe: error: cannot execute %s: %s\n", other.c_str(), std::strerror(errno));
   return 1;
@@ -43,7 +46,7 @@ int execute_beside(char** argv) {
 int run(int argc, char** argv) {
   using namespace troupe;
   apps::open_missing_descriptors();
-  if (argc > 1 && std::strcmp(argv[1], "train") == 0) return execute_beside(argv);
+  if (argc > 1 && std::strcmp(argv[1], "train") == 0) return execute_beside(argc, argv);
 
   CLI::App app{"trains transformer models whose states do not fit where they have to run", "troupe"};
   app.set_version_flag("--version", std::string(TROUPE_VERSION));
@@ -67,10 +70,10 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
   }
-  if (plan.chosen()) return plan.measures() ? execute_beside(argv) : plan.run({});
+  if (plan.chosen()) return plan.measures() ? execute_beside(argc, argv) : plan.run({});
   if (schedule.chosen()) return schedule.run();
   if (checkpoint.chosen()) return checkpoint.run();
-  if (compress.chosen()) return compress.computes() ? execute_beside(argv) : compress.run({});
+  if (compress.chosen()) return compress.computes() ? execute_beside(argc, argv) : compress.run({});
   if (io.chosen()) return io.run();
   if (data.chosen()) return data.run();
   return *doctor ? apps::doctor(folder, form) : configuration.run();

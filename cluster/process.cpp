@@ -161,6 +161,12 @@ std::optional<end_term> process::ending() const {
   return ending_;
 }
 
+end_term process::wait_for_end() {
+  std::unique_lock lock(mutex_);
+  came_.wait(lock, [&] { return ending_ || over_; });
+  return ending_ ? *ending_ : end_term{term_, true, over_->kind, over_->text};
+}
+
 void process::on_end(std::function<void(const core::error&)> tell) {
   std::unique_lock lock(mutex_);
   tell_end_ = std::move(tell);

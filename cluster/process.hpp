@@ -63,6 +63,8 @@ class process {
   [[nodiscard]] uint64_t term() const { return term_.load(); }
   /// Why the term ended; nothing while it runs. Where `is_final` the run is over.
   [[nodiscard]] std::optional<end_term> ending() const;
+  /// Waits until it ends.
+  [[nodiscard]] end_term wait_for_end();
   /// Called once when the term that runs ends, and at once if it has.
   void on_end(std::function<void(const core::error&)> tell);
   /// Says that this process's ranks are ready, and waits until all are. Errors: the term has ended.

@@ -96,9 +96,8 @@ void add_loading_keys(key_rows& t) {
 
 void add_memory_keys(key_rows& t) {
   using memory = checkpoint_memory_section;
-  section_rows key(t, "checkpoint.memory", "Checkpoints in the memory of other processes, which a job recovers from.",
-                   capability::processes);
-  key("every_steps", integer, "0",
+  section_rows key(t, "checkpoint.memory", "Checkpoints in the memory of other processes, which a job recovers from.");
+  key("every_steps", integer, "derived",
       "Steps between them, so many at most are done again after a loss; 0: none. By default 1, and 0 with "
       "cluster.processes: one.")
       .at_least(0)

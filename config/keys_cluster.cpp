@@ -46,7 +46,6 @@ void add_process_keys(key_rows& t) {
       .at_least(1)
       .at_most(65536)
       .by_hand(processes_field())
-      .when(capability::processes)
       .means(
           "The processes that share a job's ranks on this machine: one has them all, ranks gives each rank its own, a "
           "number as many, each with as many neighbouring ranks. Where they are several, a process that is lost takes "
@@ -56,27 +55,23 @@ void add_process_keys(key_rows& t) {
       .at_least(0.5)
       .at_most(3600)
       .into<cluster, &processes::lost_after_s>()
-      .when(capability::processes)
       .means("A process that is silent for so long is lost; one that ends is lost at once.");
   t.row("cluster.min_ranks", integer)
       .by_default("1")
       .at_least(1)
       .at_most(1U << 28U)
       .into<cluster, &processes::min_ranks>()
-      .when(capability::processes)
       .means("A job that would go on with fewer ranks after a loss ends, and says so.");
   t.row("cluster.spares", integer)
       .by_default("0")
       .at_least(0)
       .at_most(64)
       .into<cluster, &processes::spares>()
-      .when(capability::processes)
       .means("Further processes that have no ranks until they take the place of one that is lost.");
   t.row("cluster.on_loss", text)
       .by_default("recover")
       .one_of({"recover", "stop"})
       .by_hand(on_loss_field())
-      .when(capability::processes)
       .means(
           "What comes of a loss: recover goes on with a spare in its place or with fewer data ranks, stop ends the "
           "run.");
@@ -85,26 +80,22 @@ void add_process_keys(key_rows& t) {
 void add_restart_keys(key_rows& t) {
   using restarts = restarts_section;
   t.row("cluster.restarts", section)
-      .when(capability::processes)
       .means("How often and how soon lost processes are started again.");
   t.row("cluster.restarts.max", integer)
       .by_default("10")
       .at_least(0)
       .at_most(1'000'000)
       .into<cluster, &processes::restarts, &restarts::max>()
-      .when(capability::processes)
       .means("Losses of a run that it recovers from; one more stops it.");
   t.row("cluster.restarts.backoff", seconds)
       .by_default("0.5")
       .at_least(0)
       .at_most(30)
       .into<cluster, &processes::restarts, &restarts::backoff_s>()
-      .when(capability::processes)
       .means("Time before a process is started again, twice as long with each loss in the same place, up to 30 s.");
   t.row("cluster.restarts.processes", boolean)
       .by_default("true")
       .into<cluster, &processes::restarts, &restarts::processes>()
-      .when(capability::processes)
       .means("A lost process is started again and joins between two steps; false: its place stays empty.");
 }
 

@@ -27,6 +27,17 @@ core::result<memory> memory::allocate(device_id device, device::tier tier, uint6
   return out;
 }
 
-bool memory::discard() const { return owner_ != nullptr && backend_of(device_).discard(owner_.get()); }
+memory memory::of(std::shared_ptr<void> owner, std::span<std::byte> bytes, device_id device, device::tier tier) {
+  memory out;
+  out.owner_ = std::move(owner);
+  out.data_ = bytes.data();
+  out.bytes_ = bytes.size();
+  out.device_ = device;
+  out.tier_ = tier;
+  out.is_others_ = true;
+  return out;
+}
+
+bool memory::discard() const { return !is_others_ && owner_ != nullptr && backend_of(device_).discard(owner_.get()); }
 
 }  // namespace troupe::device

@@ -31,6 +31,9 @@ class memory {  ///< any thread; one at a time
   /// all the same and `remark` says why. Errors: limit, with the bytes wanted and the device's total.
   static core::result<memory> allocate(device_id device, device::tier tier, uint64_t bytes);
 
+  /// Bytes that somebody else has allocated, of a tier of the host: `owner` keeps them.
+  static memory of(std::shared_ptr<void> owner, std::span<std::byte> bytes, device_id device, device::tier tier);
+
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] uint64_t bytes() const { return bytes_; }  ///< rounded up by the backend
   [[nodiscard]] device_id device() const { return device_; }
@@ -38,7 +41,8 @@ class memory {  ///< any thread; one at a time
   /// Why it is not what its tier promises; nullopt if it is.
   [[nodiscard]] const std::optional<std::string>& remark() const { return remark_; }
 
-  /// Gives the bytes back to the system; they are zeros at their next use. False if the backend keeps them.
+  /// Gives the bytes back to the system; they are zeros at their next use. False if the backend or another owner keeps
+  /// them.
   [[nodiscard]] bool discard() const;
 
  private:
@@ -47,6 +51,7 @@ class memory {  ///< any thread; one at a time
   uint64_t bytes_ = 0;
   device_id device_;
   device::tier tier_ = device::tier::device;
+  bool is_others_ = false;  // made by `of`
   std::optional<std::string> remark_;
 };
 

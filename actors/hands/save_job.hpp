@@ -50,6 +50,8 @@ class save_job final : public save_target, public std::enable_shared_from_this<s
   /// What other processes need in order to join; good until the save is over.
   [[nodiscard]] save_invitation invitation() const { return {place_.working, place_.save_id}; }
 
+  [[nodiscard]] const save_request& request() const { return request_; }
+
   std::unique_ptr<save_part> begin_part(uint32_t rank) override;
 
   /// How the part of a rank ended that another process writes; any thread. The last part of all commits, and blocks for

@@ -23,7 +23,8 @@ std::vector<storage::swap_category> swap_categories(plan::rank_plans plans) {
   return out;
 }
 
-core::result<swap_files> open_swap_files(const config::job_config& config, plan::rank_plans plans) {
+core::result<swap_files> open_swap_files(const config::job_config& config, const std::filesystem::path& folder,
+                                         plan::rank_plans plans) {
   swap_files out;
   // Passes may want more of it between two steps.
   const auto bytes_of = [&](const plan::rank_plan& p) {
@@ -33,7 +34,7 @@ core::result<swap_files> open_swap_files(const config::job_config& config, plan:
   for (const auto& p : plans) bytes += bytes_of(*p);
   if (bytes == 0) return out;
   auto space = storage::swap_space::open(
-      {.folder = config.swap_folder(), .wanted = swap_categories(plans), .checksums = config.swap_checksums});
+      {.folder = folder, .wanted = swap_categories(plans), .checksums = config.swap_checksums});
   if (!space) return core::fail(space.error());
   out.space = std::move(*space);
   for (const auto& p : plans) {

@@ -31,11 +31,20 @@ core::result<std::shared_ptr<rank_memory>> rank_memory::allocate(std::shared_ptr
     return core::fail(core::error_kind::limit, rank + ": memory: wanted windows at multiples of " +
                                                    std::to_string(plan::swap_page_bytes) + " bytes, " + facts.name +
                                                    " aligns to " + std::to_string(facts.alignment_bytes));
+  const bool shares = !place.shared.bytes.empty();
+  const auto layout = shared_layout_of(*m->plan_, sizes);
   for (uint32_t k = 0; k < plan::num_owners; ++k) {
     const auto which = static_cast<owner>(k);
     if (which == owner::staging) continue;  // allocated at its first use
-    auto got = device::memory::allocate(place.device, pool_tier(m->plan_->options(), which, place.windows),
-                                        pool_bytes(*m->plan_, sizes, which));
+    const auto tier = pool_tier(m->plan_->options(), which, place.windows);
+    const uint64_t bytes = pool_bytes(*m->plan_, sizes, which);
+    if (shares && is_shared(which) && bytes > 0) {
+      m->pools_[k] = device::memory::of(place.shared.owner, place.shared.bytes.subspan(layout.offset[k], bytes),
+                                        place.device, tier);
+      continue;
+    }
+    if (!place.is_here) continue;
+    auto got = device::memory::allocate(place.device, tier, bytes);
     if (!got) return core::fail(got.error().in(rank));
     m->pools_[k] = std::move(*got);
   }
@@ -53,6 +62,12 @@ core::result<void> rank_memory::train_by(std::shared_ptr<const plan::rank_plan> 
     const uint64_t bytes = pool_bytes(*trains, sizes, which);
     if (which == owner::staging || bytes <= pools_[k].bytes()) continue;
     const std::string rank = "rank " + std::to_string(trains->rank);
+    if (is_shared(which) && !place_.shared.bytes.empty())
+      return core::fail(core::error_kind::limit,
+                        rank + ": between two steps: wanted at most " + std::to_string(pools_[k].bytes()) +
+                            " bytes of memory that processes share, as the term began with, got " +
+                            std::to_string(bytes));
+    if (!place_.is_here) continue;
     if (std::ranges::find(within_a_step, which) == within_a_step.end())
       return core::fail(core::error_kind::limit,
                         rank + ": passes between two steps: wanted windows and states of at most " +
@@ -69,7 +84,7 @@ core::result<void> rank_memory::train_by(std::shared_ptr<const plan::rank_plan> 
 }
 
 core::result<void> rank_memory::take_staging() {
-  if (at(owner::staging) != nullptr) return {};
+  if (at(owner::staging) != nullptr || !is_here()) return {};
   auto got = device::memory::allocate(place_.device, pool_tier(plan_->options(), owner::staging, place_.windows),
                                       pool_bytes(*plan_, sizes_, owner::staging));
   if (!got) return core::fail(got.error().in("rank " + std::to_string(plan_->rank) + ", staging for checkpoints"));
@@ -223,7 +238,8 @@ std::byte* rank_memory::last_gradient(const plan::rank_plan& p, uint32_t q) cons
 plan::memory_table rank_memory::resident() const {
   plan::memory_table t = plan_->memory;
   t.gathered = sizes_.of(owner::gathered);
-  t.windows = pool(owner::states).bytes() + pool(owner::shards).bytes() + pool(owner::reduced).bytes();
+  t.windows = is_here() ? pool(owner::states).bytes() + pool(owner::shards).bytes() + pool(owner::reduced).bytes()
+                        : sizes_.of(owner::states) + sizes_.of(owner::shards) + sizes_.of(owner::reduced);
   t.activations = 0;
   t.offloaded_activations = pool(owner::activations).bytes();
   t.staging = at(owner::staging) == nullptr ? 0 : sizes_.of(owner::staging);

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "actors/memory/shared_pools.hpp"
 #include "device/memory.hpp"
 #include "plan/layout/layout.hpp"
 #include "plan/rank_plan.hpp"
@@ -20,6 +22,16 @@ namespace troupe::actors {
 struct memory_place {
   device::device_id device{};
   device::tier windows = device::tier::huge;
+  shared_segment shared{};  ///< of a rank whose peers live in other processes too; empty: all pools are its own
+  /// False: the rank lives in another process, of whose memory only the shared pools are seen here.
+  bool is_here = true;
+};
+
+/// Reads or writes, as elements of a type, states of a rank of another process.
+struct states_elsewhere {
+  std::function<core::result<void>(uint32_t parameter, plan::state_part, plan::slice, core::dtype, std::byte*)> read;
+  std::function<core::result<void>(uint32_t parameter, plan::state_part, plan::slice, core::dtype, const std::byte*)>
+      write;
 };
 
 class rank_memory {
@@ -34,6 +46,11 @@ class rank_memory {
   core::result<void> train_by(std::shared_ptr<const plan::rank_plan> trains, const plan::pool_sizes& sizes);
 
   [[nodiscard]] device::device_id device() const { return place_.device; }
+  /// Whether this process has all of the rank's memory.
+  [[nodiscard]] bool is_here() const { return place_.is_here; }
+  /// Who is asked for states where it is not.
+  [[nodiscard]] const states_elsewhere& elsewhere() const { return elsewhere_; }
+  void use_elsewhere(states_elsewhere x) { elsewhere_ = std::move(x); }
   /// The first byte of a pool; null where it is empty, as staging is before `take_staging`. Parameters lie there in
   /// their own layout: full at stages 0 to 2, this rank's slices at stage 3. Slots and undo copies lie where the plan
   /// places them.
@@ -95,6 +112,7 @@ class rank_memory {
   std::shared_ptr<const plan::rank_plan> plan_;
   plan::pool_sizes sizes_;
   memory_place place_;
+  states_elsewhere elsewhere_;
   [[nodiscard]] std::byte* state(const plan::owned_piece& piece, plan::state_part part, std::byte* window) const;
   void find_cached();
 

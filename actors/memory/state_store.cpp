@@ -194,7 +194,9 @@ core::result<void> read_states(rank_memories ranks, uint32_t q, state_part part,
     const plan::slice mine =
         m->plan().layout->replica_at(m->plan().rank) == 0 ? common(store.held(q, part), range) : plan::slice{};
     if (mine.count == 0) continue;
-    if (auto ok = store.read_as(q, part, mine, type, out + (mine.first - range.first) * core::size_of(type)); !ok)
+    std::byte* const to = out + (mine.first - range.first) * core::size_of(type);
+    if (auto ok = m->is_here() ? store.read_as(q, part, mine, type, to) : m->elsewhere().read(q, part, mine, type, to);
+        !ok)
       return ok;
     if (mine == range) break;  // other ranks hold the same elements
   }
@@ -207,7 +209,10 @@ core::result<void> write_states(rank_memories ranks, uint32_t q, state_part part
     const state_store store(*m);
     const plan::slice mine = common(store.held(q, part), range);
     if (mine.count == 0) continue;
-    if (auto ok = store.write_as(q, part, mine, type, in + (mine.first - range.first) * core::size_of(type)); !ok)
+    const std::byte* const from = in + (mine.first - range.first) * core::size_of(type);
+    if (auto ok =
+            m->is_here() ? store.write_as(q, part, mine, type, from) : m->elsewhere().write(q, part, mine, type, from);
+        !ok)
       return ok;
   }
   return {};

@@ -7,13 +7,14 @@ namespace troupe::actors {
 
 core::result<void> session::parts::begin_save(const save_request& request) {
   if (auto ok = sound(); !ok) return ok;
-  auto job = make_save(request);
+  auto job = make_save(checkpoint::real_files(), request);
   if (!job) return core::fail(job.error());
   saving.waiting = std::move(*job);
   return {};
 }
 
-core::result<std::shared_ptr<save_job>> session::parts::make_save(const save_request& request) {
+core::result<std::shared_ptr<save_job>> session::parts::make_save(checkpoint::file_system& files,
+                                                                  const save_request& request) {
   const auto& c = *plan.config;
   checkpoint::run_state run;
   run.step = progress.steps;
@@ -33,19 +34,39 @@ core::result<std::shared_ptr<save_job>> session::parts::make_save(const save_req
   for (const auto& p : plan.table->parameters)
     if (!p.is_copy() && !p.of_teacher) run.parameter_order.push_back(p.name);
   run.masks = saved_masks();
-  for (const auto& m : memory.ranks)
+  const auto saves = saving_plans();
+  if (!saves) return core::fail(saves.error());
+  return save_job::begin(files, request, std::move(run), *saves, plan.optimizer, plan.tensor, ranks_of_process());
+}
+
+core::result<std::vector<std::shared_ptr<const plan::rank_plan>>> session::parts::saving_plans() {
+  for (const auto& m : memory.here)
     if (auto ok = m->take_staging(); !ok) return core::fail(ok.error());
   if (auto ok = want(plan::plan_choice::save); !ok) return core::fail(ok.error());
-  std::vector<std::shared_ptr<const plan::rank_plan>> saves;
-  for (uint32_t r = 0; r < programs.size(); ++r) saves.push_back(program_of(plan::plan_choice::save, r)->plan);
-  return save_job::begin(checkpoint::real_files(), request, std::move(run), saves, plan.optimizer, plan.tensor);
+  std::vector<std::shared_ptr<const plan::rank_plan>> out;
+  for (uint32_t r = 0; r < programs.size(); ++r) out.push_back(program_of(plan::plan_choice::save, r)->plan);
+  return out;
+}
+
+ranks_here session::parts::ranks_of_process() const {
+  return processes.members ? processes.members->here() : ranks_here(programs.size(), true);
+}
+
+core::result<std::shared_ptr<save_job>> session::parts::join_save(checkpoint::file_system& files, uint64_t run,
+                                                                  const save_invitation& invitation,
+                                                                  const save_request& request) {
+  const auto saves = saving_plans();
+  if (!saves) return core::fail(saves.error());
+  return save_job::join(
+      files, invitation, request, progress.steps, *saves, plan.tensor, ranks_of_process(),
+      [link = processes.link, run](const part_result& part) { link->reply(0, part_taker::note(run, part)); });
 }
 
 // The run is over and its lanes have stopped, so their part of the save is done here, rank after rank.
 core::result<void> session::parts::save_without_lanes(const save_request& request) {
   (void)collect_save(unfinished_save::wait);
   saving.waiting.reset();
-  auto job = make_save(request);
+  auto job = make_save(checkpoint::real_files(), request);
   if (!job) return core::fail(job.error());
   saving.writing = *job;
   step_order order;
@@ -90,9 +111,12 @@ core::result<std::filesystem::path> session::save(const save_request& request) {
     if (auto ok = p.save_without_lanes(request); !ok) return core::fail(ok.error());
     return request.root / (request.tag.empty() ? checkpoint::step_folder_name(p.progress.steps) : request.tag);
   }
-  if (auto ok = p.end_saves(); !ok && p.over.why) return core::fail(ok.error());
-  if (auto ok = p.begin_save(request); !ok) return core::fail(ok.error());
-  if (auto ok = p.end_saves(); !ok) return core::fail(ok.error());
+  const auto saved = p.outlasting([&]() -> core::result<void> {
+    if (auto ok = p.end_saves(); !ok && p.over.why) return ok;
+    if (auto ok = p.begin_save(request); !ok) return ok;
+    return p.end_saves();
+  });
+  if (!saved) return core::fail(saved.error());
   return request.root / (request.tag.empty() ? checkpoint::step_folder_name(p.progress.steps) : request.tag);
 }
 
@@ -108,6 +132,7 @@ core::result<void> session::save_async(const save_request& request) {
 }
 
 bool session::may_save() const {
+  if (parts_->processes.is_on()) return !parts_->over.why;  // what others have of the states went with them
   return parts_->memory.offloaded == nullptr && (!parts_->over.why || parts_->over.states_whole);
 }
 

@@ -231,6 +231,10 @@ plan::joined_votes session::parts::vote() {
 core::result<void> session::compile(std::vector<scheduled_passes> schedule) {
   auto& p = *parts_;
   if (auto ok = p.sound(); !ok) return ok;
+  if (p.processes.is_on())
+    return core::fail(core::error_kind::bad_input,
+                      "compile: wanted a run of one process, with several it does not go together yet, got "
+                      "cluster.processes");
   pass_schedule next;
   for (auto& x : schedule) {
     if (!next.entries.empty() && x.step <= next.entries.back().step)

@@ -9,7 +9,9 @@ void session::parts::set_batch_shape() {
   data.loader.shape = {c.train_micro_batch_size_per_gpu, c.parallel.data,
                        static_cast<uint32_t>(c.gradient_accumulation_steps)};
   data.loader.first_lost_step = over.lost_step;
-  data.loader.readers = plan.train.ranks() / c.parallel.data;
+  data.loader.readers.assign(c.parallel.data, 0);
+  for (uint32_t r = 0; r < plan.train.ranks(); ++r)
+    if (processes.is_here(r)) ++data.loader.readers[plan.train.layout().samples_at(r)];
   data.loader.prefetch_batches = std::max<uint64_t>(c.data.prefetch_batches, c.parallel.data);
 }
 

@@ -48,13 +48,17 @@ core::result<evaluation_report> session::evaluate(const evaluation_request& requ
   if (auto ok = check(request, p.modules.outputs); !ok) return core::fail(ok.error());
   const auto n = p.num_evaluations(request.batches);
   if (!n) return core::fail(n.error());
-  const uint64_t together = p.plan.options[static_cast<size_t>(plan::plan_choice::evaluate)].accumulation;
+  return p.outlasting([&] { return p.evaluate(request, *n); });
+}
+
+core::result<evaluation_report> session::parts::evaluate(const evaluation_request& request, uint64_t n) {
+  const uint64_t together = plan.options[static_cast<size_t>(plan::plan_choice::evaluate)].accumulation;
   const bool keeps = static_cast<bool>(request.on_output);
   uint64_t at_once = keeps ? 1 : together;  // until it is known what an output takes
   evaluation_report out;
-  for (uint64_t done = 0; done < *n;) {
-    const auto micros = static_cast<uint32_t>(std::min(*n - done, at_once));
-    auto did = p.run_and_tell(
+  for (uint64_t done = 0; done < n;) {
+    const auto micros = static_cast<uint32_t>(std::min(n - done, at_once));
+    auto did = run_and_tell(
         plan::plan_choice::evaluate, done,
         {.micros = micros, .keeps_logits = keeps, .output = request.output, .computes_loss = request.compute_loss});
     if (!did) return core::fail(did.error());
@@ -70,9 +74,9 @@ core::result<evaluation_report> session::evaluate(const evaluation_request& requ
     hand_over(ranks, done - micros, micros, request);
   }
   if (!request.compute_loss) return out;
-  out.loss /= double(*n);
-  p.record_loss(out.loss);
-  if (p.host.hooks.on_evaluation) p.host.hooks.on_evaluation(p.progress.steps, out.loss);
+  out.loss /= double(n);
+  record_loss(out.loss);
+  if (host.hooks.on_evaluation) host.hooks.on_evaluation(progress.steps, out.loss);
   return out;
 }
 

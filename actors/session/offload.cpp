@@ -36,6 +36,10 @@ state_access session::states() {
 core::result<offload_report> session::offload_states(offload_request request) {
   auto& p = *parts_;
   if (auto ok = p.let_go_of_states(); !ok) return core::fail(ok.error());
+  if (p.processes.is_on())
+    return core::fail(core::error_kind::bad_input,
+                      "offload_states: wanted a run of one process, with several it does not go together yet, got "
+                      "cluster.processes");
   if (request.nvme_path.empty()) request.nvme_path = p.plan.config->swap_folder();
   auto done = offloaded_states::offload(p.memory.ranks, request,
                                         p.plan.config->swap_checksums ? page_digests::kept : page_digests::none);

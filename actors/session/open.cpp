@@ -28,6 +28,9 @@
 namespace troupe::actors {
 namespace {
 
+/// How often processes show the others that their ranks live.
+constexpr std::chrono::milliseconds shortest_pulse{10}, longest_pulse{500};
+
 /// Each rank on a thread of its own: drawing the weights and touching their pages for the first time is most of what
 /// opening a session takes. A host's own values are tensors of its thread, so it reads them, one rank after the other.
 core::result<void> fill_memory(const job::blueprint& plan, rank_memories ranks, models::prepared_modules* own,
@@ -66,28 +69,47 @@ core::result<void> session::parts::take_memory(first_weights weights, opening_wa
   auto trains = plan.train.all();
   if (!trains) return core::fail(trains.error());
   use_programs(plan::plan_choice::train, *trains);
-  auto opened = open_swap_files(*plan.config, *trains);
+  std::vector<std::shared_ptr<const plan::rank_plan>> mine;
+  std::vector<uint64_t> segment_bytes;
+  for (uint32_t r = 0; r < plan.train.ranks(); ++r) {
+    if (processes.is_here(r)) mine.push_back((*trains)[r]);
+    segment_bytes.push_back(shared_layout_of(*(*trains)[r], plan.pools[r]).bytes);
+  }
+  if (processes.is_on()) {
+    auto shared = shared_term::make(*processes.link, *processes.members, plan.train.layout(), segment_bytes);
+    if (!shared) return core::fail(shared.error());
+    processes.shared = std::move(*shared);
+  }
+  auto opened = open_swap_files(*plan.config, swap_folder(), mine);
   if (!opened) return core::fail(opened.error());
   memory.swaps = std::move(*opened);
   if (memory.swaps.space != nullptr)
     for (const auto& line : memory.swaps.space->remarks()) host.warnings->put(line);
   const auto& z = plan.config->zero_optimization;
   const bool pinned = z.offload_optimizer.pin_memory || z.offload_param.pin_memory;
-  const memory_place place{.windows = pinned ? device::tier::pinned : device::tier::huge};
+  memory_place place{.windows = pinned ? device::tier::pinned : device::tier::huge};
   bool told_of_locks = false;
   for (uint32_t r = 0; r < plan.train.ranks(); ++r) {
     if (modules.instances != nullptr) modules.instances->keep(r, computed_units((*trains)[r]->layout, r));
+    place.is_here = processes.is_here(r);
+    if (processes.shared != nullptr) place.shared = processes.shared->segment_of(r);
     auto m = rank_memory::allocate((*trains)[r], plan.pools[r], place);
     if (!m) return core::fail(m.error());
-    if (memory.swaps.space != nullptr) (*m)->use_swap_file(memory.swaps.ranks[r]);
-    // Windows that a device or a disk writes to, as far as the limit goes; said once where it does not.
-    if (const auto remark = (*m)->unpinned(); remark && !std::exchange(told_of_locks, true))
-      host.warnings->put(*remark);
     memory.ranks.push_back(std::move(*m));
+    if (!place.is_here) continue;
+    const auto& own = memory.here.emplace_back(memory.ranks.back());
+    if (memory.swaps.space != nullptr) own->use_swap_file(memory.swaps.ranks[memory.here.size() - 1]);
+    // Windows that a device or a disk writes to, as far as the limit goes; said once where it does not.
+    if (const auto remark = own->unpinned(); remark && !std::exchange(told_of_locks, true)) host.warnings->put(*remark);
   }
   if (auto ok = watch.begin(weights == first_weights::drawn ? "making first weights" : "touching memory"); !ok)
     return ok;
-  return fill_memory(plan, memory.ranks, modules.instances.get(), weights, watch);
+  return fill_memory(plan, memory.here, modules.instances.get(), weights, watch);
+}
+
+std::filesystem::path session::parts::swap_folder() const {
+  const auto folder = plan.config->swap_folder();
+  return processes.is_on() ? folder / ("process" + std::to_string(processes.link->place())) : folder;
 }
 
 // With the threads of the actors that follow, too: neither can be refused half-way.
@@ -104,14 +126,20 @@ core::result<void> session::parts::make_own_system() {
 
 core::result<void> session::parts::start_actors() {
   const auto& c = *plan.config;
-  const uint32_t ranks = plan.train.ranks();
   const auto& layout = *memory.ranks.front()->plan().layout;
-  const auto groups = in_process_groups(layout, memory.ranks.front()->device());
-  const auto pulses = std::make_shared<pulse_board>(ranks);
-  std::vector<rank_parts> all(ranks);
-  for (uint32_t r = 0; r < ranks; ++r) {
-    auto& x = all[r];
-    const auto joined = join_fabric(x, r, layout.communicators, groups);
+  const auto groups = processes.is_on() ? std::vector<std::shared_ptr<fabric::in_process_group>>()
+                                        : in_process_groups(layout, memory.ranks.front()->device());
+  const auto join = [&](uint32_t communicator, uint32_t member,
+                        const fabric::waker& wake) -> std::shared_ptr<fabric::communicator> {
+    if (processes.is_on()) return processes.shared->join(communicator, member, wake);
+    return groups[communicator]->join(member, wake);
+  };
+  const auto pulses = std::make_shared<pulse_board>(plan.train.ranks());
+  std::vector<rank_parts> all;
+  for (uint32_t r = 0; r < plan.train.ranks(); ++r) {
+    if (!processes.is_here(r)) continue;
+    auto& x = all.emplace_back();
+    const auto joined = join_fabric(x, r, layout.communicators, join);
     x.setup.programs = programs[r];
     x.setup.rules = plan.rules;
     x.setup.patience.stall_after = std::chrono::nanoseconds(static_cast<int64_t>(plan.stall_after_s * 1e9));
@@ -156,6 +184,13 @@ core::result<void> session::parts::start_actors() {
     x.lanes[static_cast<size_t>(plan::lane::writer)] = [mine = memory.ranks[r]] {
       return std::make_unique<writer_executor>(mine, std::make_unique<state_store>(*mine));
     };
+  }
+  if (processes.is_on()) {
+    const std::chrono::nanoseconds stall(static_cast<int64_t>(plan.stall_after_s * 1e9));
+    if (auto ok = processes.shared->show_pulses(
+            pulses, std::clamp<std::chrono::nanoseconds>(stall / 16, shortest_pulse, longest_pulse));
+        !ok)
+      return ok;
   }
   modules.instances.reset();  // with the values that the run began with
   telemetry_source records{.existing = actors.telemetry};
@@ -238,14 +273,18 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
   p->recording.lines->put_lines(p->modules.changes);
   if (auto ok = watch.begin("writing and proving the plans"); !ok) return core::fail(ok.error());
   std::optional<plan::cost_model> costs;
-  if (options.config->zero_optimization.swaps() && job::needs_measured_costs(*options.config))
+  const bool is_alone = options.process == nullptr;
+  if (is_alone && options.config->zero_optimization.swaps() && job::needs_measured_costs(*options.config))
     costs = job::measured_costs(*options.config, measured_matmul_flops,
                                 [box = p->host.warnings](const std::string& line) { box->put(line); });
-  auto plan =
-      job::make_blueprint(std::move(options.config), tables_of(p->modules.instances.get()), costs ? &*costs : nullptr,
-                          {[&] { return watch.go_on(); }, [](const job::blueprint& b) { return check_memory(b); }});
+  auto plan = job::make_blueprint(
+      std::move(options.config), tables_of(p->modules.instances.get()), costs ? &*costs : nullptr,
+      {[&] { return watch.go_on(); },
+       [is_alone](const job::blueprint& b) { return is_alone ? check_memory(b) : core::result<void>(); }});
   if (!plan) return core::fail(plan.error());
   p->plan = std::move(*plan);
+  if (!is_alone)
+    if (auto ok = p->check_processes(options); !ok) return core::fail(ok.error());
   p->found_degrees = std::move(found_degrees);
   p->host.hooks = std::move(options.hooks);
   p->memory.ledger = std::make_unique<allocation_ledger>(p->plan.train.ranks());
@@ -255,6 +294,10 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
   p->progress.scale = kernels::first_loss_scale(p->plan.loss_scale);
   if (auto ok = watch.begin(reading_phase); !ok) return core::fail(ok.error());
   if (auto ok = p->read_data(watch, options.texts); !ok) return core::fail(ok.error());
+  if (options.process != nullptr) {
+    if (auto ok = p->join_processes(options, watch); !ok) return core::fail(ok.error());
+    return std::unique_ptr<session>(new session(std::move(p)));
+  }
   const bool resumes = !options.resume.empty();
   // A checkpoint may lack scores of masks, which then have their first values.
   const bool replaced = resumes && replaces_everything(options.load) &&

@@ -18,6 +18,10 @@
 #include "actors/memory/pruning_masks.hpp"
 #include "actors/memory/rank_memory.hpp"
 #include "actors/memory/whole_states.hpp"
+#include "actors/processes/calls.hpp"
+#include "actors/processes/memory_saves.hpp"
+#include "actors/processes/part_taker.hpp"
+#include "actors/processes/shared_term.hpp"
 #include "actors/session/line_box.hpp"
 #include "actors/session/opening.hpp"
 #include "actors/session/own_system.hpp"
@@ -63,10 +67,11 @@ struct host_messages {
 /// Where the states are. Written when the session is opened, and by offload_states and reload_states.
 struct session_memory {
   swap_files swaps;
-  std::vector<std::shared_ptr<rank_memory>> ranks;
-  std::unique_ptr<allocation_ledger> ledger;    ///< of activations; there once the number of ranks is known
-  std::unique_ptr<offloaded_states> offloaded;  ///< null: everything is where the plan has it
-  std::shared_ptr<pruning_masks> masks;         ///< null: nothing is pruned. Steps change which of them act
+  std::vector<std::shared_ptr<rank_memory>> ranks;  ///< [rank]: of others as much as processes share
+  std::vector<std::shared_ptr<rank_memory>> here;   ///< those of this process
+  std::unique_ptr<allocation_ledger> ledger;        ///< of activations; there once the number of ranks is known
+  std::unique_ptr<offloaded_states> offloaded;      ///< null: everything is where the plan has it
+  std::shared_ptr<pruning_masks> masks;             ///< null: nothing is pruned. Steps change which of them act
 };
 
 /// What snip_momentum knows between steps. Each step writes it, and a load.
@@ -190,6 +195,25 @@ struct pass_schedule {
   [[nodiscard]] bool is_measured() const { return times.steps() > 0 && times.is_warm(); }
 };
 
+/// The other processes of the job. Each new term writes it, a save in memory its counters.
+struct session_processes {
+  std::shared_ptr<cluster::process> link;         ///< null: all ranks live here
+  std::shared_ptr<const config::job_config> job;  ///< as it was loaded: its degrees are the most
+  std::optional<term_members> members;            ///< none: no term
+  std::shared_ptr<shared_term> shared;
+  std::unique_ptr<memory_saves> saves;
+  std::shared_ptr<part_taker> parts;   ///< also of who listens
+  std::vector<uint64_t> peak_bytes;    ///< [rank]: of activations, as the other processes have told
+  std::shared_ptr<save_job> kept;      ///< a save in memory that is being written
+  std::filesystem::path working;       ///< of `kept`, until it is committed
+  std::function<core::result<resume_choice>(bool again)> choose_resume;
+  recovery_counts counts;
+
+  [[nodiscard]] bool is_on() const { return link != nullptr; }
+  [[nodiscard]] bool is_here(uint32_t rank) const { return !members || members->is_here(rank); }
+  [[nodiscard]] bool leads() const { return !is_on() || (members && members->leads()); }
+};
+
 /// What a change of degrees makes anew: plans, memory and actors of the ranks.
 struct term {
   job::blueprint plan;
@@ -208,6 +232,7 @@ struct session::parts {
   std::vector<std::shared_ptr<rank_programs>> programs;  ///< [rank]; an entry of a rank is null until it is wanted
   host_modules modules;
   host_messages host;
+  session_processes processes;
   session_memory memory;
   snip_scores snip;
   session_data data;
@@ -220,12 +245,16 @@ struct session::parts {
   pass_schedule passes;
   run_over over;
 
+  /// The most bytes of activations that a rank has had.
+  [[nodiscard]] uint64_t peak_bytes(uint32_t rank) const;
   /// The states by elements of whole parameters.
   [[nodiscard]] whole_states whole() const { return {memory.ranks, plan.tensor}; }
 
   // open.cpp
   core::result<void> make_own_system();
   core::result<void> take_memory(first_weights weights, opening_watch& watch);
+  /// Of this process.
+  [[nodiscard]] std::filesystem::path swap_folder() const;
   /// With the telemetry actor of the term before, if there was one.
   core::result<void> start_actors();
 
@@ -236,10 +265,21 @@ struct session::parts {
   [[nodiscard]] const std::shared_ptr<const program>& program_of(plan::plan_choice which, uint32_t rank) const {
     return (*programs[rank])[static_cast<size_t>(which)];
   }
+  /// What the ranks are told for a run of this plan.
+  [[nodiscard]] std::shared_ptr<step_order> order_for(plan::plan_choice which, uint64_t step, const run_wish& wish);
+  /// The same by the ranks of this process.
+  core::result<run_outcome> run_here(plan::plan_choice which, const std::shared_ptr<step_order>& order);
+  /// One training step, booked: nobody is told, nothing recorded.
+  core::result<run_outcome> train_once();
+  void book(const run_outcome& did);
   /// Runs a plan once. Warnings wait: the caller tells the host after it has booked what the run did.
   core::result<run_outcome> run(plan::plan_choice which, uint64_t step, const run_wish& wish = {});
   /// The same, and the host is told at once.
   core::result<run_outcome> run_and_tell(plan::plan_choice which, uint64_t step, const run_wish& wish = {});
+
+  // evaluate.cpp, state.cpp: once, by the ranks as they are
+  core::result<evaluation_report> evaluate(const evaluation_request& request, uint64_t n);
+  core::result<std::vector<int64_t>> generate(std::vector<int64_t> text, uint64_t tokens, double temperature);
 
   // compile.cpp
   /// The configuration's schedule, from the step that the run begins with.
@@ -298,7 +338,10 @@ struct session::parts {
 
   // checkpoint.cpp
   core::result<void> begin_save(const save_request& request);
-  core::result<std::shared_ptr<save_job>> make_save(const save_request& request);
+  core::result<std::shared_ptr<save_job>> make_save(checkpoint::file_system& files, const save_request& request);
+  /// All ranks' plans that save; from then on they have staging memory here.
+  core::result<std::vector<std::shared_ptr<const plan::rank_plan>>> saving_plans();
+  [[nodiscard]] ranks_here ranks_of_process() const;
   core::result<void> save_without_lanes(const save_request& request);
   core::result<void> end_saves();
   /// Tells the host once how the save ended that is being written. The error is the save's.
@@ -319,6 +362,53 @@ struct session::parts {
   core::result<void> make_term(const term& before, const std::vector<checkpoint::mask_record>& masks);
   term give_term();
   void take_term(term t);
+
+  // processes.cpp: the terms of a job of several processes
+  core::result<void> check_processes(const session_options& options) const;
+  core::result<void> join_processes(const session_options& options, opening_watch& watch);
+  /// Between two steps: the states are kept, and a term with so many data ranks goes on with them (0: as many as there
+  /// can be).
+  core::result<void> end_term_for(uint32_t data);
+  core::result<void> change_processes(const config::job_config& next);
+  /// Takes part in the terms that come until one has begun in which this process has ranks. Errors: the run is over.
+  core::result<void> enter_term(opening_watch& watch);
+  core::result<void> make_processes_term(const cluster::term_order& order, opening_watch& watch);
+  core::result<void> take_states(const cluster::term_order& order, const opening_call& opening, opening_watch& watch);
+  /// Gives the ranks up, after `why`, or since the term has ended. Errors: the run is over.
+  core::result<void> leave_term(const core::error& why);
+  /// Both.
+  core::result<void> recover(const core::error& why);
+  /// The same, and the run is where it was after so many steps.
+  core::result<void> recover_to(uint64_t steps, const core::error& why);
+  /// Does what needs the ranks of all processes; where some are lost meanwhile, once more with those that are left.
+  template <class Deed>
+  auto outlasting(Deed deed) -> decltype(deed()) {
+    for (const uint64_t steps = progress.steps;;) {
+      auto did = deed();
+      if (did || !processes.is_on() || !over.why) return did;
+      if (auto ok = recover_to(steps, did.error()); !ok) return core::fail(ok.error());
+    }
+  }
+
+  // served.cpp: calls, of the process that leads and of the others
+  core::result<run_outcome> run_everywhere(plan::plan_choice which, const std::shared_ptr<step_order>& order);
+  core::result<void> add_reports(uint64_t number, run_outcome& to);
+  core::result<void> obey(const cluster::call& c);
+  core::result<void> obey(uint64_t number, const run_call& c);
+  core::result<void> obey(uint64_t number, const read_call& c);
+  core::result<void> obey(uint64_t number, const write_call& c);
+  [[nodiscard]] states_elsewhere states_of(uint32_t rank) const;
+
+  core::result<std::shared_ptr<save_job>> join_save(checkpoint::file_system& files, uint64_t run,
+                                                    const save_invitation& invitation, const save_request& request);
+
+  // kept.cpp: saves in memory
+  /// Before a training step: the states as they are go to memory while it runs, if that is due.
+  core::result<void> keep_states();
+  /// Now, and waits.
+  core::result<void> keep_states_now();
+  core::result<void> begin_keeping();
+  core::result<void> end_keeping();
 
   // host.cpp
   void deliver_warnings();

@@ -162,8 +162,8 @@ core::result<void> session::parts::take_over(const checkpoint::tensor_source& fr
   if (auto ok = watch.begin("loading the checkpoint"); !ok) return fail(ok.error());
   const bool running = when == resume_time::while_running;
   live_load state;
-  const auto loaded = load_tensors(from, memory.ranks, *plan.optimizer, plan.tensor, options,
-                                   running ? &state : nullptr, [&] { return watch.wants_end(); });
+  const auto loaded = load_tensors(from, memory.here, *plan.optimizer, plan.tensor, options, running ? &state : nullptr,
+                                   [&] { return watch.wants_end(); });
   if (!loaded && state.changing) over.why = loaded.error().in("load, which has changed some states");
   if (!loaded) return fail(state.changing ? *over.why : loaded.error());
   if (loaded->missing > 0)
@@ -235,7 +235,7 @@ core::result<void> session::parts::take_layers(opening_watch& watch) {
     const auto found = of.find(p.name);
     return found == of.end() ? std::nullopt : std::optional(found->second);
   };
-  const auto loaded = load_tensors(*from, memory.ranks, *plan.optimizer, plan.tensor, options, nullptr,
+  const auto loaded = load_tensors(*from, memory.here, *plan.optimizer, plan.tensor, options, nullptr,
                                    [&] { return watch.wants_end(); });
   if (!loaded) return fail(loaded.error().in("model.teacher"));
   say(fmt::format("'{}': {} of {} parameters begin with those of layers {}, {} bytes read", from->folder.string(),
@@ -258,6 +258,10 @@ core::result<void> session::parts::tell_loader() {
 core::result<loaded_checkpoint> session::load(const std::filesystem::path& path, load_options options) {
   auto& p = *parts_;
   if (auto ok = p.sound(); !ok) return fail(ok.error());
+  if (p.processes.is_on())
+    return fail(error_kind::bad_input,
+                "load: wanted a run of one process, since a job of several continues from a checkpoint where it is "
+                "opened, got cluster.processes");
   // The save's own failure is told to its host; here only a run that is over counts.
   if (auto ok = p.end_saves(); !ok && p.over.why) return fail(ok.error());
   opening_watch unwatched({});

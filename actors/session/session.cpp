@@ -44,19 +44,24 @@ core::result<void> session::parts::want(plan::plan_choice which) {
   return {};
 }
 
+uint64_t session::parts::peak_bytes(uint32_t rank) const {
+  return processes.is_here(rank) ? memory.ledger->peak_bytes(memory.ledger->owner(rank)) : processes.peak_bytes[rank];
+}
+
 session::session(std::unique_ptr<parts> p) : parts_(std::move(p)) {}
 
 session::~session() {
   parts_->host.hooks = {};  // the host's thread may be in the middle of anything
   (void)parts_->end_saves();
   parts_->finish({});
+  if (const auto& link = parts_->processes.link) {
+    link->on_end({});
+    link->on_note({});
+  }
   parts_->end_actors();
 }
 
-core::result<run_outcome> session::parts::run(plan::plan_choice which, uint64_t step, const run_wish& wish) {
-  if (auto ok = sound(); !ok) return core::fail(ok.error());
-  if (auto ok = enter_phase(); !ok) return core::fail(ok.error());
-  if (auto ok = want(which); !ok) return core::fail(ok.error());
+std::shared_ptr<step_order> session::parts::order_for(plan::plan_choice which, uint64_t step, const run_wish& wish) {
   auto order = std::make_shared<step_order>();
   order->run = ++counts.runs;
   order->step = step;
@@ -72,13 +77,25 @@ core::result<run_outcome> session::parts::run(plan::plan_choice which, uint64_t 
   order->keeps_logits = wish.keeps_logits;
   order->output = wish.output;
   order->computes_loss = wish.computes_loss;
-  if (saves(which)) {
-    order->save = saving.waiting;
-    saving.writing = std::exchange(saving.waiting, nullptr);
-  }
   std::vector<std::shared_ptr<const plan::rank_plan>> plans;
   for (uint32_t r = 0; r < programs.size(); ++r) plans.push_back(program_of(which, r)->plan);
   plan::add_collectives(counts.collectives, plans);
+  return order;
+}
+
+core::result<run_outcome> session::parts::run(plan::plan_choice which, uint64_t step, const run_wish& wish) {
+  if (auto ok = sound(); !ok) return core::fail(ok.error());
+  if (auto ok = enter_phase(); !ok) return core::fail(ok.error());
+  if (auto ok = want(which); !ok) return core::fail(ok.error());
+  const auto order = order_for(which, step, wish);
+  if (saves(which)) {
+    order->save = saving.waiting != nullptr ? saving.waiting : processes.kept;
+    if (saving.waiting != nullptr) saving.writing = std::exchange(saving.waiting, nullptr);
+  }
+  return run_everywhere(which, order);
+}
+
+core::result<run_outcome> session::parts::run_here(plan::plan_choice which, const std::shared_ptr<step_order>& order) {
   core::result<run_outcome> out = core::fail(core::error_kind::bug, "the supervisor did not answer");
   const host_caller self(*actors.system);
   // No time limit here: silence is the ranks' business, and they report it. Meanwhile the host hears of what waits.
@@ -110,7 +127,7 @@ core::result<run_outcome> session::parts::run(plan::plan_choice which, uint64_t 
     over.why = out.error();
     // No rank updates before the last micro-batch of all ranks has gone through, unless updates are deferred (zenflow).
     over.states_whole =
-        !trains(which) || (over.lost_step->load() <= step && !plan.config->zero_optimization.zenflow.enabled);
+        !trains(which) || (over.lost_step->load() <= order->step && !plan.config->zero_optimization.zenflow.enabled);
   }
   return out;
 }
@@ -119,6 +136,30 @@ core::result<run_outcome> session::parts::run_and_tell(plan::plan_choice which, 
   auto out = run(which, step, wish);
   deliver_warnings();
   return out;
+}
+
+core::result<run_outcome> session::parts::train_once() {
+  if (auto ok = keep_states(); !ok) return core::fail(ok.error());
+  const bool saves = saving.waiting != nullptr || processes.kept != nullptr;
+  auto did = run(saves ? plan::plan_choice::train_saving : plan::plan_choice::train, progress.steps);
+  if (did) book(*did);
+  return did;
+}
+
+// All is booked before the host hears of it: what a hook throws must not make the next call apply the batch again.
+void session::parts::book(const run_outcome& did) {
+  ++progress.steps;
+  if (!did.result.skipped) {
+    ++progress.applied;
+    plan.compression->follow(did.result.input_ranges, progress.input_ranges);
+    ++progress.scheduled;
+  }
+  progress.gradient_factor = factor_of_mean(*did.ranks->front().spans.plan, progress.scale.cur_scale, plan.rules);
+  auto scale = kernels::next_loss_scale(plan.loss_scale, progress.scale, did.result.skipped);
+  if (scale)
+    progress.scale = *scale;
+  else
+    over.why = scale.error();
 }
 
 core::result<step_report> session::step() {
@@ -130,21 +171,25 @@ core::result<step_report> session::step() {
     p.over.states_whole = true;
     return core::fail(ok.error());
   }
+  if (p.processes.is_on() && p.processes.link->is_join_wanted())
+    if (auto ok = p.end_term_for(0); !ok) return core::fail(ok.error());
   step_report report;
-  report.lr = job::settings_of(*p.plan.optimizer, p.progress.scheduled).front().lr;
-  report.loss_scale = p.progress.scale.cur_scale;
   p.begin_measuring();
   if (auto ok = p.begin_saliency(); !ok) return core::fail(ok.error());
-  const int64_t before = core::now_ns();
-  auto did =
-      p.run(p.saving.waiting != nullptr ? plan::plan_choice::train_saving : plan::plan_choice::train, p.progress.steps);
+  int64_t before = 0;
+  auto did = p.outlasting([&] {
+    report.lr = job::settings_of(*p.plan.optimizer, p.progress.scheduled).front().lr;
+    report.loss_scale = p.progress.scale.cur_scale;
+    before = core::now_ns();
+    return p.train_once();
+  });
   if (!did) {
     p.deliver_warnings();
     return core::fail(did.error());
   }
-  // All is booked before the host hears of it: what a hook throws must not make the next call apply the batch again.
+  const auto unscaled = p.over.why;  // the loss scale cannot go further down
   report.seconds = double(core::now_ns() - before) / 1e9;
-  report.step = ++p.progress.steps;
+  report.step = p.progress.steps;
   report.loss = did->result.loss;
   report.grad_norm = did->result.grad_norm;
   report.skipped = did->result.skipped;
@@ -156,21 +201,10 @@ core::result<step_report> session::step() {
   report.lanes.control.between_s = report.seconds - report.lanes.whole_s;
   p.measure(*spans);
   p.record(report, spans);
-  if (!report.skipped) {
-    ++p.progress.applied;
-    p.plan.compression->follow(did->result.input_ranges, p.progress.input_ranges);
-    ++p.progress.scheduled;
-  }
-  p.progress.gradient_factor = factor_of_mean(*spans->front().plan, p.progress.scale.cur_scale, p.plan.rules);
   if (!report.skipped)
     if (auto ok = p.end_saliency(); !ok) p.over.why = ok.error();
-  auto scale = kernels::next_loss_scale(p.plan.loss_scale, p.progress.scale, report.skipped);
-  if (scale)
-    p.progress.scale = *scale;
-  else
-    p.over.why = scale.error();
   p.deliver_warnings();
-  if (!scale) return core::fail(scale.error());
+  if (unscaled) return core::fail(*unscaled);
   (void)p.collect_save(unfinished_save::leave);
   if (p.host.hooks.on_step) p.host.hooks.on_step(report);
   return report;
@@ -206,8 +240,7 @@ std::string session::chosen_tiers() const {
 std::vector<rank_memory_report> session::memory() const {
   std::vector<rank_memory_report> out;
   for (uint32_t r = 0; r < parts_->memory.ranks.size(); ++r) {
-    rank_memory_report one{parts_->memory.ranks[r]->resident(),
-                           parts_->memory.ledger->peak_bytes(parts_->memory.ledger->owner(r))};
+    rank_memory_report one{parts_->memory.ranks[r]->resident(), parts_->peak_bytes(r)};
     if (parts_->memory.offloaded != nullptr) one.offloaded_bytes = parts_->memory.offloaded->adjust(one.resident);
     out.push_back(one);
   }

@@ -19,6 +19,7 @@
 #include "config/job_config.hpp"
 #include "core/error.hpp"
 #include "core/model_table.hpp"
+#include "job/degree_changes.hpp"
 #include "plan/choose/compile.hpp"
 #include "plan/choose/vote.hpp"
 #include "plan/passes/pass.hpp"
@@ -29,6 +30,10 @@
 namespace caf {
 class actor_system;
 }
+
+namespace troupe::cluster {
+class process;
+}  // namespace troupe::cluster
 
 namespace troupe::data {
 class tokenizer;
@@ -90,6 +95,15 @@ struct passes_report {
 /// What the session tells its host. Each is called by the thread that is in a call of the session, before that call
 /// returns; any may be empty. They may call `stop`, nothing else of the session. An exception of theirs leaves through
 /// that call, whose work is done and counted; the session can still be used.
+/// What the terms of a job of several processes were, and what the losses between them have cost.
+struct recovery_counts {
+  uint64_t terms = 0;                       ///< after the first
+  std::vector<job::degree_change> degrees;  ///< data ranks, from which step on
+  uint64_t steps_again = 0;                 ///< steps that were done, and were done once more
+  double lost_s = 0;                        ///< from when a loss was noticed until the run was where it had been
+  std::string cause;                        ///< of the last term, as the supervisor says it
+};
+
 struct session_hooks {
   std::function<void(const std::string&)> on_warning;  ///< one line each
   /// Lines that keys of the configuration ask for: comms_logger.verbose, wall_clock_breakdown, memory_breakdown,
@@ -108,6 +122,8 @@ struct session_hooks {
   /// The ranks' votes on the steps that were measured, before they are joined: what a host knows of a rank (it was
   /// suspended, it shared its cores) it may say in its `failure`. Then all ranks stay with the plan that they have.
   std::function<void(std::vector<plan::rank_vote>&)> on_votes{};
+  /// Of several processes: a term has begun after the first, and the run is where it was. In the process that leads.
+  std::function<void(const recovery_counts&)> on_term{};
   /// After a save has ended, well or not: during the next call, at the latest that which waits for it.
   std::function<void(const save_report&)> on_saved{};
 };
@@ -176,6 +192,12 @@ struct run_degrees {
   std::shared_ptr<const read_texts> texts{};  ///< for session_options; null where no step was run
 };
 
+/// A checkpoint to resume from, and how much of it is taken over.
+struct resume_choice {
+  std::filesystem::path path{};  ///< empty: from the beginning
+  load_options load{};
+};
+
 struct session_options {  ///< what a session is opened with
   std::shared_ptr<const config::job_config> config;
   session_hooks hooks{};
@@ -191,6 +213,12 @@ struct session_options {  ///< what a session is opened with
   std::shared_ptr<const host_model> model{};
   load_options load{};                        ///< how much of `resume` is taken over
   std::shared_ptr<const read_texts> texts{};  ///< of run_degrees: the data that choosing them has read already
+  /// The link to the supervisor of a job of several processes, each of which opens such a session and has some of its
+  /// ranks (docs/cluster.md). Null: all ranks live here.
+  std::shared_ptr<cluster::process> process{};
+  /// Instead of `resume` and `load`, of several processes: asked in the one that leads, where a term cannot begin with a
+  /// save in memory. `again`: steps of this run have been done.
+  std::function<core::result<resume_choice>(bool again)> choose_resume{};
 };
 
 class session {  ///< a training run
@@ -252,6 +280,14 @@ class session {  ///< a training run
   [[nodiscard]] data::tokenizer* tokenizer() const;
   /// True where every token is one byte of text: losses are nats per byte.
   [[nodiscard]] bool tokens_are_bytes() const;
+
+  /// Of several processes: whether this one leads, so that its host calls the steps. Where it does not, `serve` does
+  /// what the leading one asks, until this one leads (it may, when that one is lost). Errors: the run is over; stopped,
+  /// where that is no failure.
+  [[nodiscard]] bool leads() const;
+  core::result<void> serve();
+  /// The terms so far, of the process that leads.
+  [[nodiscard]] const recovery_counts& recoveries() const;
 
   /// Ends the run in hand as soon as the lanes notice. From any thread.
   void stop(const std::string& why);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "actors/outputs.hpp"
 #include "actors/session/parts.hpp"
 #include "job/mask_scores.hpp"
 #include "kernels/base/random.hpp"
@@ -39,19 +40,25 @@ core::result<std::vector<int64_t>> session::generate(std::vector<int64_t> text, 
       return core::fail(core::error_kind::bad_input, "sample.prompt: token " + std::to_string(t) +
                                                          " is not in the vocabulary of " +
                                                          std::to_string(p.plan.spec.vocabulary));
+  return p.outlasting([&] { return p.generate(text, tokens, temperature); });
+}
+
+core::result<std::vector<int64_t>> session::parts::generate(std::vector<int64_t> text, uint64_t tokens,
+                                                            double temperature) {
   for (uint64_t i = 0; i < tokens; ++i) {
     auto b = std::make_shared<data::batch>();
-    const uint64_t seen = std::min<uint64_t>(text.size(), p.plan.sequence);
+    const uint64_t seen = std::min<uint64_t>(text.size(), plan.sequence);
     b->rows = 1;
     b->columns = seen + 1;
     b->tokens.assign(text.end() - static_cast<long>(seen), text.end());
     b->tokens.push_back(0);  // the target's place; generation computes no loss
     b->samples = {0};
-    auto did = p.run_and_tell(plan::plan_choice::generate, p.progress.steps, {.given = b});
+    auto did = run_and_tell(plan::plan_choice::generate, progress.steps, {.given = b});
     if (!did) return core::fail(did.error());
-    const auto bits = kernels::philox({static_cast<uint32_t>(i), 0, 0, 0}, {static_cast<uint32_t>(p.plan.config->seed),
+    const auto bits = kernels::philox({static_cast<uint32_t>(i), 0, 0, 0}, {static_cast<uint32_t>(plan.config->seed),
                                                                             0x73616D70U /* the sampler's stream */});
-    text.push_back(draw(did->logits, temperature, double(bits[0]) / 4294967296.0));
+    const auto outputs = take_outputs(*did->ranks);
+    text.push_back(draw(outputs.front().micros.front().values, temperature, double(bits[0]) / 4294967296.0));
   }
   return text;
 }

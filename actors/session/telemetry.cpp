@@ -123,7 +123,9 @@ core::result<void> session::parts::open_records() {
                                                        flops.output_file.string() +
                                                        ": its folder must exist, and it must not be one");
   std::optional<uint64_t> continues_after;
-  if (progress.steps > 0 && !c.output.empty() && lies_below(recording.resumed_from, c.output))
+  // A process that leads since another was lost continues that one's curves.
+  const bool took_over = processes.counts.terms > 0;
+  if (progress.steps > 0 && !c.output.empty() && (took_over || lies_below(recording.resumed_from, c.output)))
     continues_after = data.loader.shape.samples_before(progress.steps);
   if (auto ok = recording.recorder->open(core::unix_seconds(), continues_after); !ok) return ok;
   recording.is_open = true;
@@ -141,7 +143,7 @@ std::vector<telemetry::memory_row> session::parts::memory_rows() const {
   for (uint32_t r = 0; r < memory.ranks.size(); ++r) {
     telemetry::memory_row row{r, "host", {}, plan::stages_text(*memory.ranks[r]->plan().layout, r)};
     auto resident = memory.ranks[r]->resident();
-    resident.activations = memory.ledger->peak_bytes(memory.ledger->owner(r));
+    resident.activations = peak_bytes(r);
     for (const auto& x : plan::owners_of(resident)) {
       const bool is_peak = x.is == plan::owner_bytes::amount::predicted;  // here as it was measured
       row.owners.emplace_back(std::string(x.owner) + (is_peak ? ", peak" : ""), x.bytes);
@@ -171,7 +173,7 @@ void session::parts::record(const step_report& r, std::shared_ptr<const std::vec
   v->loss_scale = r.loss_scale;
   v->skipped = r.skipped;
   for (uint32_t rank = 0; rank < memory.ranks.size(); ++rank)
-    v->memory_bytes += memory.ranks[rank]->resident().total() + memory.ledger->peak_bytes(memory.ledger->owner(rank));
+    v->memory_bytes += memory.ranks[rank]->resident().total() + peak_bytes(rank);
   v->step_s = r.lanes.step_s;
   v->compute_s = r.lanes.compute_s;
   v->communication_s = r.lanes.communication_s;

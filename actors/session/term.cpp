@@ -117,6 +117,7 @@ core::result<void> session::change_degrees(std::shared_ptr<const config::job_con
   if (auto ok = p.sound(); !ok) return ok;
   if (auto ok = same_job(*p.plan.config, *next); !ok) return ok;
   if (auto ok = check_beside(*next, p.modules.model != nullptr, !p.passes.entries.empty()); !ok) return ok;
+  if (p.processes.is_on()) return p.change_processes(*next);
   // A save's own failure is told to its host; here only a run that is over counts.
   if (auto ok = p.end_saves(); !ok && p.over.why) return ok;
   return p.begin_term(std::move(next));

@@ -203,7 +203,7 @@ class world {
     x.setup.window = options_.window;
     for (auto& lane : std::span(x.lanes).subspan(1)) lane = [m = models_] { return make_modelled_executor(m); };
     // Handed over, not shared: memberships end with the lane, as its peers must notice.
-    auto held = std::make_shared<memberships>(join_fabric(x, r, communicators(), groups_));
+    auto held = std::make_shared<memberships>(join_fabric(x, r, communicators(), join_of(groups_)));
     x.lanes[static_cast<size_t>(plan::lane::fabric)] = [m = models_, held] {
       return make_modelled_fabric_executor(m, std::move(*held));
     };

@@ -71,13 +71,13 @@ core::result<void> checkpoint_start::claim(const say_function& say) {
   return {};
 }
 
-core::result<run_start> checkpoint_start::choose(const say_function& say) {
+core::result<run_start> checkpoint_start::choose(const say_function& say, bool again) {
   std::error_code e;
   if (fs::exists(root_, e))
     if (auto ok = claim(say); !ok) return core::fail(ok.error());
   run_start out;
   out.load = load_;
-  if (wishes_.named_by_hand || wishes_.fresh) {
+  if (!again && (wishes_.named_by_hand || wishes_.fresh)) {
     // People name the output folder of a run, too.
     if (const fs::path inner = out.load.path / root_.filename(); !out.load.path.empty() && fs::is_directory(inner, e))
       out.load.path = inner;

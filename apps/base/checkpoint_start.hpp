@@ -39,7 +39,9 @@ class checkpoint_start {
   /// Takes the folder for this process where it is there, removes what a crash left half-written, and says so. Then
   /// where the run begins. Errors (bad_input): another run has the folder; `latest` is damaged and nothing may be taken
   /// instead.
-  core::result<run_start> choose(const say_function& say);
+  /// `again`: steps of this run have been done, so what it was told about its beginning counts no more where there is a
+  /// checkpoint of its own.
+  core::result<run_start> choose(const say_function& say, bool again = false);
 
   /// Once the run has been opened at `step`: moves checkpoints of another course out of the way, into `checkpoints.1`
   /// and so on beside the folder: all of them, or, where the run went on from its own, those of later steps.

@@ -16,10 +16,10 @@ checkpoints::checkpoints(const config::job_config& config, std::string configura
       configuration_(std::move(configuration)),
       heard_(std::move(heard)) {}
 
-core::result<run_start> checkpoints::choose_start() {
+core::result<run_start> checkpoints::choose_start(bool again) {
   if (!when_.tag.empty())
     if (auto ok = checkpoint::check_tag(tag_of(0), 0); !ok) return core::fail(ok.error().in("checkpoint.tag"));
-  return start_.choose(heard_.on_warning);
+  return start_.choose(heard_.on_warning, again);
 }
 
 core::result<void> checkpoints::begin(const run_start& start, const actors::session& s) {

@@ -46,7 +46,7 @@ class checkpoints {
   checkpoints(const config::job_config& config, std::string configuration, start_wishes wishes, listeners heard);
 
   /// See checkpoint_start. Errors: also bad_input for a `checkpoint.tag` that is none.
-  core::result<run_start> choose_start();
+  core::result<run_start> choose_start(bool again = false);
   core::result<void> begin(const run_start& start, const actors::session& s);
 
   /// Between steps: begins one when it is time, unless this step has one; at the end, none is under way any more. An

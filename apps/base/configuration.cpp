@@ -31,13 +31,13 @@ config::load_result load(const common_arguments& a, std::optional<uint64_t> step
 }  // namespace
 
 std::optional<config::loaded> load_configuration(const common_arguments& a, std::optional<uint64_t> steps, intent why,
-                                                 config::reading read_as, const asking& besides) {
+                                                 config::reading read_as, const asking& besides, bool is_said) {
   auto loaded = load(a, steps, why, read_as, besides);
   if (!loaded) {
-    std::fprintf(stderr, "%s", config::render(loaded.error()).c_str());
+    if (is_said) std::fprintf(stderr, "%s", config::render(loaded.error()).c_str());
     return std::nullopt;
   }
-  if (!loaded->warnings.empty()) std::fprintf(stderr, "%s", config::render(loaded->warnings).c_str());
+  if (is_said && !loaded->warnings.empty()) std::fprintf(stderr, "%s", config::render(loaded->warnings).c_str());
   return std::move(*loaded);
 }
 

@@ -20,10 +20,12 @@ struct common_arguments {
 
 /// None when the file was refused; everything has been said by then. `besides` is asked of a job whose model or batches
 /// are refused and that is sound otherwise.
+/// Where `is_said` is false, nothing is said, since another process has.
 std::optional<config::loaded> load_configuration(
     const common_arguments& a, std::optional<uint64_t> steps, intent why,
     config::reading read_as = config::reading::job,
-    const std::function<std::vector<config::key_problem>(const config::job_config&)>& besides = {});
+    const std::function<std::vector<config::key_problem>(const config::job_config&)>& besides = {},
+    bool is_said = true);
 
 /// `troupe config check`: says what is wrong with a file, or that it is good; as JSON on the standard output, as
 /// config::as_json has it. The exit status.

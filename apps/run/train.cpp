@@ -25,6 +25,8 @@
 #include "apps/run/opened_run.hpp"
 #include "apps/run/opening_display.hpp"
 #include "checkpoint/files/atomic_file.hpp"
+#include "checkpoint/files/digest.hpp"
+#include "cluster/process.hpp"
 #include "config/explain.hpp"
 #include "config/open_degrees.hpp"
 #include "config/values.hpp"
@@ -225,6 +227,22 @@ void say_end(const end_summary& e, const train_arguments& a, const char* unit) {
                 std::isnan(e.last_loss) ? std::fabs(e.last_loss) : e.last_loss, unit);
 }
 
+/// What the terms of a job of several processes were, once it is over.
+std::string recovery_sentence(const actors::recovery_counts& r, uint64_t steps) {
+  return fmt::format("{}; {} step{} done again, {:.1f} s lost", job::as_sentence(r.degrees, steps), r.steps_again,
+                     r.steps_again == 1 ? "" : "s", r.lost_s);
+}
+
+/// The link of a process that `troupe train` has started.
+std::shared_ptr<cluster::process> take_link(const config::loaded& loaded, const cluster::link_place& at) {
+  const auto& c = loaded.config.cluster;
+  const auto digest = checkpoint::digest_of(config::effective_yaml(loaded));
+  return std::make_shared<cluster::process>(
+      cluster::own(at.descriptor),
+      cluster::process_setup{at.place, static_cast<int64_t>(c.lost_after_s * 1e9), TROUPE_VERSION,
+                             fmt::format("{:016x}{:016x}", digest.high, digest.low)});
+}
+
 /// Degrees that the job leaves open, chosen and told. The exit code where the run cannot have any.
 std::optional<int> take_degrees(const train_arguments& a, config::loaded& loaded, const interrupts& stop,
                                 actors::run_degrees& out) {
@@ -260,11 +278,12 @@ std::optional<int> take_degrees(const train_arguments& a, config::loaded& loaded
 class training {
  public:
   training(const train_arguments& a, const config::loaded& loaded, const actors::run_degrees& degrees,
-           degree_schedule schedule, interrupts& stop)
+           degree_schedule schedule, std::shared_ptr<cluster::process> process, interrupts& stop)
       : arguments_(a),
         loaded_(loaded),
         degrees_(degrees),
         schedule_(std::move(schedule)),
+        process_(std::move(process)),
         config_(std::make_shared<const config::job_config>(loaded.config)),
         stop_(stop),
         style_(style_of(a)),
@@ -277,6 +296,9 @@ class training {
   /// Exit code as train's.
   int operator()() {
     if (const auto refused = open()) return *refused;
+    if (!session_->leads())
+      if (auto served = session_->serve(); !served) return served.error().kind == core::error_kind::stopped ? 0 : 1;
+    if (const auto refused = begin()) return *refused;
     const double flops =
         flops_per_token(session_->table(), config_->train_micro_batch_size_per_gpu * session_->sequence());
     show_.emplace(style_, config_->steps, flops, actors::print_interval(*config_), unit());
@@ -294,36 +316,56 @@ class training {
       if (auto ok = session_->export_hugging_face(arguments_.export_folder); !ok) return failed(ok.error());
     say_end(*end, arguments_, unit());
     if (!schedule_.is_empty()) log_line(style_, schedule_.sentence(end->steps));
+    if (process_ != nullptr) log_line(style_, recovery_sentence(session_->recoveries(), end->steps));
     return end->stopped && stop_.terminated() ? terminated : 0;
   }
 
  private:
   static constexpr int terminated = 128 + SIGTERM;
 
-  /// The session, the run's folder and its checkpoints: all that can be refused. The exit code where it is.
-  std::optional<int> open() {
-    auto start = saved_.choose_start();
-    if (!start) return failed(start.error());
+  /// Where the run begins: the checkpoint, and how much of it is taken.
+  core::result<actors::resume_choice> choose_resume(bool again) {
+    auto start = saved_.choose_start(again);
+    if (!start) return core::fail(start.error());
     start_ = std::move(*start);
-    auto load = load_options_of(start_.load);
-    load.map = arguments_.map;  // given beside --resume alone
-    auto session = actors::session::open({.config = config_,
-                                          .hooks = hooks(),
-                                          .resume = start_.load.path,
-                                          .load = std::move(load),
-                                          .texts = degrees_.texts});
+    actors::resume_choice out{start_.load.path, load_options_of(start_.load)};
+    out.load.map = arguments_.map;  // given beside --resume alone
+    return out;
+  }
+
+  /// The session. The exit code where it is refused.
+  std::optional<int> open() {
+    actors::session_options options{.config = config_, .hooks = hooks(), .texts = degrees_.texts, .process = process_};
+    if (process_ != nullptr) {
+      options.choose_resume = [this](bool again) { return choose_resume(again); };
+    } else {
+      auto from = choose_resume(false);
+      if (!from) return failed(from.error());
+      options.resume = from->path;
+      options.load = std::move(from->load);
+    }
+    auto session = actors::session::open(std::move(options));
     opening_.clear();
     if (!session) {
+      if (process_ != nullptr) process_->fail(session.error());  // where no term has begun, the supervisor says it
+      if (process_ != nullptr && process_->term() == 0) return 1;
       const int code = failed(with_way_out(session.error(), start_));
       return code == 130 && stop_.terminated() ? terminated : code;
     }
     session_ = std::move(*session);
+    return std::nullopt;
+  }
+
+  /// The run's folder and its checkpoints, of the process that leads. The exit code where they are refused.
+  std::optional<int> begin() {
     const auto open_records = [this] {
       // a run with nothing left to do leaves its curves as they are
       return session_->steps_done() < config_->steps ? session_->open_records() : core::result<void>();
     };
+    const bool is_first = session_->recoveries().terms == 0;
     if (auto ok = prepare_output(loaded_, *session_, degrees_.file, open_records); !ok) return failed(ok.error());
-    if (auto ok = saved_.begin(start_, *session_); !ok) return failed(ok.error());
+    if (is_first)
+      if (auto ok = saved_.begin(start_, *session_); !ok) return failed(ok.error());
     stop_.steps_begin();
     stop_.on_second([this] { session_->stop("interrupted twice"); });
     return std::nullopt;
@@ -347,6 +389,10 @@ class training {
       for (std::string line; std::getline(lines, line);) log_line(style, line);
     };
     out.on_saved = [this](const actors::save_report& r) { saved_.heard(r); };
+    out.on_term = [style = style_](const actors::recovery_counts& r) {
+      log_line(style, fmt::format("{} data ranks from step {} on: {}; {} steps done again, {:.2f} s lost so far",
+                                  r.degrees.back().data, r.degrees.back().step, r.cause, r.steps_again, r.lost_s));
+    };
     return out;
   }
   [[nodiscard]] const char* unit() const { return session_->tokens_are_bytes() ? "nats/byte" : "nats/token"; }
@@ -356,6 +402,7 @@ class training {
   const actors::run_degrees& degrees_;
   degree_schedule schedule_;
   std::shared_ptr<const config::job_config> config_;
+  std::shared_ptr<cluster::process> process_;  // null: the only one
   interrupts& stop_;
   const output_style style_;
   opening_display opening_;
@@ -370,14 +417,19 @@ class training {
 int train(const train_arguments& given) {
   interrupts stop(interrupts::save_requests::taken);
   const train_arguments a = with_load_keys(given);
-  auto loaded = load_configuration(a, a.steps, intent::run, config::reading::job, states_beyond_memory);
+  const auto link = cluster::take_link_place();
+  auto loaded = load_configuration(a, a.steps, intent::run, config::reading::job, states_beyond_memory, !link);
   if (!loaded) return 2;
   actors::run_degrees degrees;
   if (const auto refused = take_degrees(a, *loaded, stop, degrees)) return *refused;
   auto schedule = degree_schedule::read(a.degrees, a, a.steps, *loaded);
   if (!schedule) return 2;
   const config::loaded& first = schedule->is_empty() ? *loaded : schedule->first();
-  return training(a, first, degrees, std::move(*schedule), stop)();
+  std::shared_ptr<cluster::process> process;
+  if (link) process = take_link(first, *link);
+  const int code = training(a, first, degrees, std::move(*schedule), process, stop)();
+  if (process != nullptr) process->leave(code);
+  return code;
 }
 
 }  // namespace troupe::apps

@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(the_next_batch_is_prepared) {
 
 BOOST_AUTO_TEST_CASE(the_ranks_of_all_stages_get_the_same_micro_batch_which_is_cut_once) {
   uint64_t cuts = 0;
-  setup.readers = 3;
+  setup.readers = {3, 3};
   setup.cut = [&](const next_batch&) {
     ++cuts;
     return std::make_shared<const data::batch>();

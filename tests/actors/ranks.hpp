@@ -85,7 +85,7 @@ inline std::vector<rank_parts> scripted_ranks(const plan::shared_plans& plans, c
   std::vector<rank_parts> parts(ranks);
   for (uint32_t r = 0; r < ranks; ++r) {
     auto& x = parts[r];
-    const auto joined = join_fabric(x, r, plans.front()->layout->communicators, groups);
+    const auto joined = join_fabric(x, r, plans.front()->layout->communicators, join_of(groups));
     x.setup.programs = std::make_shared<const rank_programs>(rank_programs{std::make_shared<const program>(plans[r])});
     x.setup.patience = p;
     x.setup.pulses = pulses;

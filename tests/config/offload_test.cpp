@@ -282,7 +282,7 @@ BOOST_AUTO_TEST_CASE(explain_says_which_keys_have_no_effect) {
              "no_effect: nothing here uses CUDA's cuFile: files move through host memory");
   for (const effective_value& v : nvme.values)
     if (v.key.starts_with("zero_optimization.offload_") || v.key.starts_with("aio.") ||
-        (v.key.starts_with("cluster.") && v.row->support.capability != capability::processes))
+        v.key.starts_with("cluster."))
       BOOST_TEST((v.row->support.acts != effect::when_there), v.key);
 }
 

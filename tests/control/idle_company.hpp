@@ -42,7 +42,7 @@ class idle_company {
     std::vector<rank_parts> parts(plans.size());
     for (uint32_t r = 0; r < plans.size(); ++r) {
       auto& x = parts[r];
-      const auto joined = join_fabric(x, r, plans.front()->layout->communicators, groups);
+      const auto joined = join_fabric(x, r, plans.front()->layout->communicators, join_of(groups));
       x.setup.programs =
           std::make_shared<const rank_programs>(rank_programs{std::make_shared<const program>(plans[r])});
       x.lanes.resize(num_seats(*plans[r]));

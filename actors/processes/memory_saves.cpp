@@ -1,0 +1,106 @@
+#include "actors/processes/memory_saves.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "checkpoint/commit/open_native.hpp"
+
+namespace troupe::actors {
+namespace {
+
+core::result<int> another(int descriptor) {
+  const int copy = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0)
+    return core::fail(core::error_kind::limit,
+                      std::string("saves in memory: wanted a descriptor, got: ") + std::strerror(errno));
+  return copy;
+}
+
+}  // namespace
+
+memory_saves::memory_saves(cluster::process& link)
+    : link_(link), files_({.on_finished = [&link](const checkpoint::shared_file& f) {
+        cluster::shared_descriptor with;
+        if (f.descriptor >= 0)
+          if (const auto copy = another(f.descriptor)) with = cluster::own(*copy);
+        if (with) link.keep(f.path.string(), f.bytes, with);
+      }}) {}
+
+core::result<void> memory_saves::make_folders(const std::filesystem::path& path) {
+  std::filesystem::path sum;
+  for (const auto& part : path) {
+    sum /= part;
+    const auto there = files_.exists(sum);
+    if (!there) return core::fail(there.error());
+    if (*there) continue;
+    if (auto ok = files_.make_folder(sum); !ok) return ok;
+  }
+  return {};
+}
+
+core::result<checkpoint::tensor_source> memory_saves::open(const std::string& folder,
+                                                           const std::map<std::string, cluster::file_in_memory>& sent) {
+  const std::filesystem::path at = folder;
+  if (auto ok = make_folders(at); !ok) return core::fail(ok.error());
+  for (const auto& [path, file] : sent) {
+    if (std::filesystem::path(path).parent_path() != at) continue;
+    const auto copy = another(file.with->number());
+    if (!copy) return core::fail(copy.error());
+    if (auto ok = files_.adopt(path, *copy, file.bytes); !ok) return core::fail(ok.error());
+  }
+  folders_ = {folder};
+  return checkpoint::open_native(files_, at);
+}
+
+core::result<std::vector<kept_name>> memory_saves::committed(const std::filesystem::path& folder,
+                                                             const std::filesystem::path& written, uint64_t step) {
+  link_.keep_whole(folder.string(), written.string(), step);
+  std::vector<kept_name> out = {{written.string(), folder.string()}};
+  std::erase(folders_, folder.string());
+  folders_.push_back(folder.string());
+  std::vector<std::string> kept;
+  for (const auto& x : folders_) {
+    const auto there = files_.exists(x);
+    if (!there) return core::fail(there.error());
+    if (*there)
+      kept.push_back(x);
+    else
+      out.push_back({x, {}});
+  }
+  folders_ = std::move(kept);
+  return out;
+}
+
+core::result<void> memory_saves::prepare(const std::filesystem::path& working) { return make_folders(working); }
+
+core::result<void> memory_saves::remove_folder(const std::filesystem::path& path) {
+  const auto there = files_.exists(path);
+  if (!there) return core::fail(there.error());
+  if (!*there) return {};
+  const auto entries = files_.list(path);
+  if (!entries) return core::fail(entries.error());
+  for (const auto& e : *entries)
+    if (auto ok = files_.remove(path / e.name); !ok) return ok;
+  return files_.remove(path);
+}
+
+core::result<void> memory_saves::follow(const std::vector<kept_name>& names) {
+  for (const auto& n : names) {
+    if (n.to.empty()) {
+      if (auto ok = remove_folder(n.from); !ok) return ok;
+      continue;
+    }
+    const auto there = files_.exists(n.from);
+    if (!there) return core::fail(there.error());
+    if (!*there) continue;
+    if (auto ok = remove_folder(n.to); !ok) return ok;  // the same step once more
+    if (auto ok = files_.rename(n.from, n.to); !ok) return ok;
+  }
+  return {};
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,238 @@
+#include "actors/processes/shared_term.hpp"
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "core/math.hpp"
+
+namespace troupe::actors {
+namespace {
+
+/// What is offered under which number.
+constexpr uint32_t boards_offer = 0, first_segment_offer = 1, first_bell_offer = 1U << 24;
+
+/// A rank's pulse as others read it: fields may be of two writes, which a look at its silence does not mind.
+struct alignas(64) shown_pulse {
+  std::atomic<uint64_t> run, num_ended;
+  std::atomic<int64_t> longest_work_ns;
+  std::atomic<uint32_t> doing;
+};
+
+constexpr uint64_t alignment_bytes = 64;
+
+fabric::board_shape shape_of(const plan::communicator& c) {
+  return {static_cast<uint32_t>(c.members.size()), static_cast<uint32_t>(fabric::operations_in_flight_max)};
+}
+
+/// How many processes have members of it, this one alone counted as 1.
+bool crosses(const plan::communicator& c, const term_members& who) {
+  return std::ranges::any_of(c.members, [&](uint32_t r) { return who.place_of(r) != who.place_of(c.members.front()); });
+}
+
+/// Where each communicator's board begins, those that cross alone; the pulses behind the last.
+struct boards_layout {
+  std::vector<uint64_t> offset;
+  uint64_t pulses = 0, bytes = 0;
+};
+boards_layout boards_of(const plan::job_layout& layout, const term_members& who) {
+  boards_layout out;
+  for (const auto& c : layout.communicators) {
+    out.offset.push_back(out.bytes);
+    if (crosses(c, who)) out.bytes += core::round_up(fabric::board::bytes_of(shape_of(c)), alignment_bytes);
+  }
+  out.pulses = out.bytes;
+  out.bytes += who.here().size() * sizeof(shown_pulse);
+  return out;
+}
+
+core::error system_error(const char* wanted) {
+  return {core::error_kind::limit, std::string("processes: wanted ") + wanted + ", got: " + std::strerror(errno)};
+}
+
+core::result<cluster::shared_descriptor> copy_of(int descriptor) {
+  const int copy = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) return core::fail(system_error("another descriptor of shared memory"));
+  return cluster::own(copy);
+}
+
+core::result<std::shared_ptr<storage::shared_memory>> mapped(const cluster::shared_descriptor& offered,
+                                                             uint64_t bytes_min) {
+  auto copy = copy_of(offered->number());
+  if (!copy) return core::fail(copy.error());
+  const int number = ::fcntl((*copy)->number(), F_DUPFD_CLOEXEC, 0);
+  if (number < 0) return core::fail(system_error("another descriptor of shared memory"));
+  auto memory = storage::shared_memory::open(number);
+  if (!memory) return core::fail(memory.error());
+  if (memory->bytes() < bytes_min)
+    return core::fail(core::error_kind::mismatch, "processes: wanted a segment of " + std::to_string(bytes_min) +
+                                                      " bytes, got " + std::to_string(memory->bytes()));
+  return std::make_shared<storage::shared_memory>(std::move(*memory));
+}
+
+}  // namespace
+
+shared_term::shared_term(const term_members& who, uint64_t boards_bytes) : who_(who), boards_bytes_(boards_bytes) {}
+
+shared_term::~shared_term() {
+  if (watch_ == nullptr) return;
+  if (bell_) watch_->remove(bell_->number());
+  if (timer_) watch_->remove(timer_->number());
+}
+
+core::result<std::shared_ptr<shared_term>> shared_term::make(cluster::process& link, const term_members& who,
+                                                             const plan::job_layout& layout,
+                                                             const std::vector<uint64_t>& segment_bytes,
+                                                             device::device_id device) {
+  std::shared_ptr<shared_term> out(new shared_term(who, boards_of(layout, who).bytes));
+  if (auto ok = out->map(link, layout, segment_bytes, device); !ok) return core::fail(ok.error());
+  return out;
+}
+
+core::result<void> shared_term::offer_segments(cluster::process& link, const std::vector<uint64_t>& bytes) {
+  const auto offer = [&link](uint32_t number, const storage::shared_memory& m) -> core::result<void> {
+    auto copy = copy_of(m.descriptor());
+    if (!copy) return core::fail(copy.error());
+    link.give(number, *copy);
+    return {};
+  };
+  if (who_.leads()) {
+    auto made = storage::shared_memory::create(boards_bytes_);
+    if (!made) return core::fail(made.error());
+    boards_ = std::make_shared<storage::shared_memory>(std::move(*made));
+    if (auto ok = offer(boards_offer, *boards_); !ok) return ok;
+  }
+  segments_.resize(bytes.size());
+  for (uint32_t r = 0; r < bytes.size(); ++r) {
+    if (!who_.is_here(r)) continue;
+    auto made = storage::shared_memory::create(std::max<uint64_t>(bytes[r], 1));
+    if (!made) return core::fail(made.error().in("rank " + std::to_string(r)));
+    segments_[r] = std::make_shared<storage::shared_memory>(std::move(*made));
+    if (auto ok = offer(first_segment_offer + r, *segments_[r]); !ok) return ok;
+  }
+  bell_ = cluster::own(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (bell_->number() < 0) return core::fail(system_error("an event"));
+  link.give(first_bell_offer + who_.place, bell_);
+  return {};
+}
+
+core::result<void> shared_term::map(cluster::process& link, const plan::job_layout& layout,
+                                    const std::vector<uint64_t>& segment_bytes, device::device_id device) {
+  if (auto ok = offer_segments(link, segment_bytes); !ok) return ok;
+  std::vector<uint32_t> wanted;
+  if (!who_.leads()) wanted.push_back(boards_offer);
+  for (uint32_t r = 0; r < segments_.size(); ++r)
+    if (!who_.is_here(r)) wanted.push_back(first_segment_offer + r);
+  for (const auto& s : who_.seats)
+    if (s.place != who_.place) wanted.push_back(first_bell_offer + s.place);
+  auto offered = link.take(wanted);
+  if (!offered) return core::fail(offered.error());
+  for (const auto& [number, what] : *offered) {
+    if (number >= first_bell_offer) {
+      bells_.emplace_back(number - first_bell_offer, what);
+      continue;
+    }
+    auto& to = number == boards_offer ? boards_ : segments_[number - first_segment_offer];
+    auto got = mapped(what, number == boards_offer ? boards_bytes_ : segment_bytes[number - first_segment_offer]);
+    if (!got) return core::fail(got.error());
+    to = std::move(*got);
+  }
+  for (uint32_t r = 0; r < segments_.size(); ++r)
+    if (auto ok = space_->add(r, {segments_[r]->data(), segments_[r]->bytes()}); !ok) return ok;
+  make_groups(layout, device);
+  auto watch = storage::event_watch::start();
+  if (!watch) return core::fail(watch.error());
+  watch_ = std::move(*watch);
+  return watch_->add(bell_->number(), [this] { hear_bell(); });
+}
+
+void shared_term::make_groups(const plan::job_layout& layout, device::device_id device) {
+  const auto boards = boards_of(layout, who_);
+  for (uint32_t c = 0; c < layout.communicators.size(); ++c) {
+    const auto& x = layout.communicators[c];
+    auto& to = meetings_.emplace_back();
+    if (std::ranges::none_of(x.members, [&](uint32_t r) { return who_.is_here(r); })) continue;
+    if (!crosses(x, who_)) {
+      to.within = fabric::in_process_group::make(static_cast<uint32_t>(x.members.size()), device, x.members);
+      continue;
+    }
+    const auto shape = shape_of(x);
+    const std::span<std::byte> memory(boards_->data() + boards.offset[c], fabric::board::bytes_of(shape));
+    const auto ring_member = [this, members = x.members](uint32_t m) { ring(who_.place_of(members[m])); };
+    to.across = fabric::shared_group::make(memory, shape, space_, ring_member, device, x.members);
+  }
+}
+
+void shared_term::ring(uint32_t place) const {
+  const auto at = std::ranges::find(bells_, place, &std::pair<uint32_t, cluster::shared_descriptor>::first);
+  if (at == bells_.end()) return;
+  const uint64_t one = 1;
+  (void)!::write(at->second->number(), &one, sizeof one);
+}
+
+void shared_term::hear_bell() {
+  uint64_t count = 0;
+  (void)!::read(bell_->number(), &count, sizeof count);
+  watch_->resume(bell_->number());
+  for (const auto& m : meetings_)
+    if (m.across) m.across->look();
+}
+
+shared_segment shared_term::segment_of(uint32_t rank) const {
+  const auto& s = segments_[rank];
+  return {{s->data(), s->bytes()}, s};
+}
+
+std::shared_ptr<fabric::communicator> shared_term::join(uint32_t communicator, uint32_t member, fabric::waker wake) {
+  const auto& m = meetings_[communicator];
+  if (m.within) return m.within->join(member, std::move(wake));
+  // Until the member has ended, its board stays mapped and its bells can be rung.
+  auto made = m.across->join(member, std::move(wake));
+  return {made.release(), [keep = shared_from_this()](fabric::communicator* x) { delete x; }};
+}
+
+core::result<void> shared_term::show_pulses(const std::shared_ptr<pulse_board>& board, std::chrono::nanoseconds every) {
+  pulses_ = board;
+  const auto here = who_.here();
+  const std::byte* const at = boards_->data() + boards_bytes_ - here.size() * sizeof(shown_pulse);
+  for (uint32_t r = 0; r < here.size(); ++r) {
+    if (here[r]) continue;
+    const auto* const shown = reinterpret_cast<const shown_pulse*>(at) + r;
+    board->show(r, [shown, keep = boards_] {
+      return pulse{shown->run.load(), shown->num_ended.load(), static_cast<activity>(shown->doing.load()),
+                   std::chrono::nanoseconds(shown->longest_work_ns.load())};
+    });
+  }
+  timer_ = cluster::own(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  constexpr int64_t ns_per_s = 1'000'000'000;
+  const timespec period{every.count() / ns_per_s, every.count() % ns_per_s};
+  const itimerspec times{period, period};
+  if (timer_->number() < 0 || ::timerfd_settime(timer_->number(), 0, &times, nullptr) != 0)
+    return core::fail(system_error("a timer"));
+  return watch_->add(timer_->number(), [this] { write_pulses(); });
+}
+
+void shared_term::write_pulses() {
+  uint64_t count = 0;
+  (void)!::read(timer_->number(), &count, sizeof count);
+  watch_->resume(timer_->number());
+  const auto here = who_.here();
+  auto* const at = reinterpret_cast<shown_pulse*>(boards_->data() + boards_bytes_ - here.size() * sizeof(shown_pulse));
+  const auto all = pulses_->look();
+  for (uint32_t r = 0; r < here.size(); ++r) {
+    if (!here[r]) continue;
+    at[r].num_ended = all[r].num_ended;
+    at[r].longest_work_ns = all[r].longest_work.count();
+    at[r].doing = static_cast<uint32_t>(all[r].doing);
+    at[r].run = all[r].run;
+  }
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,58 @@
+// Saves in memory (`checkpoint.memory`): after a loss a run continues from the newest, which costs one step at most.
+// Owns when one is taken, and what the others are told of its name; actors/processes/memory_saves.hpp has the files.
+#include <utility>
+
+#include "actors/session/parts.hpp"
+
+namespace troupe::actors {
+
+core::result<void> session::parts::begin_keeping() {
+  auto& x = processes;
+  save_request request;
+  request.root = memory_saves::root();
+  request.client_state = progress.client_state;
+  request.keep_last = saves_in_memory_kept;
+  auto job = make_save(x.saves->files(), request);
+  if (!job) return core::fail(job.error());
+  x.kept = std::move(*job);
+  x.working = x.kept->invitation().working;
+  return {};
+}
+
+core::result<void> session::parts::keep_states() {
+  auto& x = processes;
+  if (!x.is_on()) return {};
+  if (auto ok = end_keeping(); !ok) return ok;
+  const uint64_t every = plan.config->checkpoint.memory.every_steps;
+  // A save that somebody asked for takes the writers of this step.
+  if (every == 0 || progress.steps % every != 0 || progress.steps == 0 || saving.waiting != nullptr) return {};
+  return begin_keeping();
+}
+
+core::result<void> session::parts::end_keeping() {
+  auto& x = processes;
+  if (x.kept == nullptr) return {};
+  const auto report = x.kept->wait();
+  x.kept.reset();
+  if (report.folder.empty()) {
+    // Not whole: the one before stays. Where the term ended meanwhile, the next call says so.
+    x.link->tell(encode(peer_call(names_call{{{x.working.string(), {}}}})));
+    if (report.failure && !x.link->ending())
+      host.warnings->put("checkpoint.memory: the states of step " + std::to_string(report.step) +
+                         " are not kept: " + report.failure->text);
+    return {};
+  }
+  auto names = x.saves->committed(report.folder, x.working, report.step);
+  if (!names) return core::fail(names.error());
+  x.link->tell(encode(peer_call(names_call{std::move(*names)})));
+  return {};
+}
+
+core::result<void> session::parts::keep_states_now() {
+  if (auto ok = end_keeping(); !ok) return ok;
+  if (auto ok = begin_keeping(); !ok) return ok;
+  if (auto did = run_and_tell(plan::plan_choice::save, progress.steps); !did) return core::fail(did.error());
+  return end_keeping();
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,295 @@
+// The terms of a session whose ranks live in several processes: how a term begins with the ranks that this process has
+// in it, and how it ends. Every process has the whole session and plans all ranks; memory and actors it has for its own
+// alone. Owns the order of these phases; what processes say to each other while a term runs is served.cpp's, saves in
+// memory are kept.cpp's.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "actors/calibrate.hpp"
+#include "actors/session/memory_need.hpp"
+#include "actors/session/parts.hpp"
+#include "checkpoint/files/digest.hpp"
+#include "core/clock.hpp"
+#include "job/feasible_degree.hpp"
+#include "job/measured_costs.hpp"
+
+namespace troupe::actors {
+namespace {
+
+using core::error_kind;
+
+/// The flags of load_options that travel.
+std::vector<bool> flags_of(const load_options& o) {
+  return {o.load_module_strict, o.load_optimizer_states, o.load_lr_scheduler_states,
+          o.load_module_only,   o.fallback_to_previous,  o.pipeline_loading_checkpoint,
+          o.dequantise,         o.changed_batch,         o.changed_seed};
+}
+load_options with_flags(const std::vector<bool>& f) {
+  load_options o;
+  if (f.size() != flags_of(o).size()) return o;
+  o.load_module_strict = f[0];
+  o.load_optimizer_states = f[1];
+  o.load_lr_scheduler_states = f[2];
+  o.load_module_only = f[3];
+  o.fallback_to_previous = f[4];
+  o.pipeline_loading_checkpoint = f[5];
+  o.dequantise = f[6];
+  o.changed_batch = f[7];
+  o.changed_seed = f[8];
+  return o;
+}
+
+/// Equal on processes that plan the same step and train on the same tokens.
+std::string digest_of(const job::blueprint& plan, const std::vector<std::shared_ptr<rank_memory>>& ranks,
+                      const loader_setup& loader) {
+  std::string all = fmt::format("{} {} {}", plan.config->seed, plan.config->train_batch_size, plan.table->numel());
+  for (const auto& m : ranks) {
+    const auto& p = m->plan();
+    all += fmt::format("; {} {} {}", p.instructions.size(), p.buffers.size(), p.memory.total());
+  }
+  const auto& s = loader.shape;
+  all += fmt::format("; {} {} {} {} {}", s.rows, s.ranks, s.micros, s.first_step, s.first_sample);
+  if (loader.corpus != nullptr) {
+    const auto batch = data::make_batch(*loader.corpus, s, s.first_step, 0, 0);
+    for (const int64_t t : batch.tokens) all += fmt::format(" {}", t);
+    all += fmt::format("; {}", loader.corpus->validation_tokens());
+  }
+  const auto digest = checkpoint::digest_of(all);
+  return fmt::format("{:016x}{:016x}", digest.high, digest.low);
+}
+
+}  // namespace
+
+// What does not go together with several processes yet, by name.
+core::result<void> session::parts::check_processes(const session_options& options) const {
+  const auto refused = [](const std::string& key, const std::string& wanted, const std::string& got) {
+    return core::fail(error_kind::bad_input,
+                      fmt::format("{}: wanted {} beside cluster.processes, with which it does not go together yet, got "
+                                  "{}",
+                                  key, wanted, got));
+  };
+  const auto& c = *options.config;
+  if (options.model != nullptr) return refused("model", "the configuration's model", "a host's own modules");
+  if (options.load.custom_load_fn) return refused("load_options::custom_load_fn", "none", "one");
+  if (!c.open_degrees.empty()) return refused("parallel", "degrees", "degrees that are open");
+  if (c.compile.enabled) return refused("compile", "none", "passes");
+  if (!plan.compression->pruned.empty()) return refused("compression_training", "no pruning", "pruned modules");
+  return {};
+}
+
+core::result<void> session::parts::join_processes(const session_options& options, opening_watch& watch) {
+  auto& x = processes;
+  x.link = options.process;
+  x.job = options.config;
+  x.choose_resume = options.choose_resume ? options.choose_resume
+                                          : [from = resume_choice{options.resume, options.load}](bool /*again*/) {
+                                              return core::result<resume_choice>(from);
+                                            };
+  if (auto ok = enter_term(watch); !ok) return ok;
+  x.counts.degrees = {{progress.steps, plan.config->parallel.data}};
+  return {};
+}
+
+core::result<void> session::parts::change_processes(const config::job_config& next) {
+  const uint32_t data = next.parallel.data;
+  if (data > processes.job->parallel.data)
+    return core::fail(
+        error_kind::bad_input,
+        fmt::format("--degrees: wanted at most {} data ranks, for which the job's processes were started, "
+                    "got {}",
+                    processes.job->parallel.data, data));
+  return end_term_for(data);
+}
+
+core::result<void> session::parts::end_term_for(uint32_t data) {
+  return outlasting([&]() -> core::result<void> {
+    if (auto ok = end_saves(); !ok && over.why) return ok;
+    if (auto ok = keep_states_now(); !ok) return ok;
+    processes.link->change(data);
+    const auto end = processes.link->wait_for_end();
+    return recover_to(progress.steps, {end.kind, end.text});
+  });
+}
+
+core::result<void> session::parts::enter_term(opening_watch& watch) {
+  for (;;) {
+    const auto order = processes.link->next_term();
+    if (!order) return core::fail(order.error());
+    auto made = make_processes_term(*order, watch);
+    if (made) return {};
+    if (auto ok = leave_term(made.error()); !ok) return ok;
+  }
+}
+
+core::result<void> session::parts::make_processes_term(const cluster::term_order& order, opening_watch& watch) {
+  auto& x = processes;
+  auto& link = *x.link;
+  if (auto ok = watch.begin("beginning a term"); !ok) return ok;
+  x.members = term_members{link.place(), order.order.seats};
+  x.counts.terms = order.order.number - 1;
+  x.saves = std::make_unique<memory_saves>(link);
+  x.parts = std::make_shared<part_taker>();
+  auto config = x.job;
+  if (order.order.data != config->parallel.data)
+    config = std::make_shared<const config::job_config>(job::at_degree(*config, order.order.data));
+
+  opening_call opening;
+  if (x.leads()) {
+    if (config->zero_optimization.swaps() && job::needs_measured_costs(*config))
+      opening.costs = job::measured_costs(*config, measured_matmul_flops,
+                                          [box = host.warnings](const std::string& line) { box->put(line); });
+    resume_choice from;
+    if (order.order.folder.empty()) {
+      auto chosen = x.choose_resume(x.counts.terms > 0);
+      if (!chosen) return core::fail(chosen.error());
+      from = std::move(*chosen);
+      recording.resumed_from = from.path;
+    }
+    opening.resume = from.path.string();
+    opening.tag = from.load.tag;
+    opening.map = from.load.map.string();
+    opening.options = flags_of(from.load);
+    link.tell(encode(opening));
+    link.on_note([parts = x.parts](const cluster::answer& a) { parts->hear(a.what); });
+  } else {
+    const auto call = link.next_call();
+    if (!call) return core::fail(call.error());
+    auto decoded = decode_call(call->what);
+    if (!decoded) return core::fail(decoded.error());
+    auto* const first = std::get_if<opening_call>(&*decoded);
+    if (first == nullptr)
+      return core::fail(error_kind::bug, "processes: wanted the opening of a term, got another call");
+    opening = std::move(*first);
+  }
+  // Who leads looks whether there is memory; the others take theirs when it has.
+  const bool looks = x.leads();
+  auto planned = job::make_blueprint(
+      config, {}, opening.costs ? &*opening.costs : nullptr,
+      {[&] { return watch.go_on(); },
+       [looks](const job::blueprint& b) { return looks ? check_memory(b) : core::result<void>(); }});
+  if (!planned) return core::fail(planned.error());
+  plan = std::move(*planned);
+  const uint32_t ranks = plan.train.ranks();
+  memory.ledger = std::make_unique<allocation_ledger>(ranks);
+  x.peak_bytes.assign(ranks, 0);
+  set_batch_shape();
+  const auto weights =
+      order.order.folder.empty() && opening.resume.empty() ? first_weights::drawn : first_weights::from_checkpoint;
+  if (auto ok = take_memory(weights, watch); !ok) return ok;
+  if (auto ok = look_at_teacher(); !ok) return ok;
+  if (auto ok = take_states(order, opening, watch); !ok) return ok;
+  if (x.leads())
+    for (uint32_t r = 0; r < ranks; ++r)
+      if (!x.is_here(r)) memory.ranks[r]->use_elsewhere(states_of(r));
+  if (auto ok = watch.begin("starting the ranks"); !ok) return ok;
+  counts.collectives.clear();
+  if (auto ok = start_actors(); !ok) return ok;
+  link.on_end([to = actors.members->supervisor, parts = x.parts](const core::error& why) {
+    post(to, give_up{why.kind, why.text});
+    parts->give_up(why);
+  });
+  return link.ready(digest_of(plan, memory.ranks, data.loader));
+}
+
+core::result<void> session::parts::take_states(const cluster::term_order& order, const opening_call& opening,
+                                               opening_watch& watch) {
+  over.lost_step->store(std::numeric_limits<uint64_t>::max());
+  if (!order.order.folder.empty()) {
+    const auto kept = processes.saves->open(order.order.folder, order.files);
+    if (!kept) return core::fail(kept.error());
+    return take_over(*kept, {}, resume_time::while_opening, watch);
+  }
+  if (!opening.resume.empty()) {
+    load_options options = with_flags(opening.options);
+    options.tag = opening.tag;
+    options.map = opening.map;
+    const auto from = resume(opening.resume, options, resume_time::while_opening, watch);
+    if (!from) return core::fail(from.error());
+    return {};
+  }
+  progress = {};
+  progress.scale = kernels::first_loss_scale(plan.loss_scale);
+  data.loader.shape.first_step = data.loader.shape.first_sample = 0;
+  if (auto ok = take_layers(watch); !ok) return ok;
+  return make_masks({});
+}
+
+core::result<void> session::parts::leave_term(const core::error& why) {
+  auto& x = processes;
+  auto end = x.link->ending();
+  if (!end) {
+    x.link->fail(why);  // nobody was lost: the run ends for all
+    end = x.link->wait_for_end();
+  }
+  x.link->on_end({});
+  const core::error cause{end->kind, end->text};
+  if (x.parts != nullptr) x.parts->give_up(cause);
+  if (actors.members != nullptr) {
+    actors.stops.connect({});
+    actors.members->telemetry = telemetry_actor();
+    dismiss_and_wait(*actors.system, *actors.members);
+    actors.members.reset();
+  }
+  x.link->on_note({});
+  for (auto* save : {&x.kept, &saving.waiting, &saving.writing}) {
+    if (*save == nullptr) continue;
+    (*save)->abandon(cause);
+    const auto report = (*save)->wait();
+    if (save != &x.kept && x.leads() && host.hooks.on_saved) host.hooks.on_saved(report);
+    save->reset();
+  }
+  memory = {};
+  programs.clear();
+  x.parts.reset();
+  x.saves.reset();
+  x.shared.reset();
+  x.members.reset();
+  if (end->is_final) {
+    if (!over.why) over.why = cause;
+    return core::fail(cause);
+  }
+  x.link->quiet();
+  return {};
+}
+
+core::result<void> session::parts::recover(const core::error& why) {
+  opening_watch unwatched({});
+  if (auto ok = leave_term(why); !ok) return ok;
+  if (auto ok = enter_term(unwatched); !ok) {
+    if (!over.why) over.why = ok.error();
+    return ok;
+  }
+  over.why.reset();
+  over.states_whole = false;
+  ++counts.loads;
+  if (const uint32_t data = plan.config->parallel.data; processes.counts.degrees.back().data != data)
+    processes.counts.degrees.push_back({progress.steps, data});
+  return {};
+}
+
+core::result<void> session::parts::recover_to(uint64_t steps, const core::error& why) {
+  const int64_t begin_ns = core::now_ns();
+  core::error cause = why;
+  for (;;) {
+    if (auto ok = recover(cause); !ok) return ok;
+    if (!processes.leads())
+      return core::fail(error_kind::peer_lost, "another process leads the run now; this one serves it");
+    auto& counted = processes.counts;
+    counted.cause = cause.text;
+    const uint64_t again = steps - std::min(steps, progress.steps);
+    bool good = true;
+    while (good && progress.steps < steps) {
+      auto did = train_once();
+      good = did.has_value();
+      if (!good) cause = did.error();
+    }
+    counted.steps_again += again;
+    if (!good) continue;
+    counted.lost_s += double(core::now_ns() - begin_ns) / 1e9;
+    if (host.hooks.on_term) host.hooks.on_term(counted);
+    return {};
+  }
+}
+
+}  // namespace troupe::actors

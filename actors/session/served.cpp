@@ -1,0 +1,211 @@
+// Calls between the process that leads a term and those that serve it: runs of plans, states of ranks that live
+// elsewhere. Owns who does what; their form is actors/processes/calls.hpp's.
+#include <algorithm>
+#include <utility>
+
+#include "actors/session/parts.hpp"
+#include "actors/supervisor.hpp"
+
+namespace troupe::actors {
+namespace {
+
+using core::error_kind;
+
+/// States that one message carries at most.
+constexpr uint64_t read_bytes_max = uint64_t{64} << 20;
+
+constexpr bool trains(plan::plan_choice c) {
+  return c == plan::plan_choice::train || c == plan::plan_choice::train_saving;
+}
+
+}  // namespace
+
+core::result<run_outcome> session::parts::run_everywhere(plan::plan_choice which,
+                                                         const std::shared_ptr<step_order>& order) {
+  auto& x = processes;
+  if (!x.is_on() || !x.leads()) return run_here(which, order);
+  run_call c;
+  c.run = order->run;
+  c.step = order->step;
+  c.which = which;
+  c.micros = order->micros;
+  c.keeps_logits = order->keeps_logits;
+  c.computes_loss = order->computes_loss;
+  c.output = order->output;
+  if (order->given) {
+    c.rows = order->given->rows;
+    c.columns = order->given->columns;
+    c.tokens = order->given->tokens;
+  }
+  if (order->save != nullptr) {
+    const auto& save = x.kept != nullptr && order->save == x.kept ? x.kept : saving.writing;
+    c.saves_in_memory = save == x.kept;
+    c.invitation = encode(save->invitation());
+    c.request = encode(save->request());
+    x.parts->expect(order->run, save);
+  }
+  const uint64_t number = x.link->tell(encode(peer_call(std::move(c))));
+  auto out = run_here(which, order);
+  if (!out) return out;
+  if (auto ok = add_reports(number, *out); !ok) {
+    over.why = ok.error();
+    return core::fail(ok.error());
+  }
+  return out;
+}
+
+core::result<void> session::parts::add_reports(uint64_t number, run_outcome& to) {
+  auto& x = processes;
+  const auto answers = x.link->answers(number, x.members->seats.size() - 1);
+  if (!answers) return core::fail(answers.error());
+  for (const auto& a : *answers) {
+    auto told = decode_run_answer(a.what);
+    if (!told) return core::fail(told.error());
+    for (size_t i = 0; i < told->reports.size(); ++i) {
+      auto& r = told->reports[i];
+      if (r.rank >= programs.size() || x.is_here(r.rank))
+        return core::fail(error_kind::bug, "processes: wanted reports of a process's own ranks, got one of rank " +
+                                               std::to_string(r.rank));
+      const auto& ran = program_of(to.which, r.rank);
+      r.spans.plan = ran->plan;
+      r.spans.told_others = ran->tells;
+      if (i < told->peak_bytes.size()) x.peak_bytes[r.rank] = std::max(x.peak_bytes[r.rank], told->peak_bytes[i]);
+      to.ranks->push_back(std::move(r));
+    }
+  }
+  std::ranges::sort(*to.ranks, {}, &rank_report::rank);
+  if (trains(to.which) || to.which == plan::plan_choice::evaluate)
+    if (const auto why = disagreement(*to.ranks)) return core::fail(*why);
+  return {};
+}
+
+core::result<void> session::parts::obey(const cluster::call& c) {
+  auto call = decode_call(c.what);
+  if (!call) return core::fail(call.error());
+  if (const auto* run = std::get_if<run_call>(&*call)) return obey(c.number, *run);
+  if (const auto* read = std::get_if<read_call>(&*call)) return obey(c.number, *read);
+  if (const auto* write = std::get_if<write_call>(&*call)) return obey(c.number, *write);
+  if (const auto* names = std::get_if<names_call>(&*call)) return processes.saves->follow(names->names);
+  return core::fail(error_kind::bug, "processes: wanted a call within a term, got its opening");
+}
+
+core::result<void> session::parts::obey(uint64_t number, const run_call& c) {
+  auto& x = processes;
+  run_wish wish{.given = {},
+                .micros = c.micros,
+                .keeps_logits = c.keeps_logits,
+                .output = c.output,
+                .computes_loss = c.computes_loss};
+  if (c.columns > 0) {
+    auto given = std::make_shared<data::batch>();
+    given->rows = c.rows;
+    given->columns = c.columns;
+    given->tokens = c.tokens;
+    given->samples.assign(c.rows, 0);
+    wish.given = std::move(given);
+  }
+  counts.runs = c.run - 1;
+  if (auto ok = enter_phase(); !ok) return ok;
+  if (auto ok = want(c.which); !ok) return ok;
+  auto order = order_for(c.which, c.step, wish);
+  if (saves(c.which)) {
+    const auto invitation = decode_save_invitation(c.invitation);
+    const auto request = decode_save_request(c.request);
+    if (!invitation) return core::fail(invitation.error());
+    if (!request) return core::fail(request.error());
+    if (c.saves_in_memory)
+      if (auto ok = x.saves->prepare(invitation->working); !ok) return ok;
+    auto joined =
+        join_save(c.saves_in_memory ? x.saves->files() : checkpoint::real_files(), c.run, *invitation, *request);
+    if (!joined) return core::fail(joined.error());
+    order->save = *joined;
+  }
+  auto did = run_here(c.which, order);
+  if (!did) return core::fail(did.error());
+  if (trains(c.which)) book(*did);
+  deliver_warnings();
+  run_answer out;
+  out.reports = std::move(*did->ranks);
+  for (const auto& r : out.reports) out.peak_bytes.push_back(memory.ledger->peak_bytes(memory.ledger->owner(r.rank)));
+  x.link->reply(number, encode(out));
+  return {};
+}
+
+core::result<void> session::parts::obey(uint64_t number, const read_call& c) {
+  if (c.rank >= memory.ranks.size() || !processes.is_here(c.rank)) return {};  // another process answers
+  std::string bytes(c.count * core::size_of(c.type), '\0');
+  const state_store store(*memory.ranks[c.rank]);
+  if (auto ok =
+          store.read_as(c.parameter, c.part, {c.first, c.count}, c.type, reinterpret_cast<std::byte*>(bytes.data()));
+      !ok)
+    return ok;
+  processes.link->reply(number, std::move(bytes));
+  return {};
+}
+
+core::result<void> session::parts::obey(uint64_t number, const write_call& c) {
+  const auto& w = c.where;
+  if (w.rank >= memory.ranks.size() || !processes.is_here(w.rank)) return {};
+  if (c.bytes.size() != w.count * core::size_of(w.type))
+    return core::fail(error_kind::bug, "processes: wanted the bytes of " + std::to_string(w.count) + " elements, got " +
+                                           std::to_string(c.bytes.size()));
+  const state_store store(*memory.ranks[w.rank]);
+  if (auto ok = store.write_as(w.parameter, w.part, {w.first, w.count}, w.type,
+                               reinterpret_cast<const std::byte*>(c.bytes.data()));
+      !ok)
+    return ok;
+  processes.link->reply(number, {});
+  return {};
+}
+
+states_elsewhere session::parts::states_of(uint32_t rank) const {
+  const auto in_parts = [](plan::slice range, core::dtype type, auto use) -> core::result<void> {
+    const uint64_t most = read_bytes_max / core::size_of(type);
+    for (uint64_t done = 0; done < range.count;) {
+      const uint64_t count = std::min(range.count - done, most);
+      if (auto ok = use(plan::slice{range.first + done, count}, done * core::size_of(type)); !ok) return ok;
+      done += count;
+    }
+    return {};
+  };
+  const auto link = processes.link;
+  states_elsewhere out;
+  out.read = [=](uint32_t q, plan::state_part part, plan::slice range, core::dtype type, std::byte* to) {
+    return in_parts(range, type, [&](plan::slice s, uint64_t offset) -> core::result<void> {
+      const auto number = link->tell(encode(peer_call(read_call{rank, q, part, s.first, s.count, type})));
+      const auto got = link->answers(number, 1);
+      if (!got) return core::fail(got.error());
+      std::ranges::copy(std::as_bytes(std::span(got->front().what)), to + offset);
+      return {};
+    });
+  };
+  out.write = [=](uint32_t q, plan::state_part part, plan::slice range, core::dtype type, const std::byte* from) {
+    return in_parts(range, type, [&](plan::slice s, uint64_t offset) -> core::result<void> {
+      write_call c{{rank, q, part, s.first, s.count, type}, {}};
+      c.bytes.assign(reinterpret_cast<const char*>(from) + offset, s.count * core::size_of(type));
+      const auto got = link->answers(link->tell(encode(peer_call(std::move(c)))), 1);
+      if (!got) return core::fail(got.error());
+      return {};
+    });
+  };
+  return out;
+}
+
+core::result<void> session::serve() {
+  auto& p = *parts_;
+  while (!p.processes.leads()) {
+    core::result<void> did;
+    if (const auto call = p.processes.link->next_call())
+      did = p.obey(*call);
+    else
+      did = core::fail(call.error());
+    if (did) continue;
+    if (auto ok = p.recover(did.error()); !ok) return ok;
+  }
+  return {};
+}
+
+bool session::leads() const { return parts_->processes.leads(); }
+const recovery_counts& session::recoveries() const { return parts_->processes.counts; }
+
+}  // namespace troupe::actors

@@ -1,0 +1,86 @@
+#include "apps/run/launch_processes.hpp"
+
+#include <sys/signalfd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "apps/base/exit_code.hpp"
+#include "apps/run/train_options.hpp"
+#include "cluster/launch.hpp"
+#include "cluster/process.hpp"
+#include "job/degree_changes.hpp"
+#include "job/feasible_degree.hpp"
+
+namespace troupe::apps {
+namespace {
+
+/// The arguments of `train`, and whether its file wants processes; nothing is said.
+std::optional<train_arguments> wants_processes(int argc, char** argv) {
+  train_arguments a;
+  CLI::App app;
+  add_train_options(*app.add_subcommand("train"), a);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError&) {
+    return std::nullopt;
+  }
+  config::load_options options;
+  options.overrides = a.set;
+  options.steps = a.steps;
+  const auto loaded = config::load(a.file, options);
+  if (!loaded || !loaded->config.cluster.is_on()) return std::nullopt;
+  return a;
+}
+
+cluster::supervised_job job_of(const config::job_config& c) {
+  cluster::supervised_job out;
+  const uint32_t ranks = c.parallel.ranks();
+  out.processes = c.cluster.processes_for(ranks);
+  out.spares = c.cluster.spares;
+  out.ranks_each = ranks / out.processes;
+  out.data = c.parallel.data;
+  out.replica_ranks = ranks / c.parallel.data;
+  out.feasible = [c](uint32_t left) { return job::greatest_feasible(c, left); };
+  out.lost_after_ns = static_cast<int64_t>(c.cluster.lost_after_s * 1e9);
+  out.recovers = c.cluster.on_loss == config::loss_policy::recover;
+  out.starts_again = c.cluster.restarts.processes;
+  out.losses_max = static_cast<uint32_t>(c.cluster.restarts.max);
+  out.backoff_ns = static_cast<int64_t>(c.cluster.restarts.backoff_s * 1e9);
+  return out;
+}
+
+}  // namespace
+
+std::optional<int> launch_processes(int argc, char** argv, const std::filesystem::path& program) {
+  if (std::getenv(cluster::link_variable) != nullptr) return std::nullopt;
+  const auto a = wants_processes(argc, argv);
+  if (!a) return std::nullopt;
+  const auto loaded = load_configuration(*a, a->steps, intent::run);
+  if (!loaded) return 2;
+  cluster::launch_options options;
+  auto config = loaded->config;
+  if (!a->degrees.empty()) {
+    const auto changes = job::read_degree_changes(a->degrees);
+    if (!changes) return failed(changes.error().in("--degrees"));
+    if (const auto cut = job::batch_at_degree(config, changes->front().data); !cut)
+      return failed(cut.error().in("--degrees"));
+    config = job::at_degree(config, changes->front().data);
+  }
+  options.job = job_of(config);
+  options.program = program;
+  options.arguments.assign(argv, argv + argc);
+  options.say = [](const std::string& line) { std::fprintf(stderr, "troupe: %s\n", line.c_str()); };
+  sigset_t passed;
+  sigemptyset(&passed);
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&passed, signal);
+  ::sigprocmask(SIG_BLOCK, &passed, nullptr);
+  options.signals = cluster::own(::signalfd(-1, &passed, SFD_NONBLOCK | SFD_CLOEXEC));
+  const auto code = cluster::launch(options);
+  return code ? *code : failed(code.error());
+}
+
+}  // namespace troupe::apps

@@ -188,8 +188,6 @@ core::result<void> process::wait(std::unique_lock<std::mutex>& lock, Ready is_re
 core::result<term_order> process::next_term() {
   std::unique_lock lock(mutex_);
   tell_end_ = nullptr;
-  calls_.clear();
-  answers_.clear();
   // That a term ends which this process has left already, or had no part in, is nothing to it.
   const auto is_final = [&] { return ending_ && ending_->is_final; };
   came_.wait(lock, [&] { return !terms_.empty() || is_final() || over_; });
@@ -200,7 +198,11 @@ core::result<term_order> process::next_term() {
   terms_.pop_front();
   term_ = out.order.number;
   join_wanted_ = false;
+  // What has come of the new term already stays: others may have begun it before.
+  const auto is_old = [&](const auto& x) { return x.term < term_; };
   std::erase_if(offers_, [&](const auto& x) { return x.first.first < term_; });
+  std::erase_if(calls_, is_old);
+  std::erase_if(answers_, is_old);
   std::swap(out.files, files_);
   return out;
 }

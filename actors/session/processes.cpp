@@ -69,7 +69,7 @@ core::result<void> session::parts::check_processes(const session_options& option
                                   "{}",
                                   key, wanted, got));
   };
-  const auto& c = *options.config;
+  const auto& c = *plan.config;
   if (options.model != nullptr) return refused("model", "the configuration's model", "a host's own modules");
   if (options.load.custom_load_fn) return refused("load_options::custom_load_fn", "none", "one");
   if (!c.open_degrees.empty()) return refused("parallel", "degrees", "degrees that are open");
@@ -81,7 +81,7 @@ core::result<void> session::parts::check_processes(const session_options& option
 core::result<void> session::parts::join_processes(const session_options& options, opening_watch& watch) {
   auto& x = processes;
   x.link = options.process;
-  x.job = options.config;
+  x.job = plan.config;
   x.choose_resume = options.choose_resume ? options.choose_resume
                                           : [from = resume_choice{options.resume, options.load}](bool /*again*/) {
                                               return core::result<resume_choice>(from);

@@ -269,8 +269,8 @@ struct session::parts {
   [[nodiscard]] std::shared_ptr<step_order> order_for(plan::plan_choice which, uint64_t step, const run_wish& wish);
   /// The same by the ranks of this process.
   core::result<run_outcome> run_here(plan::plan_choice which, const std::shared_ptr<step_order>& order);
-  /// One training step, booked: nobody is told, nothing recorded.
-  core::result<run_outcome> train_once();
+  /// One training step, booked and recorded; the host is not told.
+  core::result<step_report> train_once();
   void book(const run_outcome& did);
   /// Runs a plan once. Warnings wait: the caller tells the host after it has booked what the run did.
   core::result<run_outcome> run(plan::plan_choice which, uint64_t step, const run_wish& wish = {});
@@ -352,6 +352,8 @@ struct session::parts {
   core::result<void> open_records();
   void record(const step_report& r, std::shared_ptr<const std::vector<telemetry::rank_spans>> spans);
   void record_loss(double loss);
+  /// The run is back at an earlier step: what was recorded of later ones goes.
+  void go_back_in_records();
   session_records finish(session_ending ending);
   [[nodiscard]] std::vector<telemetry::memory_row> memory_rows() const;
   void log_memory(const std::string& when);

@@ -265,6 +265,7 @@ core::result<void> session::parts::recover(const core::error& why) {
   ++counts.loads;
   if (const uint32_t data = plan.config->parallel.data; processes.counts.degrees.back().data != data)
     processes.counts.degrees.push_back({progress.steps, data});
+  go_back_in_records();
   return {};
 }
 

@@ -268,12 +268,8 @@ core::result<loaded_checkpoint> session::load(const std::filesystem::path& path,
   const auto folder = p.resume(path, std::move(options), resume_time::while_running, unwatched);
   if (!folder) return fail(folder.error());
   ++p.counts.loads;
-  p.recording.last_validation.reset();
-  if (!p.recording.is_open)
-    p.recording.resumed_from = path;
-  else if (!p.recording.is_closed)
-    post(p.actors.members->telemetry,
-         go_back{p.progress.steps, p.progress.steps > 0 ? p.data.loader.shape.samples_before(p.progress.steps) : 0});
+  if (!p.recording.is_open) p.recording.resumed_from = path;
+  p.go_back_in_records();
   if (auto ok = p.tell_loader(); !ok) {
     p.over.why = ok.error();
     return fail(ok.error());

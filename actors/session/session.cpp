@@ -138,12 +138,30 @@ core::result<run_outcome> session::parts::run_and_tell(plan::plan_choice which, 
   return out;
 }
 
-core::result<run_outcome> session::parts::train_once() {
+core::result<step_report> session::parts::train_once() {
   if (auto ok = keep_states(); !ok) return core::fail(ok.error());
   const bool saves = saving.waiting != nullptr || processes.kept != nullptr;
+  step_report report;
+  report.lr = job::settings_of(*plan.optimizer, progress.scheduled).front().lr;
+  report.loss_scale = progress.scale.cur_scale;
+  const int64_t before = core::now_ns();
   auto did = run(saves ? plan::plan_choice::train_saving : plan::plan_choice::train, progress.steps);
-  if (did) book(*did);
-  return did;
+  if (!did) return core::fail(did.error());
+  book(*did);
+  report.seconds = double(core::now_ns() - before) / 1e9;
+  report.step = progress.steps;
+  report.loss = did->result.loss;
+  report.grad_norm = did->result.grad_norm;
+  report.skipped = did->result.skipped;
+  report.save_asked = did->save_asked;
+  report.tokens = data.loader.shape.global_rows() * plan.sequence;
+  const auto spans = std::make_shared<std::vector<telemetry::rank_spans>>();
+  for (rank_report& r : *did->ranks) spans->push_back(std::move(r.spans));
+  report.lanes = telemetry::summarise(*spans, core::usable_cores());
+  report.lanes.control.between_s = report.seconds - report.lanes.whole_s;
+  measure(*spans);
+  record(report, spans);
+  return report;
 }
 
 // All is booked before the host hears of it: what a hook throws must not make the next call apply the batch again.
@@ -173,34 +191,15 @@ core::result<step_report> session::step() {
   }
   if (p.processes.is_on() && p.processes.link->is_join_wanted())
     if (auto ok = p.end_term_for(0); !ok) return core::fail(ok.error());
-  step_report report;
   p.begin_measuring();
   if (auto ok = p.begin_saliency(); !ok) return core::fail(ok.error());
-  int64_t before = 0;
-  auto did = p.outlasting([&] {
-    report.lr = job::settings_of(*p.plan.optimizer, p.progress.scheduled).front().lr;
-    report.loss_scale = p.progress.scale.cur_scale;
-    before = core::now_ns();
-    return p.train_once();
-  });
+  auto did = p.outlasting([&] { return p.train_once(); });
   if (!did) {
     p.deliver_warnings();
     return core::fail(did.error());
   }
+  const step_report& report = *did;
   const auto unscaled = p.over.why;  // the loss scale cannot go further down
-  report.seconds = double(core::now_ns() - before) / 1e9;
-  report.step = p.progress.steps;
-  report.loss = did->result.loss;
-  report.grad_norm = did->result.grad_norm;
-  report.skipped = did->result.skipped;
-  report.save_asked = did->save_asked;
-  report.tokens = p.data.loader.shape.global_rows() * p.plan.sequence;
-  const auto spans = std::make_shared<std::vector<telemetry::rank_spans>>();
-  for (rank_report& r : *did->ranks) spans->push_back(std::move(r.spans));
-  report.lanes = telemetry::summarise(*spans, core::usable_cores());
-  report.lanes.control.between_s = report.seconds - report.lanes.whole_s;
-  p.measure(*spans);
-  p.record(report, spans);
   if (!report.skipped)
     if (auto ok = p.end_saliency(); !ok) p.over.why = ok.error();
   p.deliver_warnings();

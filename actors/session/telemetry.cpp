@@ -185,6 +185,13 @@ void session::parts::record(const step_report& r, std::shared_ptr<const std::vec
     post(actors.members->telemetry, record_step{std::move(v), std::move(spans), std::move(place)});
 }
 
+void session::parts::go_back_in_records() {
+  recording.last_validation.reset();
+  if (!recording.is_open || recording.is_closed) return;
+  post(actors.members->telemetry,
+       go_back{progress.steps, progress.steps > 0 ? data.loader.shape.samples_before(progress.steps) : 0});
+}
+
 void session::parts::record_loss(double loss) {
   auto v = std::make_shared<telemetry::validation_values>();
   *v = {progress.steps, data.loader.shape.samples_before(progress.steps), loss, core::unix_seconds()};

@@ -197,6 +197,7 @@ core::result<term_order> process::next_term() {
   term_order out{std::move(terms_.front()), {}};
   terms_.pop_front();
   term_ = out.order.number;
+  leads_ = out.order.seats.front().place == setup_.place;
   join_wanted_ = false;
   // What has come of the new term already stays: others may have begun it before.
   const auto is_old = [&](const auto& x) { return x.term < term_; };

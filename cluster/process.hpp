@@ -61,6 +61,8 @@ class process {
   /// over.
   core::result<term_order> next_term();
   [[nodiscard]] uint64_t term() const { return term_.load(); }
+  /// Whether this process leads the term, or led the last one.
+  [[nodiscard]] bool leads() const { return leads_.load(); }
   /// Why the term ended; nothing while it runs. Where `is_final` the run is over.
   [[nodiscard]] std::optional<end_term> ending() const;
   /// Waits until it ends.
@@ -118,7 +120,7 @@ class process {
   socket_link link_;
   shared_descriptor wake_;
   std::atomic<uint64_t> term_{0};
-  std::atomic<bool> join_wanted_{false}, stopping_{false};
+  std::atomic<bool> join_wanted_{false}, stopping_{false}, leads_{false};
   int32_t code_ = 0;
 
   mutable std::mutex mutex_;

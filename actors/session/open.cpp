@@ -16,6 +16,7 @@
 #include "actors/host_thread.hpp"
 #include "actors/memory/initial_weights.hpp"
 #include "actors/memory/state_store.hpp"
+#include "actors/processes/swap_folder_name.hpp"
 #include "actors/session/checkpoint_load.hpp"
 #include "actors/session/host_run.hpp"
 #include "actors/session/memory_need.hpp"
@@ -109,7 +110,7 @@ core::result<void> session::parts::take_memory(first_weights weights, opening_wa
 
 std::filesystem::path session::parts::swap_folder() const {
   const auto folder = plan.config->swap_folder();
-  return processes.is_on() ? folder / ("process" + std::to_string(processes.link->place())) : folder;
+  return processes.is_on() ? folder / swap_folder_name(processes.link->place()) : folder;
 }
 
 // With the threads of the actors that follow, too: neither can be refused half-way.

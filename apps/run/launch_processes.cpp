@@ -8,12 +8,14 @@
 #include <cstdlib>
 #include <memory>
 
+#include "actors/processes/swap_folder_name.hpp"
 #include "apps/base/exit_code.hpp"
 #include "apps/run/train_options.hpp"
 #include "cluster/launch.hpp"
 #include "cluster/process.hpp"
 #include "job/degree_changes.hpp"
 #include "job/feasible_degree.hpp"
+#include "storage/swap/swap_space.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -53,6 +55,33 @@ cluster::supervised_job job_of(const config::job_config& c) {
   return out;
 }
 
+/// The folder under which each process has its swap files, and what killed ones have left there.
+class swap_places {
+ public:
+  swap_places(const config::job_config& c, uint32_t places) : folder_(c.swap_folder()), places_(places) {
+    if (!c.zero_optimization.swaps()) return;
+    std::error_code e;
+    made_ = std::filesystem::create_directory(folder_, e);  // whoever swaps says what is wrong with it
+  }
+  swap_places(const swap_places&) = delete;
+  swap_places& operator=(const swap_places&) = delete;
+  ~swap_places() {
+    std::error_code e;
+    for (uint32_t p = 0; p < places_; ++p) {
+      const auto one = folder_ / actors::swap_folder_name(p);
+      if (!std::filesystem::exists(one, e)) continue;
+      (void)storage::swap_space::open({.folder = one, .wanted = {}});  // removes what is left
+      std::filesystem::remove(one, e);
+    }
+    if (made_) std::filesystem::remove(folder_, e);
+  }
+
+ private:
+  std::filesystem::path folder_;
+  uint32_t places_;
+  bool made_ = false;
+};
+
 }  // namespace
 
 std::optional<int> launch_processes(int argc, char** argv, const std::filesystem::path& program) {
@@ -79,6 +108,7 @@ std::optional<int> launch_processes(int argc, char** argv, const std::filesystem
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&passed, signal);
   ::sigprocmask(SIG_BLOCK, &passed, nullptr);
   options.signals = cluster::own(::signalfd(-1, &passed, SFD_NONBLOCK | SFD_CLOEXEC));
+  const swap_places swaps(config, options.job.places());
   const auto code = cluster::launch(options);
   return code ? *code : failed(code.error());
 }

@@ -191,7 +191,12 @@ rank_actor::behavior_type rank_impl(self_ptr self, rank_setup setup, std::shared
         end_when_complete(self);
       },
       [self](const run_failed& m) { report_failure(self, m.kind, m.text); },
-      [self](const give_up& m) { stop_lanes(self, m); },
+      [self](const give_up& m) {
+        const auto& s = self->state;
+        if (m.kind == core::error_kind::peer_lost && s.running && !s.failed && s.setup.tell)
+          s.setup.tell(own_name(s) + ": " + m.text + ": " + explain_stall(*s.context, s.setup.missing));
+        stop_lanes(self, m);
+      },
       [self](const look_around& m) {
         auto& s = self->state;
         s.looks = false;

@@ -14,7 +14,10 @@ void fail(self_ptr self, core::error why) {
   auto& s = self->state;
   if (s.failure) return;
   s.failure = std::make_shared<const core::error>(std::move(why));
-  if (s.agent) self->send(s.agent, give_up{core::error_kind::stopped, s.failure->text});
+  // Who has lost a partner says what it was waiting for; nobody else needs the reason.
+  const bool is_lost = s.failure->kind == core::error_kind::peer_lost;
+  if (s.agent)
+    self->send(s.agent, give_up{is_lost ? core::error_kind::peer_lost : core::error_kind::stopped, s.failure->text});
   if (!s.running) return;
   s.running = false;
   run_outcome out;

@@ -29,6 +29,7 @@
 #include "actors/session/session.hpp"
 #include "checkpoint/native/manifest.hpp"
 #include "checkpoint/source/tensor_source.hpp"
+#include "core/clock.hpp"
 #include "job/blueprint.hpp"
 #include "telemetry/instruction_times.hpp"
 
@@ -202,10 +203,10 @@ struct session_processes {
   std::optional<term_members> members;            ///< none: no term
   std::shared_ptr<shared_term> shared;
   std::unique_ptr<memory_saves> saves;
-  std::shared_ptr<part_taker> parts;   ///< also of who listens
-  std::vector<uint64_t> peak_bytes;    ///< [rank]: of activations, as the other processes have told
-  std::shared_ptr<save_job> kept;      ///< a save in memory that is being written
-  std::filesystem::path working;       ///< of `kept`, until it is committed
+  std::shared_ptr<part_taker> parts;  ///< also of who listens
+  std::vector<uint64_t> peak_bytes;   ///< [rank]: of activations, as the other processes have told
+  std::shared_ptr<save_job> kept;     ///< a save in memory that is being written
+  std::filesystem::path working;      ///< of `kept`, until it is committed
   std::function<core::result<resume_choice>(bool again)> choose_resume;
   recovery_counts counts;
 
@@ -380,15 +381,16 @@ struct session::parts {
   core::result<void> leave_term(const core::error& why);
   /// Both.
   core::result<void> recover(const core::error& why);
-  /// The same, and the run is where it was after so many steps.
-  core::result<void> recover_to(uint64_t steps, const core::error& why);
+  /// The same, and the run is where it was after so many steps. `begin_ns`: of what was interrupted.
+  core::result<void> recover_to(uint64_t steps, const core::error& why, int64_t begin_ns);
   /// Does what needs the ranks of all processes; where some are lost meanwhile, once more with those that are left.
   template <class Deed>
   auto outlasting(Deed deed) -> decltype(deed()) {
     for (const uint64_t steps = progress.steps;;) {
+      const int64_t begin_ns = core::now_ns();
       auto did = deed();
       if (did || !processes.is_on() || !over.why) return did;
-      if (auto ok = recover_to(steps, did.error()); !ok) return core::fail(ok.error());
+      if (auto ok = recover_to(steps, did.error(), begin_ns); !ok) return core::fail(ok.error());
     }
   }
 

@@ -104,11 +104,12 @@ core::result<void> session::parts::change_processes(const config::job_config& ne
 
 core::result<void> session::parts::end_term_for(uint32_t data) {
   return outlasting([&]() -> core::result<void> {
+    const int64_t begin_ns = core::now_ns();
     if (auto ok = end_saves(); !ok && over.why) return ok;
     if (auto ok = keep_states_now(); !ok) return ok;
     processes.link->change(data);
     const auto end = processes.link->wait_for_end();
-    return recover_to(progress.steps, {end.kind, end.text});
+    return recover_to(progress.steps, {end.kind, end.text}, begin_ns);
   });
 }
 
@@ -256,6 +257,7 @@ core::result<void> session::parts::leave_term(const core::error& why) {
 core::result<void> session::parts::recover(const core::error& why) {
   opening_watch unwatched({});
   if (auto ok = leave_term(why); !ok) return ok;
+  processes.counts.cause = why.text;
   if (auto ok = enter_term(unwatched); !ok) {
     if (!over.why) over.why = ok.error();
     return ok;
@@ -269,15 +271,13 @@ core::result<void> session::parts::recover(const core::error& why) {
   return {};
 }
 
-core::result<void> session::parts::recover_to(uint64_t steps, const core::error& why) {
-  const int64_t begin_ns = core::now_ns();
+core::result<void> session::parts::recover_to(uint64_t steps, const core::error& why, int64_t begin_ns) {
   core::error cause = why;
   for (;;) {
     if (auto ok = recover(cause); !ok) return ok;
     if (!processes.leads())
       return core::fail(error_kind::peer_lost, "another process leads the run now; this one serves it");
     auto& counted = processes.counts;
-    counted.cause = cause.text;
     const uint64_t again = steps - std::min(steps, progress.steps);
     bool good = true;
     while (good && progress.steps < steps) {
@@ -287,8 +287,12 @@ core::result<void> session::parts::recover_to(uint64_t steps, const core::error&
     }
     counted.steps_again += again;
     if (!good) continue;
-    counted.lost_s += double(core::now_ns() - begin_ns) / 1e9;
-    if (host.hooks.on_term) host.hooks.on_term(counted);
+    const double lost_s = double(core::now_ns() - begin_ns) / 1e9;
+    counted.lost_s += lost_s;
+    deliver_warnings();
+    if (host.hooks.on_term)
+      host.hooks.on_term(
+          {processes.link->term(), plan.config->parallel.data, progress.steps - again, again, lost_s, counted.cause});
     return {};
   }
 }

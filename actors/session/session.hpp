@@ -104,6 +104,16 @@ struct recovery_counts {
   std::string cause;                        ///< of the last term, as the supervisor says it
 };
 
+/// A term that has begun after the first.
+struct term_report {
+  uint64_t number = 0;
+  uint32_t data = 0;         ///< data ranks
+  uint64_t step = 0;         ///< steps done that it began with
+  uint64_t steps_again = 0;  ///< that were done once more
+  double lost_s = 0;         ///< since what was interrupted had begun
+  std::string cause;
+};
+
 struct session_hooks {
   std::function<void(const std::string&)> on_warning;  ///< one line each
   /// Lines that keys of the configuration ask for: comms_logger.verbose, wall_clock_breakdown, memory_breakdown,
@@ -123,7 +133,7 @@ struct session_hooks {
   /// suspended, it shared its cores) it may say in its `failure`. Then all ranks stay with the plan that they have.
   std::function<void(std::vector<plan::rank_vote>&)> on_votes{};
   /// Of several processes: a term has begun after the first, and the run is where it was. In the process that leads.
-  std::function<void(const recovery_counts&)> on_term{};
+  std::function<void(const term_report&)> on_term{};
   /// After a save has ended, well or not: during the next call, at the latest that which waits for it.
   std::function<void(const save_report&)> on_saved{};
 };
@@ -216,8 +226,8 @@ struct session_options {  ///< what a session is opened with
   /// The link to the supervisor of a job of several processes, each of which opens such a session and has some of its
   /// ranks (docs/cluster.md). Null: all ranks live here.
   std::shared_ptr<cluster::process> process{};
-  /// Instead of `resume` and `load`, of several processes: asked in the one that leads, where a term cannot begin with a
-  /// save in memory. `again`: steps of this run have been done.
+  /// Instead of `resume` and `load`, of several processes: asked in the one that leads, where a term cannot begin with
+  /// a save in memory. `again`: steps of this run have been done.
   std::function<core::result<resume_choice>(bool again)> choose_resume{};
 };
 

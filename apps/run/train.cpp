@@ -296,8 +296,12 @@ class training {
   /// Exit code as train's.
   int operator()() {
     if (const auto refused = open()) return *refused;
-    if (!session_->leads())
+    if (!session_->leads()) {
       if (auto served = session_->serve(); !served) return served.error().kind == core::error_kind::stopped ? 0 : 1;
+      const auto& r = session_->recoveries();
+      log_line(style_,
+               fmt::format("process {} leads after step {}: {}", process_->place(), session_->steps_done(), r.cause));
+    }
     if (const auto refused = begin()) return *refused;
     const double flops =
         flops_per_token(session_->table(), config_->train_micro_batch_size_per_gpu * session_->sequence());
@@ -389,9 +393,9 @@ class training {
       for (std::string line; std::getline(lines, line);) log_line(style, line);
     };
     out.on_saved = [this](const actors::save_report& r) { saved_.heard(r); };
-    out.on_term = [style = style_](const actors::recovery_counts& r) {
-      log_line(style, fmt::format("{} data ranks from step {} on: {}; {} steps done again, {:.2f} s lost so far",
-                                  r.degrees.back().data, r.degrees.back().step, r.cause, r.steps_again, r.lost_s));
+    out.on_term = [style = style_](const actors::term_report& t) {
+      log_line(style, fmt::format("term {}: {} data ranks after step {}: {}; {} step{} done again, {:.2f} s", t.number,
+                                  t.data, t.step, t.cause, t.steps_again, t.steps_again == 1 ? "" : "s", t.lost_s));
     };
     return out;
   }

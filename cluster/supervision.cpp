@@ -14,6 +14,9 @@ bool lies_in(std::string_view path, std::string_view folder) {
   return path.size() > folder.size() && path.starts_with(folder) && path[folder.size()] == '/';
 }
 
+/// Of a job that ends before its first term.
+int32_t code_of(error_kind why) { return why == error_kind::bad_input ? 2 : why == error_kind::stopped ? 130 : 1; }
+
 constexpr std::string_view names[] = {"absent", "starting", "idle", "working", "left"};
 
 }  // namespace
@@ -216,8 +219,8 @@ void supervision::end(bool is_final, const core::error& why) {
   if (term_.is == phase::none) {  // nobody has ranks: all are told, and the job is over
     for (uint32_t p = 0; p < members_.size(); ++p)
       if (members_[p].is == standing::idle) send(p, end_term{0, true, why.kind, why.text});
-    actions_.push_back(say{why.text});
-    return end_job(1);
+    actions_.push_back(say{"error: " + why.text});
+    return end_job(code_of(why.kind));
   }
   term_.is = phase::ending;
   for (const seat& s : term_.seats)

@@ -1,0 +1,130 @@
+// Processes of a job are killed and stopped at drawn instants: the run ends with the losses of an undisturbed run with
+// the degrees that it came to, and leaves nothing behind.
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <thread>
+
+#include "core/math.hpp"
+#include "tests/apps/topology.hpp"
+#include "tests/crash/wanted_cases.hpp"
+#include "tests/survive/job_of_processes.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+const std::string job =
+    "model: {model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256}\n"
+    "data: {text: corpus.txt}\n"
+    "parallel: {data: 3}\n"
+    "seed: 1\n"
+    "steps: 120\n"
+    "train_batch_size: 12\n"
+    "optimizer: {type: AdamW, params: {lr: 1.0e-3}}\n"
+    "zero_optimization: {stage: 2}\n"
+    "telemetry: {json_lines: true, report: false}\n"
+    "cluster: {processes: ranks, lost_after: 1s, restarts: {backoff: 100ms}}\n";
+
+std::vector<std::string> train(const std::string& output, const std::vector<std::string>& more) {
+  std::vector<std::string> out{TROUPE_BINARY, "train", "job.yaml", "--json", "--set", "output=" + output};
+  out.insert(out.end(), more.begin(), more.end());
+  return out;
+}
+
+/// A run in whose step `step` the process of `place` gets `signal`, compared with its twin.
+finished disturbed(const std::string& yaml, uint32_t place, uint64_t step, uint64_t later_us, int signal,
+                   const std::vector<std::string>& more = {}) {
+  const command_folder folder(yaml);
+  const auto path = folder.folder.path();
+  process run(train("lost", more), path);
+  BOOST_REQUIRE(run.wait_for("\"step\":" + std::to_string(step) + ","));
+  ::usleep(static_cast<useconds_t>(later_us));
+  const auto places = places_in(path);
+  if (places.contains(place)) ::kill(places.at(place), signal);
+  if (signal == SIGSTOP) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(later_us % 2 == 0 ? 300 : 1800));
+    if (places.contains(place)) ::kill(places.at(place), SIGCONT);
+  }
+  auto ended = run.end();
+  BOOST_TEST_CONTEXT("place " << place << ", step " << step << ", " << later_us << " us later, signal " << signal) {
+    BOOST_REQUIRE_MESSAGE(ended.code == 0, ended.err);
+    BOOST_TEST(places_in(path).empty());
+    const auto terms = terms_told(ended.err);
+    BOOST_REQUIRE_MESSAGE(terms.has_value(), ended.err);
+    auto arguments = more;
+    arguments.insert(arguments.end(), {"--degrees", terms->degrees, "--set", "cluster.processes=one"});
+    const auto twin = tests::run(train("twin", arguments), path);
+    BOOST_REQUIRE_MESSAGE(twin.code == 0, twin.err);
+    const auto different = first_difference(steps_of(path / "twin"), steps_of(path / "lost"));
+    BOOST_TEST(!different, (different ? *different : "") << " of " << terms->line << "\n" << ended.err);
+  }
+  return ended;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(killed)
+
+BOOST_AUTO_TEST_CASE(runs_disturbed_at_drawn_instants_equal_those_that_were_not) {
+  const uint64_t cases = wanted_cases("TROUPE_LOSSES", 12);
+  for (uint64_t i = 0; i < cases; ++i) {
+    const uint64_t draw = core::mix64(i + 17);
+    const auto place = static_cast<uint32_t>(draw % 3);
+    (void)disturbed(job, place, 1 + draw / 3 % 60, draw / 1000 % 20'000, i % 4 == 3 ? SIGSTOP : SIGKILL);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_spare_takes_the_lost_place_and_the_degrees_stay) {
+  const auto ended = disturbed(job, 1, 20, 3'000, SIGKILL, {"--set", "cluster.spares=1"});
+  BOOST_TEST(has(ended.err, "3 ranks at step 0;"), ended.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_replica_of_a_pipeline_goes_as_a_whole) {
+  const auto yaml = replaced(replaced(job, "{data: 3}", "{data: 2, pipeline: 2}"), "{stage: 2}", "{stage: 1}");
+  const auto ended = disturbed(yaml, 3, 20, 3'000, SIGKILL);
+  BOOST_TEST(has(ended.err, "2 -> 1"), ended.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_job_that_shall_stop_at_a_loss_ends_with_its_name) {
+  const command_folder folder(job);
+  process run(train("lost", {"--set", "cluster.on_loss=stop"}), folder.folder.path());
+  BOOST_REQUIRE(run.wait_for("\"step\":5,"));
+  ::kill(places_in(folder.folder.path()).at(2), SIGKILL);
+  const auto ended = run.end();
+  BOOST_TEST(ended.code == 1);
+  BOOST_TEST(has(ended.err, "rank 2 (process 2) was killed by signal 9"), ended.err);
+  BOOST_TEST(places_in(folder.folder.path()).empty());
+}
+
+BOOST_AUTO_TEST_CASE(whatever_ends_a_job_all_its_processes_end) {
+  for (const int signal : {SIGKILL, SIGTERM, SIGINT}) {
+    const command_folder folder(replaced(job, "steps: 120", "steps: 100000"));
+    process run(train("out", {}), folder.folder.path());
+    BOOST_REQUIRE(run.wait_for("\"step\":5,"));
+    run.send(signal);
+    for (int i = 0; i < 500 && !places_in(folder.folder.path()).empty(); ++i) ::usleep(10'000);
+    BOOST_TEST(places_in(folder.folder.path()).empty(), "signal " << signal);
+    BOOST_TEST(run.end().code == (signal == SIGKILL ? 128 + SIGKILL : signal == SIGTERM ? 128 + SIGTERM : 0));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_kills_its_processes_again_and_again_ends_with_the_cause) {
+  const command_folder folder(replaced(job, "steps: 120", "steps: 100000"));
+  const auto path = folder.folder.path();
+  process run(train("out", {"--set", "cluster.restarts.max=2"}), path);
+  BOOST_REQUIRE(run.wait_for("\"step\":5,"));
+  for (const char* term : {"term 2", "term 4", ""}) {
+    const auto places = places_in(path);
+    ::kill(places.rbegin()->second, SIGKILL);
+    if (*term != '\0' && !run.wait_for_error(term)) break;
+  }
+  const auto ended = run.end();
+  BOOST_TEST(ended.code == 1);
+  BOOST_TEST(has(ended.err, "cluster.restarts.max"), ended.err);
+  BOOST_TEST(places_in(path).empty());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

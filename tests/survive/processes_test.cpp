@@ -1,0 +1,167 @@
+// A job has the same bits in one process and in many: losses, norms, and every byte of its checkpoints, for each way to
+// cut a model and to keep its states.
+#include <boost/test/unit_test.hpp>
+
+#include <set>
+
+#include "tests/apps/topology.hpp"
+#include "tests/survive/job_of_processes.hpp"
+
+using namespace troupe::tests;
+
+namespace {
+
+const std::string job =
+    "model: {model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256}\n"
+    "data: {text: corpus.txt, validation_fraction: 0.1}\n"
+    "seed: 1\n"
+    "steps: 6\n"
+    "train_batch_size: 12\n"
+    "optimizer: {type: AdamW, params: {lr: 1.0e-3}}\n"
+    "telemetry: {json_lines: true, report: false}\n"
+    "checkpoint: {every_steps: 3}\n"
+    "evaluation: {every_steps: 4, batches: 2}\n"
+    "sample: {prompt: the, tokens: 6}\n";
+
+/// What a file of a checkpoint holds behind its first page, in which the save's random number is.
+std::map<std::string, std::string> saved_in(const std::filesystem::path& output) {
+  constexpr size_t page = 4096;
+  std::map<std::string, std::string> out;
+  for (const auto& step : std::filesystem::directory_iterator(output / "checkpoints"))
+    if (step.is_directory())
+      for (const auto& file : std::filesystem::directory_iterator(step)) {
+        if (file.path().extension() == ".json") continue;
+        const auto all = scratch_folder::read(file);
+        out[(step.path().filename() / file.path().filename()).string()] = all.substr(std::min(page, all.size()));
+      }
+  return out;
+}
+
+struct way {
+  const char* name;
+  std::vector<std::string> set;
+  const char* processes = "ranks";
+};
+
+void equal_in_many(const way& w) {
+  BOOST_TEST_CONTEXT(w.name) {
+    const command_folder folder(job);
+    const auto trained = [&](const std::string& output, const std::string& processes) {
+      std::vector<std::string> arguments{
+          "train", "job.yaml", "--set", "output=" + output, "--set", "cluster.processes=" + processes};
+      for (const auto& x : w.set) arguments.insert(arguments.end(), {"--set", x});
+      return folder.troupe(arguments);
+    };
+    const auto one = trained("one", "one"), many = trained("many", w.processes);
+    BOOST_REQUIRE_MESSAGE(one.code == 0, one.err);
+    BOOST_REQUIRE_MESSAGE(many.code == 0, many.err);
+    const auto output = folder.folder.path();
+    const auto different = first_difference(steps_of(output / "one"), steps_of(output / "many"));
+    BOOST_TEST(!different, (different ? *different : ""));
+    const auto wanted = saved_in(output / "one"), got = saved_in(output / "many");
+    BOOST_TEST(wanted.size() >= 4U);
+    BOOST_TEST(got.size() == wanted.size());
+    for (const auto& [file, bytes] : wanted) BOOST_TEST((got.contains(file) && got.at(file) == bytes), file);
+    const auto line = [](const std::string& out, const char* begin) {
+      const auto at = out.rfind(begin);
+      if (at == std::string::npos) return std::string();
+      return out.substr(at, std::min(out.find('\n', at), out.find(" after", at)) - at);
+    };
+    for (const char* begin : {"sample: ", "validation loss "}) {
+      BOOST_TEST(!line(one.out, begin).empty());
+      BOOST_TEST(line(many.out, begin) == line(one.out, begin));
+    }
+  }
+}
+
+const std::vector<std::string> in_files = {"zero_optimization.offload_optimizer.device=nvme",
+                                           "zero_optimization.offload_optimizer.nvme_path=swap"};
+
+std::vector<std::string> with(std::vector<std::string> a, const std::vector<std::string>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(processes)
+
+BOOST_AUTO_TEST_CASE(every_stage_and_precision_has_the_bits_of_one_process) {
+  for (const char* stage : {"0", "1", "2", "3"})
+    equal_in_many({stage, {"parallel.data=3", std::string("zero_optimization.stage=") + stage}});
+  equal_in_many({"bf16, accumulation",
+                 {"parallel.data=3", "bf16.enabled=true", "gradient_accumulation_steps=2", "zero_optimization.stage=3",
+                  "zero_optimization.stage3_param_persistence_threshold=0"}});
+  equal_in_many({"fp16", {"parallel.data=2", "fp16.enabled=true", "zero_optimization.stage=1"}});
+}
+
+BOOST_AUTO_TEST_CASE(every_cut_across_processes_has_the_bits_of_one_process) {
+  equal_in_many({"pipeline of 2", {"parallel.data=2", "parallel.pipeline=2", "zero_optimization.stage=1"}});
+  equal_in_many({"pipeline of 3", {"parallel.pipeline=3", "model.n_layer=4"}});
+  equal_in_many({"tensor", {"parallel.data=2", "parallel.tensor=2"}});
+  equal_in_many({"sequence", {"parallel.data=2", "parallel.sequence=2"}});
+  equal_in_many({"context", {"parallel.data=2", "parallel.context=2", "zero_optimization.stage=2"}});
+  equal_in_many({"two ranks each", {"parallel.data=2", "parallel.pipeline=2"}, "2"});
+  equal_in_many(
+      {"replicas of shards", {"parallel.data=4", "zero_optimization.stage=3", "zero_optimization.mics_shard_size=2"}});
+  equal_in_many({"second copies of slices",
+                 {"parallel.data=4", "zero_optimization.stage=3", "zero_optimization.zero_hpz_partition_size=2"}});
+}
+
+BOOST_AUTO_TEST_CASE(every_tier_and_optimizer_has_the_bits_of_one_process) {
+  equal_in_many({"states in files", with({"parallel.data=2", "zero_optimization.stage=2"}, in_files)});
+  equal_in_many({"parameters in files",
+                 with({"parallel.data=2", "zero_optimization.stage=3", "zero_optimization.offload_param.device=nvme",
+                       "zero_optimization.offload_param.nvme_path=swap"},
+                      in_files)});
+  equal_in_many({"LAMB", {"parallel.data=2", "optimizer.type=Lamb", "zero_optimization.stage=2"}});
+  equal_in_many({"Muon", {"parallel.data=2", "optimizer.type=Muon", "zero_optimization.stage=1"}});
+  equal_in_many({"ZenFlow",
+                 {"parallel.data=2", "zero_optimization.stage=2", "zero_optimization.offload_optimizer.device=cpu",
+                  "zero_optimization.zenflow={topk_ratio: 0.1, update_interval: 2, full_warm_up_rounds: 0, "
+                  "overlap_step: true}"}});
+  equal_in_many({"SuperOffload",
+                 {"parallel.data=2", "zero_optimization.stage=3",
+                  "zero_optimization.offload_optimizer={device: cpu, super_offload: true}"}});
+  equal_in_many({"compressed weights from step 3 on",
+                 {"parallel.data=2", "zero_optimization.stage=1",
+                  "compression_training.weight_quantization={shared_parameters: {enabled: true, schedule_offset: 2}, "
+                  "different_groups: {a: {params: {start_bits: 8, target_bits: 8}, modules: ['*']}}}"}});
+}
+
+BOOST_AUTO_TEST_CASE(what_one_process_has_saved_many_resume_and_the_other_way_round) {
+  const command_folder folder(job);
+  const auto trained = [&](const std::string& output, const std::vector<const char*>& processes) {
+    const std::vector<const char*> steps{"3", "6", "9"}, data{"3", "2", "3"};
+    for (size_t i = 0; i < steps.size(); ++i) {
+      const auto did = folder.troupe({"train", "job.yaml", "--steps", steps[i], "--set", "output=" + output, "--set",
+                                      std::string("parallel.data=") + data[i], "--set",
+                                      std::string("cluster.processes=") + processes[i]});
+      BOOST_REQUIRE_MESSAGE(did.code == 0, did.err);
+    }
+    return steps_of(folder.folder.path() / output);
+  };
+  const auto different =
+      first_difference(trained("one", {"one", "one", "one"}), trained("many", {"ranks", "one", "ranks"}));
+  BOOST_TEST(!different, (different ? *different : ""));
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_go_together_with_processes_is_refused_by_name) {
+  const std::map<std::string, std::string> refused{
+      {"compile={passes: [prefetch]}", "compile"},
+      {"cluster.min_ranks=5", "cluster.min_ranks"},
+      {"cluster.processes=3", "cluster.processes"},
+      {"compression_training.sparse_pruning={shared_parameters: {enabled: true, method: l1}, different_groups: {a: "
+       "{params: {dense_ratio: 0.5}, modules: ['*']}}}",
+       "compression_training"}};
+  for (const auto& [set, key] : refused) {
+    const command_folder folder(job);
+    const auto did = folder.troupe({"train", "job.yaml", "--set", "output=out", "--set", "parallel.data=2", "--set",
+                                    "cluster.processes=ranks", "--set", set});
+    BOOST_TEST(did.code != 0, set);
+    BOOST_TEST(has(did.err, key), did.err);
+    BOOST_TEST(places_in(folder.folder.path()).empty());
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -8,7 +8,7 @@ ARGS ?=
 SOURCES = git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test train cut install soak asan tsan mutants fuzz bench peer format tidy docs clean
+.PHONY: help setup build test train cut survive install soak asan tsan mutants fuzz bench peer format tidy docs clean
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,11 @@ train: build ## trains a small GPT-2 with ZeRO-3 on Debian's dictionary of Engli
 cut: build ## the same job as two stages of a pipeline, each on two ranks of ZeRO-3 (ARGS: further arguments of troupe)
 	@build/release/troupe train examples/cut.yaml $(ARGS)
 
+survive: setup ## kills one of three processes that train, and compares what follows with an undisturbed run
+	@$(call configure,release)
+	@ninja -C build/release -j $(JOBS) survive
+	@build/release/tests/survive/survive $(CURDIR)/build/release/troupe $(CURDIR)/examples/survive.yaml
+
 install: build ## installs programs, headers and libraries under PREFIX, with LibTorch; the tree may be moved
 	@ninja -C build/release -j $(JOBS) troupe-sdk
 	@cmake --install build/release --prefix $(PREFIX) >/dev/null
@@ -44,8 +49,8 @@ install: build ## installs programs, headers and libraries under PREFIX, with Li
 soak: setup ## runs the tests that draw cases at random, with many times the cases
 	@$(call configure,release)
 	@ninja -C build/release -j $(JOBS)
-	@for folder in $$(grep -rlE '"TROUPE_(MUTATIONS|SEEDS|KILLS|CASES)"' tests | cut -d/ -f2 | sort -u); do \
-	   TROUPE_MUTATIONS=100000 TROUPE_SEEDS=10000 TROUPE_KILLS=300 TROUPE_CASES=20000 build/release/tests/$$folder/tests_$$folder || exit 1; done
+	@for folder in $$(grep -rlE '"TROUPE_(MUTATIONS|SEEDS|KILLS|CASES|LOSSES)"' tests | cut -d/ -f2 | sort -u); do \
+	   TROUPE_MUTATIONS=100000 TROUPE_SEEDS=10000 TROUPE_KILLS=300 TROUPE_CASES=20000 TROUPE_LOSSES=200 build/release/tests/$$folder/tests_$$folder || exit 1; done
 
 asan: setup ## runs all tests under the address and undefined-behaviour sanitizers
 	@$(call configure,asan)

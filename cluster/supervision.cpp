@@ -72,7 +72,10 @@ void supervision::hear(uint32_t place, parcel p, int64_t now_ns) {
   } else if (const auto* x = std::get_if<kept_file>(&p.what)) {
     files_[x->path] = {x->bytes, std::move(p.with)};
   } else if (const auto* x = std::get_if<failed>(&p.what)) {
-    if (x->term == term_.number && !final_ && term_.is != phase::ending) end(true, {x->kind, x->text});
+    if (final_ || term_.is == phase::ending) return;
+    const bool is_before = x->term == 0;  // it has not taken part in any term: nobody else can say it
+    if (is_before && term_.is != phase::none) actions_.push_back(say{"error: " + x->text});
+    if (is_before || x->term == term_.number) end(true, {x->kind, x->text});
   } else if (const auto* x = std::get_if<quiet>(&p.what)) {
     if (x->term != term_.number || m.is != standing::working) return;
     m.is = standing::idle;

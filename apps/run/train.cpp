@@ -352,7 +352,7 @@ class training {
     opening_.clear();
     if (!session) {
       if (process_ != nullptr) process_->fail(session.error());  // where no term has begun, the supervisor says it
-      if (process_ != nullptr && !process_->leads()) return 1;
+      if (process_ != nullptr && !process_->leads()) return exit_code_of(session.error());
       const int code = failed(with_way_out(session.error(), start_));
       return code == 130 && stop_.terminated() ? terminated : code;
     }

@@ -1,0 +1,110 @@
+// What processes ask and answer is the same again behind its bytes, and bytes that are anything else are refused.
+#include "actors/processes/calls.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <limits>
+
+#include "core/math.hpp"
+
+using namespace troupe;
+using namespace troupe::actors;
+
+namespace {
+
+template <class T>
+T behind_bytes(const T& x) {
+  auto out = decode_call(encode(peer_call(x)));
+  BOOST_REQUIRE_MESSAGE(out.has_value(), (out ? "" : out.error().text));
+  BOOST_REQUIRE(std::holds_alternative<T>(*out));
+  return std::get<T>(*out);
+}
+
+run_call some_run() {
+  run_call out;
+  out.tokens = {1, 2, 3};
+  return out;
+}
+
+run_answer some_answer() {
+  run_answer out;
+  rank_report r{.rank = 2, .decided = {}, .losses = {1.5, -0.0}, .spans = {}, .outputs = {{{2, 1}, {0.25F, -3.0F}}}};
+  r.decided.loss = std::numeric_limits<double>::quiet_NaN();
+  r.decided.square_sum = 1e-310;
+  r.decided.skipped = true;
+  r.decided.input_ranges = {{-1, 2}};
+  r.spans.spans = {{5, 9}, {9, 12}};
+  r.spans.clipped = true;
+  r.spans.moved[3] = {{1, 2}};
+  out.reports = {r, r};
+  out.reports[1].rank = 3;
+  out.peak_bytes = {10, 20};
+  return out;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(calls)
+
+BOOST_AUTO_TEST_CASE(every_call_is_itself_behind_its_bytes) {
+  opening_call opening;
+  opening.costs = plan::cost_model{.disk_latency_s = 1.0 / 3};
+  opening.resume = "/runs/a";
+  opening.tag = "best";
+  opening.options = {true, false, true};
+  const auto o = behind_bytes(opening);
+  BOOST_TEST(o.costs->disk_latency_s == 1.0 / 3);
+  BOOST_TEST((o.resume == "/runs/a" && o.tag == "best" && o.map.empty() && o.options == opening.options));
+  BOOST_TEST(!behind_bytes(opening_call{}).costs.has_value());
+
+  run_call run;
+  run.run = 7;
+  run.step = UINT64_MAX;
+  run.which = plan::plan_choice::generate;
+  run.tokens = {1, -2, INT64_MAX};
+  run.columns = 4;
+  run.invitation = std::string("\0x", 2);
+  run.computes_loss = false;
+  const auto r = behind_bytes(run);
+  BOOST_TEST((r.run == 7 && r.step == UINT64_MAX && r.which == plan::plan_choice::generate && r.tokens == run.tokens));
+  BOOST_TEST((r.columns == 4 && r.invitation == run.invitation && !r.computes_loss && !r.saves_in_memory));
+
+  const write_call write{{3, 4, plan::state_part::second_moment, 10, 20, core::dtype::bf16}, "bytes"};
+  const auto w = behind_bytes(write);
+  BOOST_TEST((w.where.rank == 3 && w.where.parameter == 4 && w.where.part == plan::state_part::second_moment));
+  BOOST_TEST((w.where.first == 10 && w.where.count == 20 && w.where.type == core::dtype::bf16 && w.bytes == "bytes"));
+  BOOST_TEST(behind_bytes(write.where).count == 20U);
+
+  const auto n = behind_bytes(names_call{{{"a", "b"}, {"c", ""}}});
+  BOOST_TEST((n.names.size() == 2 && n.names[0].to == "b" && n.names[1].from == "c" && n.names[1].to.empty()));
+}
+
+BOOST_AUTO_TEST_CASE(reports_keep_every_bit) {
+  const auto sent = some_answer();
+  const auto got = decode_run_answer(encode(sent));
+  BOOST_REQUIRE(got.has_value());
+  BOOST_TEST(encode(*got) == encode(sent));
+  const auto& r = got->reports[1];
+  BOOST_TEST((r.rank == 3 && std::isnan(r.decided.loss) && r.decided.square_sum == 1e-310 && r.decided.skipped));
+  BOOST_TEST(
+      (std::signbit(r.losses[1]) && r.spans.spans[1].end_ns == 12 && r.spans.clipped && r.spans.moved[3].size() == 1));
+  BOOST_TEST((r.outputs[0].shape == std::vector<int64_t>{2, 1} && r.outputs[0].values[1] == -3.0F));
+  BOOST_TEST(r.decided.input_ranges[0].largest == 2);
+}
+
+BOOST_AUTO_TEST_CASE(bytes_that_are_cut_or_changed_never_do_harm) {
+  const std::string call = encode(peer_call(some_run())), answer = encode(some_answer());
+  for (size_t n = 0; n < call.size(); ++n) BOOST_TEST(!decode_call(call.substr(0, n)).has_value());
+  for (size_t n = 0; n < answer.size(); ++n) BOOST_TEST(!decode_run_answer(answer.substr(0, n)).has_value());
+  for (uint64_t i = 0; i < 5000; ++i) {
+    std::string changed = i % 2 == 0 ? call : answer;
+    for (uint64_t k = 0; k < 1 + i % 3; ++k) {
+      const uint64_t draw = core::mix64(3 * i + k);
+      changed[draw % changed.size()] = static_cast<char>(draw >> 32U);
+    }
+    (void)decode_call(changed);
+    (void)decode_run_answer(changed);
+  }
+  BOOST_TEST(!decode_call(std::string(1, '\x7f')).has_value());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,116 @@
+// Saves that lie in memory: whoever has the files that a supervisor keeps reads the save; names change alike
+// everywhere.
+#include "actors/processes/memory_saves.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "tests/actors/hands/save_rig.hpp"
+
+using namespace troupe;
+using namespace troupe::actors;
+
+namespace {
+
+/// The other end of a process's link: what it has been told of files and saves.
+struct listener {
+  std::pair<cluster::shared_descriptor, cluster::shared_descriptor> ends = *cluster::make_pair();
+  cluster::socket_link supervisor{ends.first};
+  std::unique_ptr<cluster::process> process =
+      std::make_unique<cluster::process>(ends.second, cluster::process_setup{0, 5'000'000'000, "1", "job"});
+  std::map<std::string, cluster::file_in_memory> files;
+  std::vector<cluster::kept_save> saves;
+
+  void hear_saves(size_t count) {
+    while (saves.size() < count) {
+      auto came = supervisor.receive();
+      BOOST_REQUIRE(came.has_value());
+      for (auto& p : *came) {
+        if (const auto* f = std::get_if<cluster::kept_file>(&p.what)) files[f->path] = {f->bytes, p.with.front()};
+        if (const auto* s = std::get_if<cluster::kept_save>(&p.what)) saves.push_back(*s);
+      }
+    }
+  }
+  /// As the supervisor renames them.
+  void rename(const cluster::kept_save& s) {
+    std::map<std::string, cluster::file_in_memory> moved;
+    for (auto& [path, file] : files) {
+      const bool is_of = path.starts_with(s.written + "/");
+      moved[is_of ? s.folder + path.substr(s.written.size()) : path] = file;
+    }
+    files = std::move(moved);
+  }
+};
+
+save_report save_to(memory_saves& saves, save_rig& rig, uint64_t step, std::vector<kept_name>& names) {
+  rig.root = memory_saves::root();
+  save_request request;
+  request.keep_last = saves_in_memory_kept;
+  auto job = rig.begin(saves.files(), step, request);
+  BOOST_REQUIRE(job.has_value());
+  const auto working = (*job)->invitation().working;
+  rig.run(*job);
+  auto report = (*job)->wait();
+  BOOST_REQUIRE_MESSAGE(!report.failure, report.failure->text);
+  auto told = saves.committed(report.folder, working, step);
+  BOOST_REQUIRE(told.has_value());
+  names = *told;
+  return report;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(memory_saves)
+
+BOOST_AUTO_TEST_CASE(another_process_reads_a_save_from_the_files_that_were_kept) {
+  save_rig rig(with_staging(2, 1, 100'000), some_table(true));
+  listener first, second;
+  actors::memory_saves saves(*first.process);
+  std::vector<kept_name> names;
+  const auto report = save_to(saves, rig, 3, names);
+  first.hear_saves(1);
+  BOOST_TEST(first.saves.front().folder == report.folder.string());
+  BOOST_TEST(first.saves.front().step == 3U);
+  first.rename(first.saves.front());
+
+  actors::memory_saves others(*second.process);
+  const auto source = others.open(report.folder.string(), first.files);
+  BOOST_REQUIRE_MESSAGE(source.has_value(), (source ? "" : source.error().text));
+  rig.expect_in(others.files(), 3);
+}
+
+BOOST_AUTO_TEST_CASE(two_saves_stay_and_the_others_follow_the_names) {
+  save_rig rig(with_staging(2, 1, 100'000), some_table(true));
+  listener first, second;
+  actors::memory_saves saves(*first.process), others(*second.process);
+  for (uint64_t step = 1; step <= 4; ++step) {
+    std::vector<kept_name> names;
+    save_to(saves, rig, step, names);
+    BOOST_TEST(names.size() == (step > saves_in_memory_kept ? 2U : 1U));
+    // What joined has written lies under the same working name.
+    BOOST_REQUIRE(others.prepare(names.front().from).has_value());
+    BOOST_REQUIRE(others.files().create(std::filesystem::path(names.front().from) / "shard").has_value());
+    BOOST_REQUIRE(others.follow(names).has_value());
+    BOOST_TEST(*others.files().exists(std::filesystem::path(names.front().to) / "shard"));
+  }
+  const auto left = others.files().list(actors::memory_saves::root());
+  BOOST_REQUIRE(left.has_value());
+  BOOST_TEST(left->size() == saves_in_memory_kept);
+}
+
+BOOST_AUTO_TEST_CASE(the_same_step_once_more_takes_the_place_of_the_first) {
+  save_rig rig(with_staging(2, 1, 100'000), some_table(true));
+  listener first, second;
+  actors::memory_saves saves(*first.process), others(*second.process);
+  for (int i = 0; i < 2; ++i) {
+    std::vector<kept_name> names;
+    save_to(saves, rig, 5, names);
+    BOOST_TEST(names.size() == 1U);
+    BOOST_REQUIRE(others.prepare(names.front().from).has_value());
+    BOOST_REQUIRE(others.files().create(std::filesystem::path(names.front().from) / "shard").has_value());
+    BOOST_REQUIRE(others.follow(names).has_value());
+  }
+  BOOST_TEST(others.files().list(actors::memory_saves::root())->size() == 1U);
+  rig.expect_in(saves.files(), 5);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -8,7 +8,7 @@ ARGS ?=
 SOURCES = git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test train cut survive install soak asan tsan mutants fuzz bench peer format tidy docs clean
+.PHONY: help setup build test train cut survive cuda install soak asan tsan mutants fuzz bench peer format tidy docs clean
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,12 @@ tsan: setup ## runs the tests of fabric and storage under the thread sanitizer
 	@$(call configure,tsan)
 	@ninja -C build/tsan -j $(JOBS) $(call targets,tsan,tests_fabric\|tests_storage)
 	@ctest --preset tsan $(ARGS)
+
+cuda: setup ## compares the CUDA twins with the CPU's kernels on a CUDA device and times them (needs nvcc and a device)
+	@$(call configure,cuda)
+	@ninja -C build/cuda -j $(JOBS) tests_kernels_cuda bench_cuda
+	@ctest --preset cuda -R '^kernels/cuda' $(ARGS)
+	@build/cuda/tests/bench/bench_cuda
 
 mutants: setup ## puts faults of one line into a copy of the tree and checks that a named test notices each
 	@JOBS=$(JOBS) python3 tests/mutants/mutants.py $(ARGS)

@@ -4,7 +4,8 @@
 #   cost more than 1 %. Without SOURCES: headers only. PRECOMPILED: of precompiled.cmake, `library` unless said.
 # troupe_program(target)  what our programs have beside their libraries; they are cold
 # troupe_tests(folder SOURCES ... DEPENDS ... [LABEL l] [PRECOMPILED kind])
-#   one program per folder of tests/, one ctest entry per file; `test` is precompiled unless said
+#   one program per folder of tests/, one ctest entry per file; `test` is precompiled unless said. A subfolder with a
+#   CMakeLists.txt has a program of its own, else its files are listed with the folder's
 #
 # In a test file the suite is named after the file: config/parse_test.cpp opens
 # BOOST_AUTO_TEST_SUITE(parse) and becomes the ctest entry config.parse.
@@ -114,6 +115,10 @@ function(troupe_tests folder)
   string(REPLACE "/" "_" target tests_${folder})
   file(GLOB_RECURSE on_disk RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/*_test.cpp)
   foreach(file IN LISTS on_disk)
+    cmake_path(GET file PARENT_PATH place)
+    if(place AND EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${place}/CMakeLists.txt)
+      continue()
+    endif()
     if(NOT file IN_LIST arg_SOURCES)
       message(FATAL_ERROR "tests/${folder}/${file} is not listed in its CMakeLists.txt and would never run")
     endif()

@@ -34,4 +34,7 @@ if(NOT CMAKE_FIND_PACKAGE_NAME STREQUAL "troupe")
   find_package(rapidcheck REQUIRED)
   find_package(benchmark REQUIRED)
   find_program(VALGRIND_PROGRAM valgrind REQUIRED)
+  if(TROUPE_CUDA)
+    find_package(CUDAToolkit REQUIRED)  # NVIDIA's, of no Debian package
+  endif()
 endif()

@@ -1,0 +1,220 @@
+// Grids, ranges and masks.
+#include "kernels/compress/fake_quantise.hpp"
+#include "kernels/compress/pruning.hpp"
+#include "kernels/cuda/kernels.hpp"
+#include "tests/kernels/cuda/device_array.hpp"
+#include "tests/kernels/cuda/numbers.hpp"
+
+namespace troupe::kernels::cuda::tests {
+BOOST_AUTO_TEST_SUITE(compress)
+
+namespace {
+
+using ranges = std::vector<value_range<double>>;
+
+std::vector<quantiser> all_quantisers() {
+  std::vector<quantiser> out{{quantiser_kind::ternary, 2}, {quantiser_kind::binary, 1}};
+  for (const uint32_t bits : {3U, 4U, 8U, 16U})
+    for (const auto kind : {quantiser_kind::symmetric, quantiser_kind::asymmetric}) out.push_back({kind, bits});
+  return out;
+}
+
+/// Groups of neighbouring elements of one type.
+struct values {
+  core::dtype type = core::dtype::f32;
+  uint64_t groups = 1, size = 0;
+  std::vector<std::byte> bytes;
+
+  values(core::dtype t, uint64_t number, uint64_t elements, bool hard = false)
+      : type(t),
+        groups(number),
+        size(elements),
+        bytes(hard ? hard_bytes(t, number * elements, elements) : awkward_bytes(t, number * elements, elements)) {}
+  [[nodiscard]] grouped_values at(const std::byte* x) const { return {x, type, groups, size}; }
+};
+
+std::vector<std::byte> on_host(const values& x, const quantiser& q, const ranges& known,
+                               const stochastic_rounding* rounding) {
+  std::vector<std::byte> y(x.bytes.size());
+  if (known.empty())
+    kernels::fake_quantise(x.at(x.bytes.data()), q, y.data(), rounding);
+  else
+    kernels::fake_quantise_within(x.at(x.bytes.data()), q, known, y.data(), rounding);
+  return y;
+}
+
+std::vector<std::byte> on_device(const values& x, const quantiser& q, const ranges& known,
+                                 const stochastic_rounding* rounding, bool in_place, uint64_t shift) {
+  device_array<std::byte> in(x.bytes, shift * core::size_of(x.type));
+  device_array<std::byte> out(std::vector<std::byte>(x.bytes.size(), std::byte{0x5A}),
+                              2 * shift * core::size_of(x.type));
+  device_array<value_range<double>> within(known);
+  auto& y = in_place ? in : out;
+  const std::span<const value_range<double>> given(known.empty() ? nullptr : within.data(), known.size());
+  require(cuda::fake_quantise(x.at(in.data()), q, y.data(), given, rounding, test_stream()));
+  if (!in_place) require_same_bits(in.back(), x.bytes);
+  return y.back();
+}
+
+/// `known` may be empty. A group that keeps its values keeps the bits of its NaN.
+void compare(const values& x, const quantiser& q, const ranges& known = {},
+             const stochastic_rounding* rounding = nullptr, bool in_place = false, uint64_t shift = 0) {
+  BOOST_TEST_CONTEXT(x.groups << " groups of " << x.size << " elements of " << core::name_of(x.type) << ", kind "
+                              << int(q.kind) << ", " << q.bits << " bits, " << known.size() << " known ranges, "
+                              << (rounding == nullptr ? "to nearest" : "stochastic") << ", shifted by " << shift)
+  require_same(x.type, on_device(x, q, known, rounding, in_place, shift), on_host(x, q, known, rounding));
+}
+
+std::vector<uint8_t> some_kept(uint64_t count, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<uint8_t> keep(count);
+  for (auto& k : keep) k = random() % 3 == 0 ? 0 : static_cast<uint8_t>(random() % 255 + 1);
+  return keep;
+}
+
+/// Calls `mask(x, keep)` on both sides.
+template <class Device, class Host>
+void compare_masks(core::dtype type, uint64_t count, const std::vector<uint8_t>& keep, uint64_t shift,
+                   Device&& on_device, Host&& on_host) {
+  BOOST_TEST_CONTEXT(count << " elements of " << core::name_of(type) << ", " << keep.size() << " entries, shifted by "
+                           << shift) {
+    auto wanted = hard_bytes(type, count, count);
+    device_array<std::byte> got(wanted, shift * core::size_of(type));
+    device_array<uint8_t> device_keep(keep, shift);
+    require(on_device(got.data(), std::span<const uint8_t>(device_keep.data(), keep.size())));
+    on_host(wanted.data(), std::span<const uint8_t>(keep));
+    require_same_bits(got.back(), wanted);
+    require_same_bits(device_keep.back(), keep);
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(every_quantiser_type_and_size_of_group_gives_the_cpus_bits) {
+  const stochastic_rounding noise{{1, 2, 3}, 77};
+  for (const auto type : fp32_dtypes)
+    for (const uint64_t size : {0U,   1U,   2U,   4U,   15U,  16U,   17U,   31U,   33U,   64U,   70U,  128U,
+                                255U, 256U, 257U, 260U, 600U, 1023U, 1024U, 1025U, 1028U, 2500U, 5003U})
+      for (const uint64_t groups : {1U, 3U, 17U})
+        for (const bool hard : {false, true}) {
+          const values x(type, groups, size, hard);
+          for (const auto& q : all_quantisers())
+            for (const auto* rounding : {static_cast<const stochastic_rounding*>(nullptr), &noise})
+              compare(x, q, {}, rounding, size % 2 == 1);
+        }
+}
+
+BOOST_AUTO_TEST_CASE(large_groups_and_many_groups_give_the_cpus_bits) {
+  const stochastic_rounding noise{{4, 5, 6}, (uint64_t{1} << 40) + 3};
+  for (const auto type : fp32_dtypes)
+    for (const auto& [groups, size] : {std::pair{2U, 300'007U}, std::pair{2U, 300'008U}, std::pair{3U, 16384U},
+                                       std::pair{9001U, 36U}, std::pair{9001U, 37U}, std::pair{5000U, 1U}}) {
+      const values x(type, groups, size);
+      for (const auto& q : all_quantisers()) compare(x, q, {}, q.bits == 8 ? &noise : nullptr);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(more_groups_than_a_grid_has_blocks_give_the_cpus_bits) {
+  const stochastic_rounding noise{{4, 5, 6}, 1};
+  for (const uint64_t size : {1028U, 1031U}) {
+    const values x(core::dtype::f32, 4100, size);
+    for (const auto kind : {quantiser_kind::symmetric, quantiser_kind::ternary, quantiser_kind::binary})
+      compare(x, {kind, kind == quantiser_kind::symmetric ? 8U : 2U});
+    compare(x, {quantiser_kind::asymmetric, 4}, {}, &noise);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(arrays_may_begin_at_any_element) {
+  for (const auto type : fp32_dtypes)
+    for (uint64_t shift = 1; shift < 9; ++shift)
+      for (const auto& q : all_quantisers()) compare(values(type, 3, 1001), q, {}, nullptr, false, shift);
+}
+
+BOOST_AUTO_TEST_CASE(known_ranges_of_all_groups_or_one_for_all_of_them_give_the_cpus_bits) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
+  const stochastic_rounding noise{{7, 8, 9}, 0};
+  const ranges of_all{{-1.5, 2.0},           {0.1, 0.3},    {nan, nan},    {0, 0},
+                      {-infinity, infinity}, {-1e30, 1e30}, {1e-40, 2e-40}};
+  for (const auto type : fp32_dtypes)
+    for (const uint64_t size : {64U, 100U, 512U, 517U, 2048U})
+      for (const bool hard : {false, true}) {
+        const values x(type, of_all.size(), size, hard);
+        for (const auto kind : {quantiser_kind::symmetric, quantiser_kind::asymmetric})
+          for (const auto* rounding : {static_cast<const stochastic_rounding*>(nullptr), &noise}) {
+            compare(x, {kind, 5}, of_all, rounding);
+            for (const auto& one : of_all) compare(x, {kind, 8}, {one}, rounding, true);
+          }
+      }
+}
+
+BOOST_AUTO_TEST_CASE(groups_without_a_range_and_groups_that_are_not_finite_keep_their_bits) {
+  constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  for (const auto type : fp32_dtypes)
+    for (const float all : {0.0F, -0.0F, 0.25F, infinity, -infinity, nan, -nan, 0x1p-149F}) {
+      values x(type, 2, 300);
+      auto numbers = awkward_floats(600, 2);
+      std::fill(numbers.begin() + 300, numbers.end(), all);
+      x.bytes = stored_as(type, numbers);
+      for (const auto& q : all_quantisers()) {
+        const auto got = on_device(x, q, {}, nullptr, false, 0), wanted = on_host(x, q, {}, nullptr);
+        require_same_bits(got, wanted);
+      }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(ranges_of_every_type_and_size_are_the_cpus) {
+  for (const auto type : fp32_dtypes)
+    for (const uint64_t size : {1U, 2U, 31U, 257U, 1025U, 100'003U})
+      for (const uint64_t groups : {1U, 5U, 4500U}) {
+        if (groups * size > 10'000'000) continue;
+        for (const bool hard : {false, true}) {
+          const values x(type, groups, size, hard);
+          ranges wanted(groups, {7, 7});
+          group_ranges(x.at(x.bytes.data()), wanted);
+          device_array<std::byte> in(x.bytes, size % 8 * core::size_of(type));
+          device_array<value_range<double>> out(ranges(groups, {7, 7}));
+          require(cuda::group_ranges(x.at(in.data()), {out.data(), groups}, test_stream()));
+          const auto got = out.back();
+          for (size_t g = 0; g < groups; ++g) {
+            BOOST_REQUIRE(is_same(got[g].least, wanted[g].least));
+            BOOST_REQUIRE(is_same(got[g].largest, wanted[g].largest));
+          }
+        }
+      }
+}
+
+BOOST_AUTO_TEST_CASE(masks_of_elements_give_the_cpus_bits) {
+  for (const auto type : float_dtypes)
+    for (const uint64_t count : ragged_counts)
+      for (const uint64_t shift : {0U, 1U, 5U})
+        compare_masks(
+            type, count, some_kept(count, count), shift,
+            [&](std::byte* x, auto keep) { return cuda::mask_elements(x, type, keep, test_stream()); },
+            [&](std::byte* x, auto keep) { kernels::mask_elements(x, type, keep); });
+}
+
+BOOST_AUTO_TEST_CASE(masks_of_rows_give_the_cpus_bits) {
+  for (const auto type : float_dtypes)
+    for (const uint64_t width : {1U, 2U, 3U, 7U, 8U, 64U, 100U, 1024U, 3001U})
+      for (const uint64_t rows : {0U, 1U, 2U, 33U, 1025U})
+        for (const uint64_t shift : {0U, 3U})
+          compare_masks(
+              type, rows * width, some_kept(rows, rows), shift,
+              [&](std::byte* x, auto keep) { return cuda::mask_rows(x, type, width, keep, test_stream()); },
+              [&](std::byte* x, auto keep) { kernels::mask_rows(x, type, width, keep); });
+}
+
+BOOST_AUTO_TEST_CASE(masks_of_heads_give_the_cpus_bits) {
+  for (const auto type : float_dtypes)
+    for (const uint64_t width : {1U, 3U, 8U, 64U, 129U})
+      for (const uint64_t heads : {1U, 3U, 12U})
+        for (const uint64_t rows : {0U, 1U, 33U, 400U})
+          for (const uint64_t shift : {0U, 1U})
+            compare_masks(
+                type, rows * heads * width, some_kept(heads, heads + rows), shift,
+                [&](std::byte* x, auto keep) { return cuda::mask_heads(x, type, rows, width, keep, test_stream()); },
+                [&](std::byte* x, auto keep) { kernels::mask_heads(x, type, rows, width, keep); });
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+}  // namespace troupe::kernels::cuda::tests

@@ -1,0 +1,264 @@
+// How fast the CUDA twins are beside a plain copy within the device's memory, on 64 Mi elements: far beyond any cache.
+// Bytes counted are those a kernel must move. Prints a table in Markdown.
+// Usage: bench_cuda [words...]: rows with one of the words in their names; none: all
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/math.hpp"
+#include "kernels/cuda/kernels.hpp"
+
+namespace {
+
+using namespace troupe;
+using core::dtype;
+
+constexpr uint64_t elements = 64 << 20;
+constexpr int warm_ups = 3, repeats = 21;
+
+void require(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  std::fprintf(stderr, "CUDA %s: wanted success, got %s\n", what, cudaGetErrorString(status));
+  std::exit(1);
+}
+void require(const core::result<void>& launched) {
+  if (launched) return;
+  std::fprintf(stderr, "%s\n", launched.error().text.c_str());
+  std::exit(1);
+}
+
+/// Device memory that lives as long as the program.
+std::byte* memory(uint64_t bytes) {
+  void* out = nullptr;
+  require(cudaMalloc(&out, bytes), "allocation");
+  return static_cast<std::byte*>(out);
+}
+
+/// `elements` numbers around 0 of `type`, of the sign of `sign` where it is not 0.
+std::byte* numbers(dtype type, int sign = 0) {
+  std::vector<float> values(elements);
+  for (uint64_t i = 0; i < elements; ++i) {
+    const float x = static_cast<float>(i * 7919 % 2001) / 400.0F - 2.501F;
+    values[i] = sign == 0 ? x : std::abs(x) * static_cast<float>(sign);
+  }
+  std::byte* const raw = memory(elements * sizeof(float));
+  require(cudaMemcpy(raw, values.data(), elements * sizeof(float), cudaMemcpyHostToDevice), "copy");
+  if (type == dtype::f32) return raw;
+  std::byte* const out = memory(elements * core::size_of(type));
+  require(kernels::cuda::cast(raw, dtype::f32, out, type, elements, nullptr));
+  require(cudaDeviceSynchronize(), "cast");
+  require(cudaFree(raw), "free");
+  return out;
+}
+
+/// One of two neighbours is 0; which one has no pattern.
+uint8_t* mask(uint64_t entries) {
+  std::vector<uint8_t> keep(entries);
+  for (uint64_t i = 0; i < entries; ++i) keep[i] = static_cast<uint8_t>((core::mix64(i / 2) + i) & 1);
+  auto* const out = reinterpret_cast<uint8_t*>(memory(entries));
+  require(cudaMemcpy(out, keep.data(), entries, cudaMemcpyHostToDevice), "copy");
+  return out;
+}
+
+/// Median seconds of one call.
+double seconds_of(const std::function<void()>& work) {
+  cudaEvent_t begin = nullptr, end = nullptr;
+  require(cudaEventCreate(&begin), "event");
+  require(cudaEventCreate(&end), "event");
+  std::vector<double> all;
+  for (int i = 0; i < warm_ups + repeats; ++i) {
+    require(cudaEventRecord(begin), "event");
+    work();
+    require(cudaEventRecord(end), "event");
+    require(cudaEventSynchronize(end), "kernel");
+    float ms = 0;
+    require(cudaEventElapsedTime(&ms, begin, end), "event");
+    if (i >= warm_ups) all.push_back(static_cast<double>(ms) / 1e3);
+  }
+  require(cudaEventDestroy(begin), "event");
+  require(cudaEventDestroy(end), "event");
+  std::nth_element(all.begin(), all.begin() + repeats / 2, all.end());
+  return all[repeats / 2];
+}
+
+struct row {
+  std::string name;
+  double bytes_per_element;
+  std::function<core::result<void>()> work;
+};
+
+struct device_arrays {
+  std::byte *f64 = numbers(dtype::f64), *f32 = numbers(dtype::f32), *bf16 = numbers(dtype::bf16),
+            *f16 = numbers(dtype::f16), *out = memory(elements * sizeof(double)), *second = numbers(dtype::f32, 1),
+            *first = numbers(dtype::f32);
+  std::vector<std::byte*> ranks;  // of 8, bf16
+  double *sums = reinterpret_cast<double*>(memory(elements / core::partition_grain * sizeof(double))),
+         *more_sums = reinterpret_cast<double*>(memory(elements / core::partition_grain * sizeof(double)));
+  uint32_t* found = reinterpret_cast<uint32_t*>(memory(sizeof(uint32_t)));
+  uint8_t *element_mask = mask(elements), *row_mask = mask(elements / 4096), *head_mask = mask(32);
+  kernels::value_range<double>* ranges =
+      reinterpret_cast<kernels::value_range<double>*>(memory(elements / 128 * sizeof(kernels::value_range<double>)));
+  device_arrays() {
+    for (int r = 0; r < 8; ++r) ranks.push_back(numbers(dtype::bf16));
+  }
+};
+
+void add_sums_and_casts(std::vector<row>& rows, device_arrays& a) {
+  namespace cuda = kernels::cuda;
+  const auto cast = [&](const char* name, std::byte* in, dtype from, dtype to) {
+    rows.push_back({std::string("cast ") + name, static_cast<double>(core::size_of(from) + core::size_of(to)),
+                    [=, &a] { return cuda::cast(in, from, a.out, to, elements, nullptr); }});
+  };
+  cast("fp32 to bf16", a.f32, dtype::f32, dtype::bf16);
+  cast("fp32 to fp16", a.f32, dtype::f32, dtype::f16);
+  cast("bf16 to fp32", a.bf16, dtype::bf16, dtype::f32);
+  cast("fp16 to fp32", a.f16, dtype::f16, dtype::f32);
+  cast("bf16 to fp16", a.bf16, dtype::bf16, dtype::f16);
+  cast("fp64 to fp32", a.f64, dtype::f64, dtype::f32);
+  const auto sum = [&](const char* name, std::vector<const std::byte*> inputs, kernels::reduce_options o) {
+    const auto read = inputs.size() * core::size_of(o.input) + (o.accumulate ? core::size_of(o.output) : 0);
+    rows.push_back({std::string("sum_in_rank_order ") + name, static_cast<double>(read + core::size_of(o.output)),
+                    [=, &a] { return cuda::sum_in_rank_order(inputs, a.out, elements, o, nullptr); }});
+  };
+  const std::vector<const std::byte*> eight(a.ranks.begin(), a.ranks.end()), two(eight.begin(), eight.begin() + 2);
+  sum("2 ranks, fp32", {a.f32, a.first}, {});
+  sum("2 ranks, bf16", two, {.input = dtype::bf16, .communication = dtype::bf16, .output = dtype::bf16});
+  sum("8 ranks, bf16", eight, {.input = dtype::bf16, .communication = dtype::bf16, .output = dtype::bf16});
+  sum("8 ranks, bf16 added to fp32", eight,
+      {.input = dtype::bf16,
+       .communication = dtype::bf16,
+       .output = dtype::f32,
+       .input_scale = 0.125F,
+       .accumulate = true});
+  sum("2 ranks, fp32 by bf16", {a.f32, a.first}, {.communication = dtype::bf16});
+  const auto squares = [&](const char* name, std::byte* x, dtype type) {
+    rows.push_back(
+        {std::string("block_square_sums ") + name, static_cast<double>(core::size_of(type)), [=, &a] {
+           return cuda::block_square_sums(x, type, elements, {a.sums, elements / core::partition_grain}, nullptr);
+         }});
+    rows.push_back({std::string("has_nonfinite ") + name, static_cast<double>(core::size_of(type)),
+                    [=, &a] { return cuda::has_nonfinite(x, type, elements, a.found, nullptr); }});
+  };
+  squares("fp32", a.f32, dtype::f32);
+  squares("bf16", a.bf16, dtype::bf16);
+  squares("fp64", a.f64, dtype::f64);
+}
+
+void add_optimizers(std::vector<row>& rows, device_arrays& a) {
+  namespace cuda = kernels::cuda;
+  constexpr kernels::optimizer_step step{.step = 10, .lr = 1e-3};
+  const kernels::optimizer_piece<float> mixed{
+      .master = reinterpret_cast<float*>(a.f32),
+      .moments = {reinterpret_cast<float*>(a.first), reinterpret_cast<float*>(a.second)},
+      .gradient = a.bf16,
+      .gradient_dtype = dtype::bf16,
+      .copy = a.out,
+      .copy_dtype = dtype::bf16,
+      .count = elements};
+  auto sums_first = mixed, full = mixed;
+  sums_first.moments[0] = sums_first.moments[1];
+  full.gradient = a.out;
+  full.gradient_dtype = dtype::f32;
+  full.copy = nullptr;
+  rows.push_back({"adamw, bf16", 28, [=] { return cuda::adamw({.weight_decay = 0.01}, step, mixed, nullptr); }});
+  rows.push_back(
+      {"adamw, fp32 without a copy", 28, [=] { return cuda::adamw({.weight_decay = 0.01}, step, full, nullptr); }});
+  rows.push_back({"adagrad, bf16", 20, [=] { return cuda::adagrad({}, step, sums_first, nullptr); }});
+  rows.push_back({"lion, bf16", 20, [=] { return cuda::lion({.weight_decay = 0.01}, step, mixed, nullptr); }});
+  rows.push_back({"sgd, bf16", 12, [=] { return cuda::sgd({}, step, mixed, nullptr); }});
+  rows.push_back({"sgd with momentum, bf16", 20, [=] { return cuda::sgd({.momentum = 0.9}, step, mixed, nullptr); }});
+  constexpr kernels::lamb_options lamb{.weight_decay = 0.01};
+  rows.push_back({"lamb prepare, bf16", 22, [=, &a] {
+                    constexpr uint64_t blocks = elements / core::partition_grain;
+                    return cuda::prepare(lamb, step, mixed, {a.sums, blocks}, {a.more_sums, blocks}, nullptr);
+                  }});
+  rows.push_back({"lamb apply, bf16", 18, [=] { return cuda::apply(lamb, step, mixed, 0.5, nullptr); }});
+  constexpr kernels::muon_options muon{.weight_decay = 0.01};
+  auto* const direction = reinterpret_cast<float*>(a.second);
+  rows.push_back({"muon prepare, bf16", 14, [=] { return cuda::prepare(muon, step, mixed, direction, nullptr); }});
+  rows.push_back({"muon apply, bf16", 14, [=] { return cuda::apply(muon, step, mixed, direction, nullptr); }});
+}
+
+void add_compression(std::vector<row>& rows, device_arrays& a) {
+  namespace cuda = kernels::cuda;
+  using kernels::quantiser_kind;
+  static const kernels::stochastic_rounding noise{{1, 2, 3}, 0};
+  const auto quantise = [&](const char* name, std::byte* x, dtype type, uint64_t group, kernels::quantiser q,
+                            const kernels::stochastic_rounding* rounding = nullptr) {
+    const kernels::grouped_values values{x, type, elements / group, group};
+    rows.push_back({std::string("fake_quantise ") + name, static_cast<double>(2 * core::size_of(type)),
+                    [=, &a] { return cuda::fake_quantise(values, q, a.out, {}, rounding, nullptr); }});
+  };
+  constexpr kernels::quantiser eight_bits{quantiser_kind::symmetric, 8}, four_bits{quantiser_kind::asymmetric, 4};
+  constexpr kernels::quantiser ternary{quantiser_kind::ternary, 2}, binary{quantiser_kind::binary, 1};
+  quantise("8 bits, groups of 4096, fp32", a.f32, dtype::f32, 4096, eight_bits);
+  quantise("8 bits, groups of 4096, bf16", a.bf16, dtype::bf16, 4096, eight_bits);
+  quantise("8 bits, groups of 4096, fp32, stochastic", a.f32, dtype::f32, 4096, eight_bits, &noise);
+  quantise("4 bits, groups of 128, fp32", a.f32, dtype::f32, 128, four_bits);
+  quantise("8 bits, 64 groups, fp32", a.f32, dtype::f32, elements / 64, eight_bits);
+  quantise("ternary, groups of 4096, fp32", a.f32, dtype::f32, 4096, ternary);
+  quantise("binary, groups of 4096, fp32", a.f32, dtype::f32, 4096, binary);
+  const auto ranges = [&](const char* name, uint64_t group) {
+    const kernels::grouped_values values{a.f32, dtype::f32, elements / group, group};
+    rows.push_back({std::string("group_ranges ") + name, sizeof(float), [=, &a] {
+                      return cuda::group_ranges(values, {a.ranges, values.groups}, nullptr);
+                    }});
+  };
+  ranges("groups of 4096, fp32", 4096);
+  ranges("groups of 128, fp32", 128);
+  // Memory is read and written in pieces of 32 bytes: of those that hold an element to mask all are.
+  rows.push_back({"mask_elements, half of fp32", 9, [&a] {
+                    return cuda::mask_elements(a.first, dtype::f32, {a.element_mask, elements}, nullptr);
+                  }});
+  rows.push_back({"mask_rows of 4096, half of fp32", 2, [&a] {
+                    return cuda::mask_rows(a.first, dtype::f32, 4096, {a.row_mask, elements / 4096}, nullptr);
+                  }});
+  rows.push_back({"mask_heads of 128, half of fp32", 2, [&a] {
+                    return cuda::mask_heads(a.first, dtype::f32, elements / 4096, 128, {a.head_mask, 32}, nullptr);
+                  }});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string_view> words(argv + 1, argv + argc);
+  cudaDeviceProp card{};
+  int driver = 0, runtime = 0;
+  require(cudaGetDeviceProperties(&card, 0), "device");
+  require(cudaDriverGetVersion(&driver), "driver");
+  require(cudaRuntimeGetVersion(&runtime), "runtime");
+  std::printf("%s, %d multiprocessors, %.0f MiB of cache; CUDA driver %d, runtime %d; %llu elements\n\n", card.name,
+              card.multiProcessorCount, card.l2CacheSize / 1048576.0, driver, runtime,
+              static_cast<unsigned long long>(elements));
+  device_arrays arrays;
+  std::vector<row> rows;
+  add_sums_and_casts(rows, arrays);
+  add_compression(rows, arrays);  // before the optimizers change numbers
+  add_optimizers(rows, arrays);
+  const auto copy = [&] {
+    return 2.0 * elements * sizeof(float) / seconds_of([&] {
+             require(cudaMemcpyAsync(arrays.out, arrays.f32, elements * sizeof(float), cudaMemcpyDeviceToDevice),
+                     "copy");
+           });
+  };
+  const double bound = copy();
+  std::printf("| kernel | ms | GB/s | of the copy |\n|---|---|---|---|\n");
+  std::printf("| copy | %.3f | %.0f | 1.00 |\n", 2e3 * elements * sizeof(float) / bound, bound / 1e9);
+  for (const auto& r : rows) {
+    const auto named = [&](std::string_view word) { return r.name.find(word) != std::string::npos; };
+    if (!words.empty() && std::none_of(words.begin(), words.end(), named)) continue;
+    const double s = seconds_of([&] { require(r.work()); });
+    const double rate = r.bytes_per_element * elements / s;
+    std::printf("| %s | %.3f | %.0f | %.2f |\n", r.name.c_str(), s * 1e3, rate / 1e9, rate / bound);
+  }
+  const double again = copy();
+  std::printf("| copy, at the end | %.3f | %.0f | %.2f |\n", 2e3 * elements * sizeof(float) / again, again / 1e9,
+              again / bound);
+  return 0;
+}

@@ -1,13 +1,19 @@
 #include "kernels/base/with_dtype.hpp"
 #include "kernels/cuda/kernels.hpp"
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/packs.cuh"
 
 namespace troupe::kernels::cuda {
 namespace {
 
-template <class From, class To>
+template <int N, class From, class To>
 __global__ void cast_kernel(const From* in, To* out, uint64_t count) {
-  for (uint64_t i = first_index(); i < count; i += stride()) out[i] = narrow<To>(widen(in[i]));
+  for_each_pack<N>(count, [&]<int n>(width<n>, uint64_t i) {
+    const auto x = load_pack<n>(in + i);
+    pack<To, n> y;
+#pragma unroll
+    for (int k = 0; k < n; ++k) y.of[k] = narrow<To>(widen(x.of[k]));
+    store_pack(y, out + i);
+  });
 }
 
 }  // namespace
@@ -20,8 +26,12 @@ core::result<void> cast(const std::byte* in, core::dtype from, std::byte* out, c
   } else {
     with_float_dtype(from, [&]<class From>(std::type_identity<From>) {
       with_float_dtype(to, [&]<class To>(std::type_identity<To>) {
-        cast_kernel<<<blocks_for(count), threads_per_block, 0, on>>>(reinterpret_cast<const From*>(in),
-                                                                     reinterpret_cast<To*>(out), count);
+        const auto* x = reinterpret_cast<const From*>(in);
+        auto* y = reinterpret_cast<To*>(out);
+        constexpr int n = access_bytes / sizeof(To);  // neighbours store neighbouring bytes
+        with_width<n>(allow_packs<n>(x, y), count, [&]<int N>(width<N>, unsigned blocks) {
+          cast_kernel<N><<<blocks, threads_per_block, 0, on>>>(x, y, count);
+        });
       });
     });
   }

@@ -2,158 +2,147 @@
 
 #include "core/math.hpp"
 #include "kernels/base/with_dtype.hpp"
+#include "kernels/cuda/group_facts.cuh"
 #include "kernels/cuda/kernels.hpp"
-#include "kernels/cuda/launch.cuh"
 
 namespace troupe::kernels::cuda {
 namespace {
 
-constexpr unsigned sum_lanes = 16;
+constexpr int packed = 4;  ///< elements that a thread takes at once
 
 /// Noise of elements, as rounding_noise() forms it.
 struct element_noise {
   uint64_t key = 0, high = 0, first = 0;
-  bool drawn = false;
-
-  __device__ float of(uint64_t element) const {
-    if (!drawn) return 0;
-    const uint64_t e = first + element, i = e % random_chunk;
-    const uint64_t counter = e / random_chunk * random_chunk_counters + i % random_chunk_counters;
-    const uint32x4 words = philox({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32),
-                                   static_cast<uint32_t>(high), static_cast<uint32_t>(high >> 32)},
-                                  {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)});
-    return static_cast<float>(words[i / random_chunk_counters] >> 8) * 0x1p-24F - 0.5F;
-  }
 };
 
 element_noise noise_of(const stochastic_rounding* rounding) {
   if (rounding == nullptr) return {};
   const auto& k = rounding->key;
   return {core::mix64(k.seed ^ core::mix64(k.step)), core::mix64(k.parameter ^ core::mix64(rounding_stream)),
-          rounding->first_element, true};
+          rounding->first_element};
 }
 
-/// Integers in the order of the floats that have these bits; NaN at either end.
-__device__ int32_t ordered(float x) {
-  const int32_t bits = __float_as_int(x);
-  return bits ^ ((bits >> 31) & 0x7FFFFFFF);
+/// Calls `f(i, noise)` for the elements of a group that begins at element `begin` of the stream. A thread takes the
+/// four elements that have a counter in common.
+template <class Team, class F>
+__device__ void with_noise(const element_noise& noise, uint64_t begin, uint64_t size, F&& f) {
+  constexpr unsigned words_of_counter = random_chunk / random_chunk_counters;
+  const uint64_t end = core::div_up(begin + size, random_chunk) * random_chunk_counters;
+  for (uint64_t counter = begin / random_chunk * random_chunk_counters + Team::rank(); counter < end;
+       counter += Team::threads) {
+    const uint32x4 words = philox({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32),
+                                   static_cast<uint32_t>(noise.high), static_cast<uint32_t>(noise.high >> 32)},
+                                  {static_cast<uint32_t>(noise.key), static_cast<uint32_t>(noise.key >> 32)});
+    const uint64_t chunk = counter / random_chunk_counters * random_chunk;
+#pragma unroll
+    for (unsigned w = 0; w < words_of_counter; ++w) {
+      const uint64_t element = chunk + w * random_chunk_counters + counter % random_chunk_counters;
+      if (element >= begin && element - begin < size)
+        f(element - begin, static_cast<float>(words[w] >> 8) * 0x1p-24F - 0.5F);
+    }
+  }
 }
-__device__ float unordered(int32_t x) { return __int_as_float(x ^ ((x >> 31) & 0x7FFFFFFF)); }
 
-/// The group's range, known to every thread of the block.
+/// What is the same for all groups.
 template <class T>
-__device__ value_range<float> range_in(const T* x, uint64_t count) {
-  __shared__ int32_t least, largest;
-  if (threadIdx.x == 0) {
-    least = INT32_MAX;
-    largest = INT32_MIN;
-  }
-  __syncthreads();
-  int32_t low = INT32_MAX, high = INT32_MIN;
-  for (uint64_t i = threadIdx.x; i < count; i += blockDim.x) {
-    const int32_t key = ordered(widen(x[i]));
-    low = key < low ? key : low;
-    high = key > high ? key : high;
-  }
-  atomicMin(&least, low);
-  atomicMax(&largest, high);
-  __syncthreads();
-  value_range<float> out{unordered(least), unordered(largest)};
-  if (isnan(out.least) || isnan(out.largest)) out.least = out.largest = __int_as_float(0x7FC00000);
-  __syncthreads();  // nobody begins the next group's before all have read this one's
-  return out;
-}
+struct quantise_call {
+  const T* x;
+  T* y;
+  uint64_t groups, size;
+  quantiser q;
+  const value_range<double>* ranges;  ///< null: each group's own
+  uint64_t num_ranges;
+  element_noise noise;  ///< not used where values are rounded to nearest
 
-struct magnitudes {
-  double sum = 0, count = 0;
+  __device__ value_range<float> known_range(uint64_t group) const {
+    const value_range<double> known = ranges[num_ranges == 1 ? 0 : group];
+    return {static_cast<float>(known.least), static_cast<float>(known.largest)};
+  }
 };
 
-/// Of |x| that are not at most the threshold: element i in lane i mod 16, lanes added in halves. The same in all
-/// threads.
-template <class T>
-__device__ magnitudes sum_above(const T* x, uint64_t count, float threshold) {
-  __shared__ double sums[sum_lanes], counts[sum_lanes];
-  if (threadIdx.x < sum_lanes) {
-    double sum = 0, above = 0;
-    for (uint64_t i = threadIdx.x; i < count; i += sum_lanes) {
-      const float size = fabsf(widen(x[i]));
-      if (size <= threshold) continue;
-      sum += size;
-      above += 1;
-    }
-    sums[threadIdx.x] = sum;
-    counts[threadIdx.x] = above;
+/// y = rule(x) for a group; all of it is in `held` if `is_held`.
+template <class Team, int N, class T, class Rule>
+__device__ void to_all(const T* x, T* y, uint64_t size, held_packs<Team, N, T>& held, bool is_held, Rule&& rule) {
+  for (uint64_t first = 0; first < size; first += held.elements) {
+    if (!is_held) held.load(x, size, first);
+    held.each(size, first, [&](uint64_t i, pack<T, N>& values) {
+#pragma unroll
+      for (int k = 0; k < N; ++k) values.of[k] = rule(values.of[k]);
+      store_pack(values, y + i);
+    });
   }
-  __syncthreads();
-  double sum[sum_lanes], above[sum_lanes];
-  for (unsigned l = 0; l < sum_lanes; ++l) {
-    sum[l] = sums[l];
-    above[l] = counts[l];
-  }
-  for (unsigned half = sum_lanes / 2; half > 0; half /= 2)
-    for (unsigned l = 0; l < half; ++l) {
-      sum[l] += sum[l + half];
-      above[l] += above[l + half];
-    }
-  __syncthreads();
-  return {sum[0], above[0]};
 }
 
-/// False: the group keeps its values.
-template <class T>
-__device__ bool signs_of(quantiser_kind kind, const T* x, uint64_t count, value_signs<float>& out) {
-  const auto mean = static_cast<float>(sum_above(x, count, -1.0F).sum / static_cast<double>(count));
-  out = {0, mean};
-  if (kind == quantiser_kind::ternary) {
-    out.threshold = 0.7F * mean;
-    const magnitudes above = sum_above(x, count, out.threshold);
-    out.size = static_cast<float>(above.sum / above.count);
+/// Blocks that a multiprocessor is to have room for at once: with more, registers would not suffice.
+template <class Team>
+constexpr unsigned resident = 1024 / Team::block;
+
+template <bool noisy, class Team, int N, class T>
+__global__ void __launch_bounds__(Team::block, resident<Team>) grid_kernel(quantise_call<T> call) {
+  const uint64_t size = call.size;
+  for (uint64_t group = Team::first_group(); group < call.groups; group += Team::step()) {
+    const T* const x = call.x + group * size;
+    T* const y = call.y + group * size;
+    held_packs<Team, N, T> held;
+    const bool is_held = call.ranges == nullptr && size <= held.elements;
+    const auto grid = grid_of(call.q, call.ranges == nullptr ? range_in(x, size, held) : call.known_range(group));
+    if (noisy && grid.quantises)
+      with_noise<Team>(call.noise, call.noise.first + group * size, size,
+                       [&](uint64_t i, float noise) { y[i] = narrow<T>(on_grid<float>(widen(x[i]), grid, noise)); });
+    else
+      to_all(x, y, size, held, is_held, [&](T value) {
+        return !noisy && grid.quantises ? narrow<T>(on_grid<float>(widen(value), grid, 0.0F)) : value;
+      });
   }
-  return isfinite(out.size) && out.size > 0;
 }
 
-/// A block of threads to a group.
-template <class T>
-__global__ void quantise_kernel(const T* x, T* y, uint64_t groups, uint64_t size, quantiser q,
-                                const value_range<double>* ranges, uint64_t num_ranges, element_noise noise) {
-  for (uint64_t group = blockIdx.x; group < groups; group += gridDim.x) {
-    const uint64_t first = group * size;
-    value_grid<float> grid;
+template <class Team, int N, class T>
+__global__ void __launch_bounds__(Team::block, resident<Team>) signs_kernel(quantise_call<T> call) {
+  magnitude_tile* tile = nullptr;
+  if constexpr (!Team::is_in_warp) {
+    __shared__ magnitude_tile of_block;
+    tile = &of_block;
+  }
+  for (uint64_t group = Team::first_group(); group < call.groups; group += Team::step()) {
+    const T* const x = call.x + group * call.size;
+    held_packs<Team, N, T> held;
     value_signs<float> signs;
-    bool has_signs = false;
-    if (q.has_grid()) {
-      value_range<float> range;
-      if (ranges == nullptr) {
-        range = range_in(x + first, size);
-      } else {
-        const value_range<double> known = ranges[num_ranges == 1 ? 0 : group];
-        range = {static_cast<float>(known.least), static_cast<float>(known.largest)};
-      }
-      grid = grid_of(q, range);
-    } else {
-      has_signs = signs_of(q.kind, x + first, size, signs);
-    }
-    for (uint64_t i = first + threadIdx.x; i < first + size; i += blockDim.x) {
-      if (grid.quantises)
-        y[i] = narrow<T>(on_grid<float>(widen(x[i]), grid, noise.of(i)));
-      else if (has_signs)
-        y[i] = narrow<T>(as_sign<float>(widen(x[i]), signs));
-      else
-        y[i] = x[i];
-    }
-    __syncthreads();  // y may be x
+    const bool has_signs = signs_of<Team>(call.q.kind, x, call.size, tile, signs);
+    to_all(x, call.y + group * call.size, call.size, held, false,
+           [&](T value) { return has_signs ? narrow<T>(as_sign<float>(widen(value), signs)) : value; });
   }
 }
 
-template <class T>
-__global__ void ranges_kernel(const T* x, uint64_t groups, uint64_t size, value_range<double>* out) {
-  for (uint64_t group = blockIdx.x; group < groups; group += gridDim.x) {
-    const value_range<float> range = range_in(x + group * size, size);
-    if (threadIdx.x == 0) out[group] = {range.least, range.largest};
+template <class Team, int N, class T>
+__global__ void __launch_bounds__(Team::block)
+    ranges_kernel(const T* x, uint64_t groups, uint64_t size, value_range<double>* out) {
+  for (uint64_t group = Team::first_group(); group < groups; group += Team::step()) {
+    held_packs<Team, N, T> held;
+    const value_range<float> range = range_in(x + group * size, size, held);
+    if (Team::rank() == 0) out[group] = {range.least, range.largest};
   }
 }
 
-unsigned blocks_of(uint64_t groups) { return static_cast<unsigned>(std::clamp<uint64_t>(groups, 1, max_blocks)); }
+/// Calls `f(team<n>{}, width<N>{}, blocks)`: the smallest groups have `Least` threads each, larger ones a warp, then a
+/// block of `Block` threads; large ones that are few, so that multiprocessors are left without one, the largest block.
+template <unsigned Least, unsigned Block, class F>
+void with_team(uint64_t groups, uint64_t size, bool packs, F&& f) {
+  constexpr uint64_t tiny = 256, small = 1024, large = 16384, few = 512;
+  const auto blocks = static_cast<unsigned>(std::clamp<uint64_t>(groups, 1, max_blocks));
+  packs = packs && size % packed == 0;
+  if (size <= tiny && packs)
+    f(team<Least>{}, width<packed>{}, blocks_for(groups * Least));
+  else if (size <= small && packs)
+    f(team<warp_threads>{}, width<packed>{}, blocks_for(groups * warp_threads));
+  else if (size <= small)
+    f(team<warp_threads>{}, width<1>{}, blocks_for(groups * warp_threads));
+  else if (!packs)
+    f(team<Block>{}, width<1>{}, blocks);
+  else if (groups <= few && size >= large)
+    f(team<1024>{}, width<packed>{}, blocks);
+  else
+    f(team<Block>{}, width<packed>{}, blocks);
+}
 
 }  // namespace
 
@@ -163,9 +152,24 @@ core::result<void> fake_quantise(const grouped_values& x, const quantiser& q, st
   assert(ranges.empty() || (q.has_grid() && (ranges.size() == 1 || ranges.size() == x.groups)));
   if (x.group_size == 0) return {};
   with_fp32_dtype(x.type, [&]<class T>(std::type_identity<T>) {
-    quantise_kernel<<<blocks_of(x.groups), threads_per_block, 0, on>>>(
-        reinterpret_cast<const T*>(x.x), reinterpret_cast<T*>(y), x.groups, x.group_size, q,
-        ranges.empty() ? nullptr : ranges.data(), ranges.size(), noise_of(rounding));
+    const quantise_call<T> call{
+        reinterpret_cast<const T*>(x.x),          reinterpret_cast<T*>(y), x.groups,          x.group_size, q,
+        ranges.empty() ? nullptr : ranges.data(), ranges.size(),           noise_of(rounding)};
+    const bool packs = allow_packs<packed>(call.x, call.y);
+    if (!q.has_grid())
+      with_team<warp_threads, 128>(x.groups, x.group_size, packs,
+                                   [&]<class Team, int N>(Team, width<N>, unsigned blocks) {
+                                     signs_kernel<Team, N><<<blocks, Team::block, 0, on>>>(call);
+                                   });
+    else if (rounding != nullptr)
+      with_team<warp_threads, 256>(x.groups, x.group_size, packs,
+                                   [&]<class Team, int N>(Team, width<N>, unsigned blocks) {
+                                     grid_kernel<true, Team, N><<<blocks, Team::block, 0, on>>>(call);
+                                   });
+    else
+      with_team<8, 256>(x.groups, x.group_size, packs, [&]<class Team, int N>(Team, width<N>, unsigned blocks) {
+        grid_kernel<false, Team, N><<<blocks, Team::block, 0, on>>>(call);
+      });
   });
   return launched("fake_quantise");
 }
@@ -173,8 +177,11 @@ core::result<void> fake_quantise(const grouped_values& x, const quantiser& q, st
 core::result<void> group_ranges(const grouped_values& x, std::span<value_range<double>> out, stream on) {
   assert(out.size() == x.groups && x.group_size > 0);
   with_fp32_dtype(x.type, [&]<class T>(std::type_identity<T>) {
-    ranges_kernel<<<blocks_of(x.groups), threads_per_block, 0, on>>>(reinterpret_cast<const T*>(x.x), x.groups,
-                                                                     x.group_size, out.data());
+    const auto* values = reinterpret_cast<const T*>(x.x);
+    with_team<8, 256>(
+        x.groups, x.group_size, allow_packs<packed>(values), [&]<class Team, int N>(Team, width<N>, unsigned blocks) {
+          ranges_kernel<Team, N><<<blocks, Team::block, 0, on>>>(values, x.groups, x.group_size, out.data());
+        });
   });
   return launched("group_ranges");
 }

@@ -2,7 +2,7 @@
 
 #include "kernels/base/with_dtype.hpp"
 #include "kernels/cuda/kernels.hpp"
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/packs.cuh"
 #include "kernels/optimizer/lamb_element.hpp"
 #include "kernels/sums/norm.hpp"
 
@@ -10,6 +10,9 @@ namespace troupe::kernels::cuda {
 namespace {
 
 constexpr unsigned lanes = norm_lanes;
+
+/// What a thread has loaded of some elements of its lane before it computes the first.
+constexpr int lanes_ahead = 4;
 
 /// Sixteen threads to a block of 1,024 elements, one to a lane, as in norm.cu: the same order of the same sums.
 template <class Gradient>
@@ -23,13 +26,31 @@ __global__ void lamb_prepare_kernel(lamb_factors<float> factors, const float* ma
     const uint64_t end = first + core::partition_grain < count ? first + core::partition_grain : count;
     double weights = 0;
     double updates = 0;
-    for (uint64_t i = first + lane; i < end; i += lanes) {
-      lamb_moments(factors, m[i], v[i], widen(gradient[i]));
-      const double p = master[i];
-      const double u = lamb_direction(factors, master[i], m[i], v[i]);
-      weights += p * p;
-      updates += u * u;
-    }
+    const auto take = [&]<int n>(width<n>, uint64_t i) {
+      float p[n], m1[n], v1[n];
+      Gradient g[n];
+#pragma unroll
+      for (int k = 0; k < n; ++k) {
+        const uint64_t at = i + k * lanes;
+        p[k] = master[at];
+        m1[k] = m[at];
+        v1[k] = v[at];
+        g[k] = gradient[at];
+      }
+#pragma unroll
+      for (int k = 0; k < n; ++k) {
+        lamb_moments(factors, m1[k], v1[k], widen(g[k]));
+        const double weight = p[k];
+        const double u = lamb_direction(factors, p[k], m1[k], v1[k]);
+        weights += weight * weight;
+        updates += u * u;
+        m[i + k * lanes] = m1[k];
+        v[i + k * lanes] = v1[k];
+      }
+    };
+    uint64_t i = first + lane;
+    for (; i + (lanes_ahead - 1) * lanes < end; i += lanes_ahead * lanes) take(width<lanes_ahead>{}, i);
+    for (; i < end; i += lanes) take(width<1>{}, i);
     for (unsigned half = lanes / 2; half > 0; half /= 2) {
       weights += __shfl_down_sync(0xFFFFFFFFU, weights, half, lanes);
       updates += __shfl_down_sync(0xFFFFFFFFU, updates, half, lanes);
@@ -42,14 +63,17 @@ __global__ void lamb_prepare_kernel(lamb_factors<float> factors, const float* ma
 }
 
 /// `copy` may be null.
-template <class Copy>
+template <int N, class Copy>
 __global__ void lamb_apply_kernel(lamb_factors<float> factors, float* master, const float* m, const float* v,
                                   Copy* copy, uint64_t count) {
-  for (uint64_t i = first_index(); i < count; i += stride()) {
-    const float p = lamb_weight(factors, master[i], m[i], v[i]);
-    master[i] = p;
-    if (copy != nullptr) copy[i] = narrow<Copy>(p);
-  }
+  for_each_pack<N>(count, [&]<int n>(width<n>, uint64_t i) {
+    auto p = load_pack<n>(master + i);
+    const auto m1 = load_pack<n>(m + i), v1 = load_pack<n>(v + i);
+#pragma unroll
+    for (int k = 0; k < n; ++k) p.of[k] = lamb_weight(factors, p.of[k], m1.of[k], v1.of[k]);
+    store_pack(p, master + i);
+    if (copy != nullptr) store_pack(narrowed<Copy>(p), copy + i);
+  });
 }
 
 }  // namespace
@@ -72,9 +96,13 @@ core::result<void> apply(const lamb_options& options, const optimizer_step& step
                          double trust_ratio, stream on) {
   if (piece.count == 0) return {};
   const auto factors = factors_of<float>(options, step, trust_ratio);
+  const float* const m = piece.moments[0];
+  const float* const v = piece.moments[1];
   with_fp32_dtype(piece.copy_dtype, [&]<class Copy>(std::type_identity<Copy>) {
-    lamb_apply_kernel<<<blocks_for(piece.count), threads_per_block, 0, on>>>(
-        factors, piece.master, piece.moments[0], piece.moments[1], reinterpret_cast<Copy*>(piece.copy), piece.count);
+    auto* copy = reinterpret_cast<Copy*>(piece.copy);
+    with_width<4>(allow_packs<4>(piece.master, m, v, copy), piece.count, [&]<int N>(width<N>, unsigned blocks) {
+      lamb_apply_kernel<N><<<blocks, threads_per_block, 0, on>>>(factors, piece.master, m, v, copy, piece.count);
+    });
   });
   return launched("lamb apply");
 }

@@ -10,6 +10,8 @@
 namespace troupe::kernels::cuda {
 
 inline constexpr unsigned threads_per_block = 256;
+inline constexpr unsigned warp_threads = 32;
+inline constexpr unsigned all_lanes = 0xFFFFFFFFU;  ///< of a warp
 
 /// Enough blocks to fill any device several times over; each thread then strides.
 inline constexpr uint64_t max_blocks = 4096;

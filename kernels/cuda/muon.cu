@@ -1,28 +1,37 @@
 #include "kernels/base/with_dtype.hpp"
 #include "kernels/cuda/kernels.hpp"
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/packs.cuh"
 #include "kernels/optimizer/muon_element.hpp"
 
 namespace troupe::kernels::cuda {
 namespace {
 
-template <class Gradient>
+template <int N, class Gradient>
 __global__ void muon_prepare_kernel(muon_factors<float> factors, float* m, const Gradient* gradient, float* direction,
                                     uint64_t count) {
-  for (uint64_t i = first_index(); i < count; i += stride()) {
-    direction[i] = muon_direction(factors, m[i], widen(gradient[i]));
-  }
+  for_each_pack<N>(count, [&]<int n>(width<n>, uint64_t i) {
+    auto m1 = load_pack<n>(m + i);
+    const auto g = load_pack<n>(gradient + i);
+    pack<float, n> d;
+#pragma unroll
+    for (int k = 0; k < n; ++k) d.of[k] = muon_direction(factors, m1.of[k], widen(g.of[k]));
+    store_pack(m1, m + i);
+    store_pack(d, direction + i);
+  });
 }
 
 /// `copy` may be null.
-template <class Copy>
+template <int N, class Copy>
 __global__ void muon_apply_kernel(muon_factors<float> factors, float* master, const float* orthogonal, Copy* copy,
                                   uint64_t count) {
-  for (uint64_t i = first_index(); i < count; i += stride()) {
-    const float p = muon_weight(factors, master[i], orthogonal[i]);
-    master[i] = p;
-    if (copy != nullptr) copy[i] = narrow<Copy>(p);
-  }
+  for_each_pack<N>(count, [&]<int n>(width<n>, uint64_t i) {
+    auto p = load_pack<n>(master + i);
+    const auto o = load_pack<n>(orthogonal + i);
+#pragma unroll
+    for (int k = 0; k < n; ++k) p.of[k] = muon_weight(factors, p.of[k], o.of[k]);
+    store_pack(p, master + i);
+    if (copy != nullptr) store_pack(narrowed<Copy>(p), copy + i);
+  });
 }
 
 }  // namespace
@@ -31,9 +40,12 @@ core::result<void> prepare(const muon_options& options, const optimizer_step& st
                            float* direction, stream on) {
   if (piece.count == 0) return {};
   const auto factors = factors_of<float>(options, step);
+  float* const m = piece.moments[0];
   with_fp32_dtype(piece.gradient_dtype, [&]<class Gradient>(std::type_identity<Gradient>) {
-    muon_prepare_kernel<<<blocks_for(piece.count), threads_per_block, 0, on>>>(
-        factors, piece.moments[0], reinterpret_cast<const Gradient*>(piece.gradient), direction, piece.count);
+    const auto* gradient = reinterpret_cast<const Gradient*>(piece.gradient);
+    with_width<4>(allow_packs<4>(m, gradient, direction), piece.count, [&]<int N>(width<N>, unsigned blocks) {
+      muon_prepare_kernel<N><<<blocks, threads_per_block, 0, on>>>(factors, m, gradient, direction, piece.count);
+    });
   });
   return launched("muon prepare");
 }
@@ -43,8 +55,10 @@ core::result<void> apply(const muon_options& options, const optimizer_step& step
   if (piece.count == 0) return {};
   const auto factors = factors_of<float>(options, step);
   with_fp32_dtype(piece.copy_dtype, [&]<class Copy>(std::type_identity<Copy>) {
-    muon_apply_kernel<<<blocks_for(piece.count), threads_per_block, 0, on>>>(
-        factors, piece.master, orthogonal, reinterpret_cast<Copy*>(piece.copy), piece.count);
+    auto* copy = reinterpret_cast<Copy*>(piece.copy);
+    with_width<4>(allow_packs<4>(piece.master, orthogonal, copy), piece.count, [&]<int N>(width<N>, unsigned blocks) {
+      muon_apply_kernel<N><<<blocks, threads_per_block, 0, on>>>(factors, piece.master, orthogonal, copy, piece.count);
+    });
   });
   return launched("muon apply");
 }

@@ -2,7 +2,7 @@
 
 #include "kernels/base/with_dtype.hpp"
 #include "kernels/cuda/kernels.hpp"
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/packs.cuh"
 #include "kernels/sums/norm.hpp"
 
 namespace troupe::kernels::cuda {
@@ -17,21 +17,31 @@ __global__ void square_sums_kernel(const T* values, uint64_t count, double* out,
   // The bound is rounded up to whole warps: both halves of a warp take part in every shuffle.
   for (uint64_t b = first_index() / lanes; b / 2 < (blocks + 1) / 2; b += stride() / lanes) {
     const uint64_t first = b * core::partition_grain;
-    const uint64_t end = first + core::partition_grain < count ? first + core::partition_grain : count;
     double sum = 0;
-    for (uint64_t i = first + lane; i < end; i += lanes) {
-      const double x = widen(values[i]);
+    const auto add = [&](T value) {
+      const double x = widen(value);
       sum += x * x;
+    };
+    if (first + core::partition_grain <= count) {
+      const T* const mine = values + first + lane;
+#pragma unroll 16  // so many loads are under way at once
+      for (uint64_t k = 0; k < core::partition_grain / lanes; ++k) add(mine[k * lanes]);
+    } else {
+      for (uint64_t i = first + lane; i < count; i += lanes) add(values[i]);
     }
     for (unsigned half = lanes / 2; half > 0; half /= 2) sum += __shfl_down_sync(0xFFFFFFFFU, sum, half, lanes);
     if (lane == 0 && b < blocks) out[b] = sum;
   }
 }
 
-template <class T>
+template <int N, class T>
 __global__ void nonfinite_kernel(const T* values, uint64_t count, uint32_t* found) {
   bool bad = false;
-  for (uint64_t i = first_index(); i < count; i += stride()) bad = bad || !isfinite(widen(values[i]));
+  for_each_pack<N>(count, [&]<int n>(width<n>, uint64_t i) {
+    const auto x = load_pack<n>(values + i);
+#pragma unroll
+    for (int k = 0; k < n; ++k) bad |= !isfinite(widen(x.of[k]));
+  });
   if (bad) *found = 1;  // whoever writes, writes the same
 }
 
@@ -52,7 +62,10 @@ core::result<void> has_nonfinite(const std::byte* values, core::dtype type, uint
                                  stream on) {
   if (count == 0) return {};
   with_float_dtype(type, [&]<class T>(std::type_identity<T>) {
-    nonfinite_kernel<<<blocks_for(count), threads_per_block, 0, on>>>(reinterpret_cast<const T*>(values), count, found);
+    const auto* x = reinterpret_cast<const T*>(values);
+    with_width<8>(allow_packs<8>(x), count, [&]<int N>(width<N>, unsigned blocks) {
+      nonfinite_kernel<N><<<blocks, threads_per_block, 0, on>>>(x, count, found);
+    });
   });
   return launched("has_nonfinite");
 }

@@ -1,6 +1,6 @@
 #include "kernels/base/with_dtype.hpp"
 #include "kernels/cuda/kernels.hpp"
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/packs.cuh"
 #include "kernels/optimizer/adagrad_element.hpp"
 #include "kernels/optimizer/lion_element.hpp"
 #include "kernels/optimizer/sgd_element.hpp"
@@ -33,27 +33,35 @@ struct plain_sgd_formula {
 };
 
 /// `copy` may be null.
-template <class Formula, class Gradient, class Copy>
+template <int N, class Formula, class Gradient, class Copy>
 __global__ void element_kernel(Formula formula, float* master, float* moment, const Gradient* gradient, Copy* copy,
                                uint64_t count) {
-  for (uint64_t i = first_index(); i < count; i += stride()) {
-    float p = master[i];
-    float m = Formula::has_moment ? moment[i] : 0.0F;
-    formula(p, m, widen(gradient[i]));
-    master[i] = p;
-    if (Formula::has_moment) moment[i] = m;
-    if (copy != nullptr) copy[i] = narrow<Copy>(p);
-  }
+  for_each_pack<N>(count, [&]<int n>(width<n>, uint64_t i) {
+    auto p = load_pack<n>(master + i);
+    pack<float, n> m{};
+    if constexpr (Formula::has_moment) m = load_pack<n>(moment + i);
+    const auto g = load_pack<n>(gradient + i);
+#pragma unroll
+    for (int k = 0; k < n; ++k) formula(p.of[k], m.of[k], widen(g.of[k]));
+    store_pack(p, master + i);
+    if constexpr (Formula::has_moment) store_pack(m, moment + i);
+    if (copy != nullptr) store_pack(narrowed<Copy>(p), copy + i);
+  });
 }
 
 template <class Formula>
 core::result<void> run(const Formula& formula, const optimizer_piece<float>& piece, stream on, const char* name) {
   if (piece.count == 0) return {};
+  float* const moment = Formula::has_moment ? piece.moments[0] : nullptr;
   with_fp32_dtype(piece.gradient_dtype, [&]<class Gradient>(std::type_identity<Gradient>) {
     with_fp32_dtype(piece.copy_dtype, [&]<class Copy>(std::type_identity<Copy>) {
-      element_kernel<<<blocks_for(piece.count), threads_per_block, 0, on>>>(
-          formula, piece.master, piece.moments[0], reinterpret_cast<const Gradient*>(piece.gradient),
-          reinterpret_cast<Copy*>(piece.copy), piece.count);
+      const auto* gradient = reinterpret_cast<const Gradient*>(piece.gradient);
+      auto* copy = reinterpret_cast<Copy*>(piece.copy);
+      with_width<4>(
+          allow_packs<4>(piece.master, moment, gradient, copy), piece.count, [&]<int N>(width<N>, unsigned blocks) {
+            element_kernel<N>
+                <<<blocks, threads_per_block, 0, on>>>(formula, piece.master, moment, gradient, copy, piece.count);
+          });
     });
   });
   return launched(name);

@@ -1,23 +1,63 @@
 #include "kernels/base/with_dtype.hpp"
 #include "kernels/cuda/kernels.hpp"
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/packs.cuh"
 
 namespace troupe::kernels::cuda {
 namespace {
 
-/// Element i belongs to entry i / width mod entries of the mask.
-template <class T>
-__global__ void mask_kernel(T* x, uint64_t count, uint64_t width, const uint8_t* keep, uint64_t entries) {
-  for (uint64_t i = first_index(); i < count; i += stride())
-    if (keep[i / width % entries] == 0) x[i] = T{};
+/// An element for an entry. Memory is written by whole packs, for one is written in pieces of 32 bytes anyway.
+template <int N, class T>
+__global__ void elements_kernel(T* x, const uint8_t* keep, uint64_t count) {
+  for_each_pack<N>(count, [&]<int n>(width<n>, uint64_t i) {
+    const auto kept = load_pack<n>(keep + i);
+    bool all = true;
+#pragma unroll
+    for (int k = 0; k < n; ++k) all = all && kept.of[k] != 0;
+    if (all) return;
+    auto values = load_pack<n>(x + i);
+#pragma unroll
+    for (int k = 0; k < n; ++k)
+      if (kept.of[k] == 0) values.of[k] = T{};
+    store_pack(values, x + i);
+  });
 }
 
-core::result<void> mask(std::byte* x, core::dtype type, uint64_t count, uint64_t width, std::span<const uint8_t> keep,
-                        stream on, const char* name) {
+/// `runs` runs of neighbouring elements, none shorter than a warp, a warp to a run: run r belongs to entry
+/// r mod entries of the mask.
+template <int N, class T>
+__global__ void runs_kernel(T* x, uint64_t runs, uint64_t length, const uint8_t* keep, uint64_t entries) {
+  for (uint64_t r = first_index() / warp_threads; r < runs; r += stride() / warp_threads) {
+    if (keep[r % entries] != 0) continue;
+    T* const run = x + r * length;
+    for (uint64_t i = threadIdx.x % warp_threads; i < length / N; i += warp_threads)
+      store_pack(pack<T, N>{}, run + i * N);
+  }
+}
+
+/// The same of short runs, a thread to an element.
+template <class T>
+__global__ void short_runs_kernel(T* x, uint64_t count, uint64_t length, const uint8_t* keep, uint64_t entries) {
+  for (uint64_t i = first_index(); i < count; i += stride())
+    if (keep[i / length % entries] == 0) x[i] = T{};
+}
+
+core::result<void> mask_runs(std::byte* x, core::dtype type, uint64_t runs, uint64_t length,
+                             std::span<const uint8_t> keep, stream on, const char* name) {
+  const uint64_t count = runs * length;
   if (count == 0) return {};
   with_float_dtype(type, [&]<class T>(std::type_identity<T>) {
-    mask_kernel<<<blocks_for(count), threads_per_block, 0, on>>>(reinterpret_cast<T*>(x), count, width, keep.data(),
-                                                                 keep.size());
+    constexpr int most = access_bytes / sizeof(T);
+    auto* values = reinterpret_cast<T*>(x);
+    if (length < warp_threads) {
+      short_runs_kernel<<<blocks_for(count), threads_per_block, 0, on>>>(values, count, length, keep.data(),
+                                                                         keep.size());
+    } else if (length % most == 0 && allow_packs<most>(values)) {
+      runs_kernel<most><<<blocks_for(runs * warp_threads), threads_per_block, 0, on>>>(values, runs, length,
+                                                                                       keep.data(), keep.size());
+    } else {
+      runs_kernel<1><<<blocks_for(runs * warp_threads), threads_per_block, 0, on>>>(values, runs, length, keep.data(),
+                                                                                    keep.size());
+    }
   });
   return launched(name);
 }
@@ -25,16 +65,24 @@ core::result<void> mask(std::byte* x, core::dtype type, uint64_t count, uint64_t
 }  // namespace
 
 core::result<void> mask_elements(std::byte* x, core::dtype type, std::span<const uint8_t> keep, stream on) {
-  return mask(x, type, keep.size(), 1, keep, on, "mask_elements");
+  if (keep.empty()) return {};
+  with_float_dtype(type, [&]<class T>(std::type_identity<T>) {
+    auto* values = reinterpret_cast<T*>(x);
+    with_width<4>(allow_packs<4>(values, keep.data()), keep.size(), [&]<int N>(width<N>, unsigned blocks) {
+      elements_kernel<N><<<blocks, threads_per_block, 0, on>>>(values, keep.data(), keep.size());
+    });
+  });
+  return launched("mask_elements");
 }
 
 core::result<void> mask_rows(std::byte* x, core::dtype type, uint64_t width, std::span<const uint8_t> keep, stream on) {
-  return mask(x, type, keep.size() * width, width, keep, on, "mask_rows");
+  if (width == 1) return mask_elements(x, type, keep, on);
+  return mask_runs(x, type, keep.size(), width, keep, on, "mask_rows");
 }
 
 core::result<void> mask_heads(std::byte* x, core::dtype type, uint64_t rows, uint64_t head_width,
                               std::span<const uint8_t> keep, stream on) {
-  return mask(x, type, rows * head_width * keep.size(), head_width, keep, on, "mask_heads");
+  return mask_runs(x, type, rows * keep.size(), head_width, keep, on, "mask_heads");
 }
 
 }  // namespace troupe::kernels::cuda

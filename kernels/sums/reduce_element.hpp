@@ -26,15 +26,21 @@ TROUPE_HOST_DEVICE constexpr Work rounded(Work x, core::dtype to) {
   }
 }
 
+/// What a rank's stored element adds to the sum.
+template <class Work, class In>
+TROUPE_HOST_DEVICE constexpr Work contribution_of(In stored, const reduce_options& o) {
+  auto x = static_cast<Work>(widen(stored));
+  if (o.input_scale != 1.0F) x *= static_cast<Work>(o.input_scale);
+  return rounded(x, o.communication);
+}
+
 /// Element `i` of the sum over `ranks` inputs, rounded to the communication dtype. `inputs` is an array of pointers.
 template <class Work, class In, class Pointers>
 TROUPE_HOST_DEVICE constexpr Work sum_element(const Pointers& inputs, uint64_t ranks, uint64_t i,
                                               const reduce_options& o) {
   Work sum = 0;
   for (uint64_t r = 0; r < ranks; ++r) {
-    auto x = static_cast<Work>(widen(reinterpret_cast<const In*>(inputs[r])[i]));
-    if (o.input_scale != 1.0F) x *= static_cast<Work>(o.input_scale);
-    const Work contribution = rounded(x, o.communication);
+    const auto contribution = contribution_of<Work>(reinterpret_cast<const In*>(inputs[r])[i], o);
     sum = r == 0 ? contribution : sum + contribution;
   }
   return rounded(sum, o.communication);

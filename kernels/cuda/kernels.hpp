@@ -42,7 +42,7 @@ core::result<void> block_square_sums(const std::byte* values, core::dtype type, 
 core::result<void> has_nonfinite(const std::byte* values, core::dtype type, uint64_t count, uint32_t* found, stream on);
 
 /// kernels/compress/fake_quantise.hpp, of f32, bf16 and f16. `ranges` is device memory: of all groups, or one for all
-/// of them; null: each group's own is measured.
+/// of them; null: each group's own is measured. A group has fewer than 2^36 elements.
 core::result<void> fake_quantise(const grouped_values& x, const quantiser& q, std::byte* y,
                                  std::span<const value_range<double>> ranges, const stochastic_rounding* rounding,
                                  stream on);

@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -30,9 +32,21 @@ std::string end_of(int status) {
   return fmt::format("ended with code {}", WEXITSTATUS(status));
 }
 
+/// What the system says of a process that is silent.
+std::string condition_of(pid_t pid) {
+  std::ifstream in(fmt::format("/proc/{}/stat", pid));
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  const size_t end = text.rfind(')');  // of its name
+  const char state = end != std::string::npos && end + 2 < text.size() ? text[end + 2] : '?';
+  if (state == 'T') return ": it is stopped (SIGSTOP)";
+  if (state == 't') return ": a debugger holds it; a longer cluster.lost_after waits for it";
+  if (state == 'D') return ": it waits for a disk or a device that does not answer";
+  return {};
+}
+
 class launcher {
  public:
-  explicit launcher(const launch_options& o) : options_(o), supervision_(o.job), children_(o.job.places()) {}
+  explicit launcher(const launch_options& o) : options_(o), supervision_(watched(o.job)), children_(o.job.places()) {}
 
   core::result<int> run() {
     supervision_.begin(core::now_ns());
@@ -47,6 +61,12 @@ class launcher {
   }
 
  private:
+  /// The job, whose supervision asks how its processes are.
+  supervised_job watched(supervised_job job) {
+    job.condition = [this](uint32_t place) { return condition_of(children_[place].pid); };
+    return job;
+  }
+
   struct child {
     pid_t pid = 0;
     std::unique_ptr<socket_link> end;

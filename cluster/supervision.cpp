@@ -302,7 +302,10 @@ void supervision::tick(int64_t now_ns) {
     if (m.is == standing::idle || m.is == standing::working) {
       if (was_away) m.heard_ns = now_ns;
       if (now_ns - m.heard_ns > job_.lost_after_ns)
-        lose(p, fmt::format("was silent for {:.1f} s (cluster.lost_after)", double(now_ns - m.heard_ns) / 1e9), now_ns);
+        lose(p,
+             fmt::format("was silent for {:.1f} s (cluster.lost_after){}", double(now_ns - m.heard_ns) / 1e9,
+                         job_.condition ? job_.condition(p) : std::string()),
+             now_ns);
       else if (beats)
         send(p, beat{});
     }

@@ -22,6 +22,8 @@ struct supervised_job {
   uint32_t replica_ranks = 1;          ///< ranks for each data rank
   /// The most data ranks that a term may have with so many ranks. Errors: why there can be no further term.
   std::function<core::result<uint32_t>(uint32_t ranks)> feasible;
+  /// Of a process that is silent, what the system says of it: ", it is stopped, ..."; may be empty.
+  std::function<std::string(uint32_t place)> condition{};
   int64_t lost_after_ns = 5'000'000'000;
   bool recovers = true;              ///< after a loss; else the run ends
   bool starts_again = true;          ///< processes that were lost

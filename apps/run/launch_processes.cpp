@@ -10,6 +10,7 @@
 
 #include "actors/processes/swap_folder_name.hpp"
 #include "apps/base/exit_code.hpp"
+#include "apps/run/process_log.hpp"
 #include "apps/run/train_options.hpp"
 #include "cluster/launch.hpp"
 #include "cluster/process.hpp"
@@ -102,7 +103,11 @@ std::optional<int> launch_processes(int argc, char** argv, const std::filesystem
   options.job = job_of(config);
   options.program = program;
   options.arguments.assign(argv, argv + argc);
-  options.say = [](const std::string& line) { std::fprintf(stderr, "troupe: %s\n", line.c_str()); };
+  process_log log(config.output.empty() ? config.output : std::filesystem::absolute(config.output), "supervisor");
+  options.say = [&log](const std::string& line) {
+    std::fprintf(stderr, "troupe: %s\n", line.c_str());
+    log.line(line);
+  };
   sigset_t passed;
   sigemptyset(&passed);
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&passed, signal);

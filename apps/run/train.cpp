@@ -24,6 +24,7 @@
 #include "apps/plan/open_degrees.hpp"
 #include "apps/run/opened_run.hpp"
 #include "apps/run/opening_display.hpp"
+#include "apps/run/process_log.hpp"
 #include "checkpoint/files/atomic_file.hpp"
 #include "checkpoint/files/digest.hpp"
 #include "cluster/process.hpp"
@@ -288,8 +289,11 @@ class training {
         stop_(stop),
         style_(style_of(a)),
         opening_(a.verbosity),
+        log_(process_ == nullptr ? fs::path() : fs::absolute(config_->output),
+             fmt::format("process {}", process_ == nullptr ? 0 : process_->place())),
         saved_(*config_, config::effective_yaml(loaded), {a.fresh, !a.resume.empty()},
-               {warn, [this](const checkpoint_event& e) {
+               {[this](const std::string& line) { warn(line); },
+                [this](const checkpoint_event& e) {
                   if (show_) show_->checkpoint(e);
                 }}) {}
 
@@ -320,7 +324,7 @@ class training {
       if (auto ok = session_->export_hugging_face(arguments_.export_folder); !ok) return failed(ok.error());
     say_end(*end, arguments_, unit());
     if (!schedule_.is_empty()) log_line(style_, schedule_.sentence(end->steps));
-    if (process_ != nullptr) log_line(style_, recovery_sentence(session_->recoveries(), end->steps));
+    if (process_ != nullptr) say(recovery_sentence(session_->recoveries(), end->steps));
     return end->stopped && stop_.terminated() ? terminated : 0;
   }
 
@@ -376,7 +380,7 @@ class training {
   }
   actors::session_hooks hooks() {
     actors::session_hooks out;
-    out.on_warning = warn;
+    out.on_warning = [this](const std::string& line) { warn(line); };
     out.on_log = [style = style_](const std::string& line) { log_line(style, line); };
     out.on_reading = [this](const data::reading_progress& p) { return show_reading(p, stop_); };
     out.on_opening = [this](const actors::opening_progress& p) {
@@ -393,11 +397,20 @@ class training {
       for (std::string line; std::getline(lines, line);) log_line(style, line);
     };
     out.on_saved = [this](const actors::save_report& r) { saved_.heard(r); };
-    out.on_term = [style = style_](const actors::term_report& t) {
-      log_line(style, fmt::format("term {}: {} data ranks after step {}: {}; {} step{} done again, {:.2f} s", t.number,
-                                  t.data, t.step, t.cause, t.steps_again, t.steps_again == 1 ? "" : "s", t.lost_s));
+    out.on_term = [this](const actors::term_report& t) {
+      say(fmt::format("term {}: {} data ranks after step {}: {}; {} step{} done again, {:.2f} s", t.number, t.data,
+                      t.step, t.cause, t.steps_again, t.steps_again == 1 ? "" : "s", t.lost_s));
     };
     return out;
+  }
+  /// Of several processes the one that leads has the console; the others say what they have to say in the log.
+  void warn(const std::string& line) {
+    log_.line(line);
+    if (process_ == nullptr || process_->leads() || !log_.has_files()) apps::warn(line);
+  }
+  void say(const std::string& line) {
+    log_.line(line);
+    log_line(style_, line);
   }
   [[nodiscard]] const char* unit() const { return session_->tokens_are_bytes() ? "nats/byte" : "nats/token"; }
 
@@ -411,6 +424,7 @@ class training {
   const output_style style_;
   opening_display opening_;
   std::optional<progress> show_;  // from the first step on
+  process_log log_;               // of several processes
   checkpoints saved_;
   run_start start_;
   std::unique_ptr<actors::session> session_;  // last: it calls the others until it ends

@@ -268,6 +268,7 @@ core::result<void> session::parts::recover(const core::error& why) {
   if (const uint32_t data = plan.config->parallel.data; processes.counts.degrees.back().data != data)
     processes.counts.degrees.push_back({progress.steps, data});
   go_back_in_records();
+  deliver_warnings();
   return {};
 }
 
@@ -289,7 +290,6 @@ core::result<void> session::parts::recover_to(uint64_t steps, const core::error&
     if (!good) continue;
     const double lost_s = double(core::now_ns() - begin_ns) / 1e9;
     counted.lost_s += lost_s;
-    deliver_warnings();
     if (host.hooks.on_term)
       host.hooks.on_term(
           {processes.link->term(), plan.config->parallel.data, progress.steps - again, again, lost_s, counted.cause});

@@ -75,6 +75,7 @@ BOOST_AUTO_TEST_CASE(another_process_reads_a_save_from_the_files_that_were_kept)
   actors::memory_saves others(*second.process);
   const auto source = others.open(report.folder.string(), first.files);
   BOOST_REQUIRE_MESSAGE(source.has_value(), (source ? "" : source.error().text));
+  rig.root = report.folder;
   rig.expect_in(others.files(), 3);
 }
 

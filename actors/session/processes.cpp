@@ -59,6 +59,12 @@ std::string digest_of(const job::blueprint& plan, const std::vector<std::shared_
   return fmt::format("{:016x}{:016x}", digest.high, digest.low);
 }
 
+/// A run may be back at a step before its last change of degrees: what was changed from there on has not been.
+void note_degree(std::vector<job::degree_change>& all, const job::degree_change& now) {
+  std::erase_if(all, [&](const auto& x) { return x.step >= now.step; });
+  if (all.empty() || all.back().data != now.data) all.push_back(now);
+}
+
 }  // namespace
 
 // What does not go together with several processes yet, by name.
@@ -265,8 +271,7 @@ core::result<void> session::parts::recover(const core::error& why) {
   over.why.reset();
   over.states_whole = false;
   ++counts.loads;
-  if (const uint32_t data = plan.config->parallel.data; processes.counts.degrees.back().data != data)
-    processes.counts.degrees.push_back({progress.steps, data});
+  note_degree(processes.counts.degrees, {progress.steps, plan.config->parallel.data});
   go_back_in_records();
   deliver_warnings();
   return {};

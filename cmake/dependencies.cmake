@@ -22,6 +22,7 @@ pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(re2 REQUIRED IMPORTED_TARGET re2)
 pkg_check_modules(liburing REQUIRED IMPORTED_TARGET liburing)
+pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc)
 find_library(SENTENCEPIECE_LIBRARY sentencepiece REQUIRED)  # its .pc file would link the trainer too
 troupe_find(CAF COMPONENTS core)
 troupe_find(LibTorch)

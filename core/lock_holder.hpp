@@ -1,5 +1,5 @@
-// Who holds a lock: the number of its process, written into the file that is locked. Owns that text and its reading;
-// the file and its lock are others'.
+// Who holds a lock: the number of its process and the name of its machine, written into the file that is locked. Owns
+// that text and its reading; the file and its lock are others'.
 #pragma once
 
 #include <unistd.h>
@@ -7,23 +7,37 @@
 #include <array>
 #include <charconv>
 #include <string>
+#include <string_view>
 
 namespace troupe::core {
 
+/// The name of this machine; empty where it has none.
+inline std::string host_name() {
+  std::array<char, 256> text{};
+  return ::gethostname(text.data(), text.size() - 1) == 0 ? std::string(text.data()) : std::string();
+}
+
 /// Makes this process the holder that the file names. For messages only: a disk too full for it ends nothing.
 inline void write_lock_holder(int fd) {
-  const std::string text = std::to_string(::getpid()) + "\n";
+  const std::string text = std::to_string(::getpid()) + " " + host_name() + "\n";
   if (::ftruncate(fd, 0) == 0) (void)!::pwrite(fd, text.data(), text.size(), 0);
 }
 
-/// `process 1234`, `this process`; `another process` where the holder has not written yet.
+/// `process 1234`, `process 1234 on node7` where that is another machine, `this process`; `another process` where the
+/// holder has not written yet.
 inline std::string lock_holder(int fd) {
-  std::array<char, 20> text{};
+  std::array<char, 300> text{};
   const ssize_t n = ::pread(fd, text.data(), text.size(), 0);
+  const std::string_view all(text.data(), n > 0 ? static_cast<size_t>(n) : 0);
   pid_t number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + (n > 0 ? n : 0), number);
+  const auto [end, problem] = std::from_chars(all.data(), all.data() + all.size(), number);
   if (problem != std::errc() || number <= 0) return "another process";
-  return number == ::getpid() ? "this process" : "process " + std::to_string(number);
+  std::string_view host = all.substr(static_cast<size_t>(end - all.data()));
+  host = host.substr(0, host.find('\n'));
+  if (host.starts_with(' ')) host.remove_prefix(1);
+  const bool is_here = host.empty() || host == host_name();
+  if (is_here && number == ::getpid()) return "this process";
+  return "process " + std::to_string(number) + (is_here ? std::string() : " on " + std::string(host));
 }
 
 }  // namespace troupe::core

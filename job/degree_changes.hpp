@@ -12,7 +12,7 @@
 
 namespace troupe::job {
 
-struct degree_change {
+struct degree_change {  ///< one of them
   uint64_t step = 0;  ///< so many steps are done before it
   uint32_t data = 1;  ///< data ranks from then on
   friend bool operator==(const degree_change&, const degree_change&) = default;

@@ -16,10 +16,10 @@
 #include "actors/memory/offload_request.hpp"
 #include "actors/session/load_options.hpp"
 #include "actors/session/opening_progress.hpp"
+#include "actors/session/term_report.hpp"
 #include "config/job_config.hpp"
 #include "core/error.hpp"
 #include "core/model_table.hpp"
-#include "job/degree_changes.hpp"
 #include "plan/choose/compile.hpp"
 #include "plan/choose/vote.hpp"
 #include "plan/passes/pass.hpp"
@@ -95,25 +95,6 @@ struct passes_report {
 /// What the session tells its host. Each is called by the thread that is in a call of the session, before that call
 /// returns; any may be empty. They may call `stop`, nothing else of the session. An exception of theirs leaves through
 /// that call, whose work is done and counted; the session can still be used.
-/// What the terms of a job of several processes were, and what the losses between them have cost.
-struct recovery_counts {
-  uint64_t terms = 0;                       ///< after the first
-  std::vector<job::degree_change> degrees;  ///< data ranks, from which step on
-  uint64_t steps_again = 0;                 ///< steps that were done, and were done once more
-  double lost_s = 0;                        ///< from when a loss was noticed until the run was where it had been
-  std::string cause;                        ///< of the last term, as the supervisor says it
-};
-
-/// A term that has begun after the first.
-struct term_report {
-  uint64_t number = 0;
-  uint32_t data = 0;         ///< data ranks
-  uint64_t step = 0;         ///< steps done that it began with
-  uint64_t steps_again = 0;  ///< that were done once more
-  double lost_s = 0;         ///< since what was interrupted had begun
-  std::string cause;
-};
-
 struct session_hooks {
   std::function<void(const std::string&)> on_warning;  ///< one line each
   /// Lines that keys of the configuration ask for: comms_logger.verbose, wall_clock_breakdown, memory_breakdown,

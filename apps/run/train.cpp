@@ -25,6 +25,7 @@
 #include "apps/run/opened_run.hpp"
 #include "apps/run/opening_display.hpp"
 #include "apps/run/process_log.hpp"
+#include "apps/run/processor_shares.hpp"
 #include "checkpoint/files/atomic_file.hpp"
 #include "checkpoint/files/digest.hpp"
 #include "cluster/process.hpp"
@@ -237,6 +238,7 @@ std::string recovery_sentence(const actors::recovery_counts& r, uint64_t steps) 
 /// The link of a process that `troupe train` has started.
 std::shared_ptr<cluster::process> take_link(const config::loaded& loaded, const cluster::link_place& at) {
   const auto& c = loaded.config.cluster;
+  take_processor_share(at.place, c.processes_for(loaded.config.parallel.ranks()));
   const auto digest = checkpoint::digest_of(config::effective_yaml(loaded));
   return std::make_shared<cluster::process>(
       cluster::own(at.descriptor),

@@ -1,0 +1,31 @@
+// What a session tells of the terms of a job of several processes (docs/cluster.md). Plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "job/degree_changes.hpp"
+
+namespace troupe::actors {
+
+/// What the terms of a job of several processes were, and what the losses between them have cost.
+struct recovery_counts {
+  uint64_t terms = 0;                       ///< after the first
+  std::vector<job::degree_change> degrees;  ///< data ranks, from which step on
+  uint64_t steps_again = 0;                 ///< steps that were done, and were done once more
+  double lost_s = 0;                        ///< from when a loss was noticed until the run was where it had been
+  std::string cause;                        ///< of the last term, as the supervisor says it
+};
+
+/// A term that has begun after the first.
+struct term_report {
+  uint64_t number = 0;
+  uint32_t data = 0;         ///< data ranks
+  uint64_t step = 0;         ///< steps done that it began with
+  uint64_t steps_again = 0;  ///< that were done once more
+  double lost_s = 0;         ///< since what was interrupted had begun
+  std::string cause;
+};
+
+}  // namespace troupe::actors

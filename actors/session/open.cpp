@@ -115,7 +115,8 @@ std::filesystem::path session::parts::swap_folder() const {
 
 // With the threads of the actors that follow, too: neither can be refused half-way.
 core::result<void> session::parts::make_own_system() {
-  const size_t lanes = threads_of(plan.train.ranks());
+  const uint32_t ranks = plan.train.ranks();
+  const size_t lanes = threads_of(processes.is_on() ? ranks / plan.config->cluster.processes_for(ranks) : ranks);
   if (auto ok = check_thread_room(lanes + (actors.system == nullptr ? threads_of_system(own_workers) : 0)); !ok)
     return ok;
   if (actors.system != nullptr) return {};
@@ -291,6 +292,7 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
   p->memory.ledger = std::make_unique<allocation_ledger>(p->plan.train.ranks());
   if (!p->plan.compression->pruned.empty()) p->memory.masks = std::make_shared<pruning_masks>(p->plan.compression);
   p->actors.system = options.system;
+  p->processes.link = options.process;
   if (auto ok = p->make_own_system(); !ok) return core::fail(ok.error());
   p->progress.scale = kernels::first_loss_scale(p->plan.loss_scale);
   if (auto ok = watch.begin(reading_phase); !ok) return core::fail(ok.error());

@@ -86,7 +86,6 @@ core::result<void> session::parts::check_processes(const session_options& option
 
 core::result<void> session::parts::join_processes(const session_options& options, opening_watch& watch) {
   auto& x = processes;
-  x.link = options.process;
   x.job = plan.config;
   x.choose_resume = options.choose_resume ? options.choose_resume
                                           : [from = resume_choice{options.resume, options.load}](bool /*again*/) {

@@ -261,6 +261,7 @@ class session {  ///< a training run
   /// The same with the loss of each micro-batch and, on request, what the model put out. The numbers are those of an
   /// uncut run of the same data degree, whatever the cut into stages; of a pipeline several micro-batches are in
   /// flight.
+  /// Of several processes: where one is lost meanwhile, outputs come once more from the first batch on.
   core::result<evaluation_report> evaluate(const evaluation_request& request);
 
   /// Continues `prompt` by `tokens` tokens, drawn at `temperature` (0: the likeliest) from the run's seed.

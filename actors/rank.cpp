@@ -113,6 +113,10 @@ void show_pulse(const rank_state& s) {
                          const auto known = weak.lock();
                          return known ? pulse_of(*known, missing, longest) : pulse{};
                        });
+  s.setup.pulses->explain(s.setup.rank, [weak = std::weak_ptr(s.context), missing = s.setup.missing] {
+    const auto known = weak.lock();
+    return known ? explain_stall(*known, missing) : std::string();
+  });
 }
 
 void look(self_ptr self) {

@@ -125,6 +125,16 @@ void pulse_board::show(uint32_t rank, std::function<pulse()> source) {
   sources_[rank] = std::move(source);
 }
 
+void pulse_board::explain(uint32_t rank, std::function<std::string()> source) {
+  const std::lock_guard lock(mutex_);
+  sentences_[rank] = std::move(source);
+}
+
+std::string pulse_board::explained(uint32_t rank) const {
+  const std::lock_guard lock(mutex_);
+  return sentences_[rank] ? sentences_[rank]() : std::string();
+}
+
 std::vector<pulse> pulse_board::look() const {
   const std::lock_guard lock(mutex_);
   std::vector<pulse> out;

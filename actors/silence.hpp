@@ -55,14 +55,20 @@ pulse pulse_of(const step_context& context, const missing_members& missing, std:
 /// read contexts; for ranks of other processes they can return the last message. Callable from any thread.
 class pulse_board {
  public:
-  explicit pulse_board(uint32_t ranks) : sources_(ranks) {}
+  explicit pulse_board(uint32_t ranks) : sources_(ranks), sentences_(ranks) {}
   void show(uint32_t rank, std::function<pulse()> source);
   /// By rank; a rank without a source counts as waiting before the first run.
   [[nodiscard]] std::vector<pulse> look() const;
 
+  /// What the rank's lanes are in and wait for, as explain_stall() says it; empty between runs.
+  void explain(uint32_t rank, std::function<std::string()> source);
+  [[nodiscard]] std::string explained(uint32_t rank) const;
+  [[nodiscard]] uint32_t ranks() const { return static_cast<uint32_t>(sources_.size()); }
+
  private:
   mutable std::mutex mutex_;
   std::vector<std::function<pulse()>> sources_;
+  std::vector<std::function<std::string()>> sentences_;
 };
 
 /// How long nothing may end, on any rank, before a run is given up. For `asking` there is no limit: a disk that

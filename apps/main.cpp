@@ -21,6 +21,7 @@
 #include "apps/machine/io_command.hpp"
 #include "apps/plan/plan_command.hpp"
 #include "apps/plan/schedule_command.hpp"
+#include "apps/run/ask_command.hpp"
 #include "apps/run/launch_processes.hpp"
 
 namespace {
@@ -64,6 +65,7 @@ int run(int argc, char** argv) {
   apps::checkpoint_command checkpoint(app);
   apps::compress_command compress(app);
   apps::io_command io(app);
+  apps::ask_command ask(app);
   apps::refuse_wrong_integers(app);
   try {
     app.parse(argc, argv);
@@ -76,6 +78,7 @@ int run(int argc, char** argv) {
   if (compress.chosen()) return compress.computes() ? execute_beside(argc, argv) : compress.run({});
   if (io.chosen()) return io.run();
   if (data.chosen()) return data.run();
+  if (ask.chosen()) return ask.run();
   return *doctor ? apps::doctor(folder, form) : configuration.run();
 }
 

@@ -19,11 +19,30 @@ namespace {
 /// What is offered under which number.
 constexpr uint32_t boards_offer = 0, first_segment_offer = 1, first_bell_offer = 1U << 24;
 
-/// A rank's pulse as others read it: fields may be of two writes, which a look at its silence does not mind.
+/// Bytes of what a rank says of its lanes, for people; longer sentences are cut.
+constexpr size_t sentence_bytes = 960;
+
+/// A rank's pulse as others read it: fields may be of two writes, which a look at its silence does not mind, nor a
+/// person at a sentence.
 struct alignas(64) shown_pulse {
   std::atomic<uint64_t> run, num_ended;
   std::atomic<int64_t> longest_work_ns;
   std::atomic<uint32_t> doing;
+  std::array<std::atomic<char>, sentence_bytes> sentence;  ///< ends with 0 where it is shorter
+
+  [[nodiscard]] std::string text() const {
+    std::string out;
+    for (const auto& c : sentence) {
+      const char one = c.load(std::memory_order_relaxed);
+      if (one == 0) break;
+      out += one;
+    }
+    return out;
+  }
+  void write(const std::string& text) {
+    for (size_t i = 0; i < std::min(text.size() + 1, sentence.size()); ++i)
+      sentence[i].store(i < text.size() ? text[i] : '\0', std::memory_order_relaxed);
+  }
 };
 
 constexpr uint64_t alignment_bytes = 64;
@@ -209,6 +228,7 @@ core::result<void> shared_term::show_pulses(const std::shared_ptr<pulse_board>& 
       return pulse{shown->run.load(), shown->num_ended.load(), static_cast<activity>(shown->doing.load()),
                    std::chrono::nanoseconds(shown->longest_work_ns.load())};
     });
+    board->explain(r, [shown, keep = boards_] { return shown->text(); });
   }
   timer_ = cluster::own(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   constexpr int64_t ns_per_s = 1'000'000'000;
@@ -232,6 +252,7 @@ void shared_term::write_pulses() {
     at[r].longest_work_ns = all[r].longest_work.count();
     at[r].doing = static_cast<uint32_t>(all[r].doing);
     at[r].run = all[r].run;
+    at[r].write(pulses_->explained(r));
   }
 }
 

@@ -1,4 +1,6 @@
 // What a session gives its host: warnings, handles, and the end of its actors.
+#include <algorithm>
+
 #include "actors/session/parts.hpp"
 
 namespace troupe::actors {
@@ -18,6 +20,24 @@ void session::parts::end_actors() {
   actors.telemetry = telemetry_actor();
   dismiss_and_wait(*actors.system, *actors.members);  // a host's system lives on and would not wait for them
   actors.members.reset();
+}
+
+std::vector<rank_diagnosis> session::diagnose() const {
+  std::vector<rank_diagnosis> out;
+  const auto board = parts_->actors.pulses.board();
+  if (board == nullptr) return out;
+  const auto pulses = board->look();
+  for (uint32_t r = 0; r < board->ranks(); ++r) {
+    static constexpr const char* names[] = {"waiting", "working", "asking"};
+    auto lanes = board->explained(r);
+    std::string doing = lanes.empty() ? "between runs" : names[static_cast<size_t>(pulses[r].doing)];
+    out.push_back({r, std::move(doing), std::move(lanes)});
+  }
+  // Who waits is held up by who does not.
+  std::ranges::stable_sort(out, {}, [](const rank_diagnosis& d) {
+    return d.doing == "waiting" ? 1 : d.lanes.empty() ? 2 : 0;
+  });
+  return out;
 }
 
 session_actors session::actors() const {

@@ -137,6 +137,7 @@ core::result<void> session::parts::start_actors() {
     return groups[communicator]->join(member, wake);
   };
   const auto pulses = std::make_shared<pulse_board>(plan.train.ranks());
+  actors.pulses.show(pulses);
   std::vector<rank_parts> all;
   for (uint32_t r = 0; r < plan.train.ranks(); ++r) {
     if (!processes.is_here(r)) continue;

@@ -115,12 +115,30 @@ class stop_line {
   std::optional<give_up> asked_;
 };
 
+/// Where people see what ranks are in, from any thread, while terms come and go.
+class shown_pulses {
+ public:
+  void show(std::shared_ptr<pulse_board> board) {
+    const std::lock_guard lock(mutex_);
+    board_ = std::move(board);
+  }
+  [[nodiscard]] std::shared_ptr<pulse_board> board() const {
+    const std::lock_guard lock(mutex_);
+    return board_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<pulse_board> board_;
+};
+
 /// The actors and the system they live in, from the end of the opening to the end of the session.
 struct session_company {
   std::unique_ptr<own_system> own;  ///< null: the host's system
   caf::actor_system* system = nullptr;
   std::shared_ptr<company> members;
   stop_line stops;
+  shown_pulses pulses;
   telemetry_actor telemetry;  ///< among them, from the first term to the end of the session
 };
 

@@ -281,6 +281,10 @@ class session {  ///< a training run
   /// The terms so far, of the process that leads.
   [[nodiscard]] const recovery_counts& recoveries() const;
 
+  /// What each rank is in and waits for at this moment, who holds up the others first. From any thread, at once, also
+  /// while ranks hang; of ranks of other processes as half a second ago, at most.
+  [[nodiscard]] std::vector<rank_diagnosis> diagnose() const;
+
   /// Ends the run in hand as soon as the lanes notice. From any thread.
   void stop(const std::string& why);
 

@@ -28,4 +28,11 @@ struct term_report {
   std::string cause;
 };
 
+/// What a rank is in.
+struct rank_diagnosis {
+  uint32_t rank = 0;
+  std::string doing;  ///< "working", "asking" (a disk or the loader), "waiting" (for lanes or ranks), "between runs"
+  std::string lanes;  ///< what each lane is in or waits for, and whose partners are missing; empty between runs
+};
+
 }  // namespace troupe::actors

@@ -40,7 +40,8 @@ void opened_run::rescue() {
 core::result<end_summary> opened_run::go(interrupts& stop) {
   using moment = checkpoints::moment;
   const int64_t begin = core::now_ns();
-  while (session_.steps_done() < config_.steps && !stop.requested()) {
+  const auto is_over = [&] { return stop.requested() || state_.is_stop_wanted(); };
+  while (session_.steps_done() < config_.steps && !is_over()) {
     const auto changed = degrees_.change(session_);
     if (!changed) return core::fail(changed.error());
     if (!changed->empty()) say_(*changed);
@@ -48,12 +49,12 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
     if (!r) return core::fail(r.error());
     count(*r);
     show_.step(*r, memory_bytes(session_));
+    state_.step(*r, memory_bytes(session_));
     if (steps_ == 1) measure_peak();  // after the first step, so that the user does not wait for it
     const uint64_t every = config_.evaluation.every_steps;
     if (every > 0 && r->step % every == 0 && r->step < config_.steps)
       if (auto ok = evaluate(config_.evaluation.batches, r->step); !ok) return core::fail(ok.error());
-    const bool asked = stop.take_save_request() || r->save_asked;
-    if (auto ok = saved_.after_step(session_, asked ? moment::asked : moment::step); !ok) return core::fail(ok.error());
+    if (auto ok = between_steps(stop, r->save_asked); !ok) return core::fail(ok.error());
   }
   if (steps_ > 0 || stop.terminated()) {
     const moment why = stop.terminated() ? moment::rescued : moment::end;
@@ -74,6 +75,27 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
   return end_;
 }
 
+// Saves that are due or asked for, and a pause, in which more may be asked for.
+core::result<void> opened_run::between_steps(interrupts& stop, bool save_asked) {
+  using moment = checkpoints::moment;
+  for (bool again = true; again;) {
+    // One that somebody waits for is written at once, behind one that is under way; others beside training.
+    if (state_.is_save_wanted())
+      if (auto ok = session_.wait_for_saves(); !ok && !session_.may_save()) return ok;
+    const bool wished = state_.take_save_wish();
+    const bool asked = stop.take_save_request() || save_asked || wished;
+    if (auto ok = saved_.after_step(session_, asked ? moment::asked : moment::step); !ok) return ok;
+    if (wished) {
+      if (auto ok = session_.wait_for_saves(); !ok) state_.checkpoint_failed(ok.error().text);
+      state_.end_wish();
+    }
+    save_asked = false;
+    state_.wait_while_paused([&] { return stop.requested(); });
+    again = state_.is_save_wanted() && !stop.requested();
+  }
+  return {};
+}
+
 void opened_run::count(const actors::step_report& r) {
   end_.skipped += r.skipped;
   end_.last_loss = r.loss;
@@ -84,8 +106,11 @@ void opened_run::count(const actors::step_report& r) {
 }
 
 core::result<void> opened_run::evaluate(uint64_t batches, uint64_t step) {
+  state_.enter("evaluating");
   auto loss = session_.evaluate(batches);
+  state_.enter("training");
   if (!loss) return core::fail(loss.error());
+  state_.evaluation(*loss);
   end_.validation_loss = *loss;
   show_.evaluation(step, *loss);
   return {};

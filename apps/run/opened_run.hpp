@@ -12,6 +12,7 @@
 #include "apps/base/interrupts.hpp"
 #include "apps/base/progress.hpp"
 #include "apps/run/degree_schedule.hpp"
+#include "apps/run/run_state.hpp"
 #include "config/load.hpp"
 
 namespace troupe::apps {
@@ -19,13 +20,14 @@ namespace troupe::apps {
 class opened_run {
  public:
   /// All of them outlive this object.
-  opened_run(actors::session& s, const config::loaded& c, checkpoints& saved, progress& show, degree_schedule& degrees,
-             std::function<void(const std::string&)> say)
+  opened_run(actors::session& s, const config::loaded& c, checkpoints& saved, progress& show, run_state& state,
+             degree_schedule& degrees, std::function<void(const std::string&)> say)
       : session_(s),
         config_(c.config),
         loaded_(c),
         saved_(saved),
         show_(show),
+        state_(state),
         degrees_(degrees),
         say_(std::move(say)) {}
 
@@ -35,6 +37,7 @@ class opened_run {
 
  private:
   core::result<end_summary> go(interrupts& stop);
+  core::result<void> between_steps(interrupts& stop, bool save_asked);
   void rescue();
   void count(const actors::step_report& r);
   core::result<void> evaluate(uint64_t batches, uint64_t step);
@@ -47,6 +50,7 @@ class opened_run {
   const config::loaded& loaded_;
   checkpoints& saved_;
   progress& show_;
+  run_state& state_;
   degree_schedule& degrees_;
   std::function<void(const std::string&)> say_;
   end_summary end_;

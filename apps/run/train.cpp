@@ -22,6 +22,7 @@
 #include "apps/base/interrupts.hpp"
 #include "apps/base/progress.hpp"
 #include "apps/plan/open_degrees.hpp"
+#include "apps/run/ask_socket.hpp"
 #include "apps/run/opened_run.hpp"
 #include "apps/run/opening_display.hpp"
 #include "apps/run/process_log.hpp"
@@ -235,6 +236,15 @@ std::string recovery_sentence(const actors::recovery_counts& r, uint64_t steps) 
                      r.steps_again == 1 ? "" : "s", r.lost_s);
 }
 
+/// What ranks are in, as JSON.
+std::string diagnosis(const actors::session& s) {
+  std::string out;
+  for (const auto& d : s.diagnose())
+    out += fmt::format("{}{{\"rank\":{},\"doing\":{},\"lanes\":{}}}", out.empty() ? "" : ",", d.rank,
+                       core::json_string(d.doing), core::json_string(d.lanes));
+  return "{\"ranks\":[" + out + "]}";
+}
+
 /// The link of a process that `troupe train` has started.
 std::shared_ptr<cluster::process> take_link(const config::loaded& loaded, const cluster::link_place& at) {
   const auto& c = loaded.config.cluster;
@@ -289,6 +299,7 @@ class training {
         config_(std::make_shared<const config::job_config>(loaded.config)),
         process_(std::move(process)),
         stop_(stop),
+        state_(config_->steps),
         style_(style_of(a)),
         opening_(a.verbosity),
         log_(process_ == nullptr ? fs::path() : fs::absolute(config_->output),
@@ -297,6 +308,7 @@ class training {
                {[this](const std::string& line) { warn(line); },
                 [this](const checkpoint_event& e) {
                   if (show_) show_->checkpoint(e);
+                  state_.checkpoint(e);
                 }}) {}
 
   /// Exit code as train's.
@@ -313,7 +325,7 @@ class training {
         flops_per_token(session_->table(), config_->train_micro_batch_size_per_gpu * session_->sequence());
     show_.emplace(style_, config_->steps, flops, actors::print_interval(*config_), unit());
     announce(*session_, *config_, start_, style_);
-    auto end = opened_run(*session_, loaded_, saved_, *show_, schedule_,
+    auto end = opened_run(*session_, loaded_, saved_, *show_, state_, schedule_,
                           [style = style_](const std::string& line) { log_line(style, line); })(stop_);
     show_->finish_line();
     stop_.on_second({});
@@ -376,8 +388,15 @@ class training {
     if (auto ok = prepare_output(loaded_, *session_, degrees_.file, open_records); !ok) return failed(ok.error());
     if (is_first)
       if (auto ok = saved_.begin(start_, *session_); !ok) return failed(ok.error());
+    state_.begin(session_->steps_done(), unit());
     stop_.steps_begin();
     stop_.on_second([this] { session_->stop("interrupted twice"); });
+    if (config_->output.empty()) return std::nullopt;
+    auto socket = ask_socket::open(config_->output, [this](const std::string& question) { return answer(question); });
+    if (socket)
+      questions_ = std::move(*socket);
+    else
+      warn("nobody can ask this run: " + socket.error().text);
     return std::nullopt;
   }
   actors::session_hooks hooks() {
@@ -405,6 +424,39 @@ class training {
     };
     return out;
   }
+  /// On the socket's thread.
+  pending_answer answer(const std::string& question) {
+    const auto done = [](const std::string& text) {
+      return [answer = fmt::format("{{\"done\":{}}}", core::json_string(text))] { return std::optional(answer); };
+    };
+    if (question == "status") return [this] { return std::optional(state_.status()); };
+    if (question == "diagnose") return [this] { return std::optional(diagnosis(*session_)); };
+    if (question == "pause") {
+      state_.pause(true);
+      return [this, told = done("the run waits: `troupe resume` lets it go on")] {
+        return state_.is_paused() ? told() : std::nullopt;
+      };
+    }
+    if (question == "resume") {
+      state_.pause(false);
+      return done("the run goes on");
+    }
+    if (question == "stop") {
+      state_.stop();
+      return done("the run ends after its step");
+    }
+    if (question == "save")
+      return [this, number = state_.save()]() -> std::optional<std::string> {
+        const auto end = state_.saved(number);
+        if (!end) return std::nullopt;
+        const bool good = end->failure.empty();
+        return fmt::format("{{\"{}\":{}}}", good ? "done" : "error",
+                           core::json_string(good ? end->folder : end->failure));
+      };
+    return [text = fmt::format("{{\"error\":{}}}",
+                               core::json_string("wanted status, diagnose, pause, resume, save or stop, got '" +
+                                                 core::shown(question) + "'"))] { return std::optional(text); };
+  }
   /// Of several processes the one that leads has the console; the others say what they have to say in the log.
   void warn(const std::string& line) {
     log_.line(line);
@@ -423,13 +475,15 @@ class training {
   std::shared_ptr<const config::job_config> config_;
   std::shared_ptr<cluster::process> process_;  // null: the only one
   interrupts& stop_;
+  run_state state_;
   const output_style style_;
   opening_display opening_;
   std::optional<progress> show_;  // from the first step on
   process_log log_;               // of several processes
   checkpoints saved_;
   run_start start_;
-  std::unique_ptr<actors::session> session_;  // last: it calls the others until it ends
+  std::unique_ptr<actors::session> session_;  // behind the others: it calls them until it ends
+  std::unique_ptr<ask_socket> questions_;     // last: it asks the session
 };
 
 }  // namespace

@@ -1,0 +1,87 @@
+#include "apps/run/ask_command.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "apps/base/common_options.hpp"
+#include "apps/base/exit_code.hpp"
+#include "apps/run/ask_socket.hpp"
+#include "core/text.hpp"
+
+namespace troupe::apps {
+namespace {
+
+using nlohmann::json;
+
+struct question {
+  const char* name;
+  const char* help;
+};
+constexpr question questions[] = {
+    {"status", "what a run is in: step, loss, checkpoint"},
+    {"diagnose", "what each rank of a run is in and waits for, the cause first; also while it hangs"},
+    {"pause", "makes a run wait after its step"},
+    {"resume", "lets a paused run go on"},
+    {"save", "makes a run save after its step, and waits for the checkpoint"},
+    {"stop", "ends a run after its step, as Ctrl-C does"},
+};
+
+void show_status(const json& x) {
+  std::printf("%s, step %llu of %llu", x.value("phase", "").c_str(), x.value("step", 0ULL), x.value("steps", 0ULL));
+  if (x.contains("loss"))
+    std::printf(": loss %.4f %s, %.1f ms a step, %.0f tok/s, %s", x.value("loss", 0.0),
+                x.value("loss_unit", "").c_str(), 1e3 * x.value("step_s", 0.0), x.value("tokens_per_s", 0.0),
+                core::human_bytes(x.value("memory_bytes", uint64_t{0})).c_str());
+  std::printf("\n");
+  if (x.contains("validation_loss")) std::printf("validation loss %.4f\n", x.value("validation_loss", 0.0));
+  if (x.contains("checkpoint")) std::printf("checkpoint: %s\n", x["checkpoint"].value("folder", "").c_str());
+  if (x.contains("terms")) std::printf("%s\n", x.value("terms", "").c_str());
+}
+
+void show_diagnosis(const json& x) {
+  for (const auto& r : x.value("ranks", json::array()))
+    std::printf("rank %u: %s%s%s\n", r.value("rank", 0U), r.value("doing", "").c_str(),
+                r.value("lanes", "").empty() ? "" : ": ", r.value("lanes", "").c_str());
+}
+
+}  // namespace
+
+ask_command::ask_command(CLI::App& app) {
+  for (const auto& q : questions) {
+    auto* const one = app.add_subcommand(q.name, q.help);
+    one->add_option("run", folder_, "the run's folder, its `output`")->required();
+    add_json(*one, form_);
+    commands_.push_back(one);
+  }
+}
+
+bool ask_command::chosen() const {
+  return std::ranges::any_of(commands_, [](const CLI::App* x) { return x->parsed(); });
+}
+
+int ask_command::run() const {
+  const auto* const chosen = *std::ranges::find_if(commands_, [](const CLI::App* x) { return x->parsed(); });
+  const auto answer = ask_run(folder_, chosen->get_name());
+  if (!answer) return failed(answer.error());
+  const json x = json::parse(*answer, nullptr, false);
+  if (!x.is_object())
+    return failed({core::error_kind::mismatch, "the run's answer is no JSON: " + core::shown(*answer)});
+  const bool good = !x.contains("error");
+  if (form_ == output_form::json) {
+    std::printf("%s\n", answer->c_str());
+  } else if (!good) {
+    std::fprintf(stderr, "troupe: error: %s\n", x.value("error", "").c_str());
+  } else if (x.contains("ranks")) {
+    show_diagnosis(x);
+  } else if (x.contains("phase")) {
+    show_status(x);
+  } else {
+    std::printf("%s\n", x.value("done", "").c_str());
+  }
+  return good ? 0 : 1;
+}
+
+}  // namespace troupe::apps

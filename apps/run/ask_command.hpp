@@ -1,0 +1,25 @@
+// `troupe status|diagnose|pause|resume|save|stop RUN`: asks a run that is at work and shows what it says.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/base/output_form.hpp"
+
+namespace troupe::apps {
+
+class ask_command {
+ public:
+  explicit ask_command(CLI::App& app);
+  [[nodiscard]] bool chosen() const;
+  /// The exit code.
+  int run() const;
+
+ private:
+  std::vector<CLI::App*> commands_;
+  std::string folder_;
+  output_form form_ = output_form::text;
+};
+
+}  // namespace troupe::apps

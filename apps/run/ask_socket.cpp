@@ -1,0 +1,155 @@
+#include "apps/run/ask_socket.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <list>
+#include <vector>
+
+#include "core/clock.hpp"
+#include "core/system_error.hpp"
+
+namespace troupe::apps {
+namespace {
+
+using core::error_kind;
+
+constexpr int looks_every_ms = 50;
+
+/// Paths of sockets are short (108 bytes): the folder is named by its descriptor.
+sockaddr_un address_in(int folder) {
+  sockaddr_un out{};
+  out.sun_family = AF_UNIX;
+  const std::string path = fmt::format("/proc/self/fd/{}/{}", folder, socket_name);
+  std::memcpy(out.sun_path, path.c_str(), path.size() + 1);
+  return out;
+}
+
+int open_folder(const std::filesystem::path& folder) {
+  return ::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+}  // namespace
+
+struct ask_socket::client {
+  int fd = -1;
+  std::string question;
+  pending_answer answer;
+  int64_t since_ns = 0;
+};
+
+core::result<std::unique_ptr<ask_socket>> ask_socket::open(const std::filesystem::path& folder, answering answer) {
+  std::unique_ptr<ask_socket> out(new ask_socket);
+  out->answer_ = std::move(answer);
+  out->folder_ = open_folder(folder);
+  if (out->folder_ < 0) return core::fail(core::path_error("open", folder, errno));
+  out->socket_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  out->stop_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  const auto failed = [&] { return core::fail(core::path_error("listen at", folder / socket_name, errno)); };
+  if (out->socket_ < 0 || out->stop_ < 0) return failed();
+  // One run has the folder: its locks say so. A socket that is there is of one that was killed.
+  ::unlinkat(out->folder_, socket_name, 0);
+  const sockaddr_un at = address_in(out->folder_);
+  const mode_t before = ::umask(0177);
+  const int bound = ::bind(out->socket_, reinterpret_cast<const sockaddr*>(&at), sizeof at);
+  ::umask(before);
+  if (bound != 0 || ::listen(out->socket_, questions_max) != 0) return failed();
+  try {
+    out->thread_ = std::thread([s = out.get()] { s->serve(); });
+  } catch (const std::system_error& e) {
+    return core::fail(error_kind::limit, std::string("threads: wanted one that answers questions, got: ") + e.what());
+  }
+  return out;
+}
+
+ask_socket::~ask_socket() {
+  if (thread_.joinable()) {
+    const uint64_t one = 1;
+    (void)!::write(stop_, &one, sizeof one);
+    thread_.join();
+    ::unlinkat(folder_, socket_name, 0);
+  }
+  for (const int fd : {socket_, stop_, folder_})
+    if (fd >= 0) ::close(fd);
+}
+
+bool ask_socket::go_on(client& c, bool readable) const {
+  if (readable && !c.answer) {
+    char buffer[1024];
+    const ssize_t n = ::read(c.fd, buffer, sizeof buffer);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return false;
+    if (n > 0) c.question.append(buffer, static_cast<size_t>(n));
+    if (const auto end = c.question.find('\n'); end != std::string::npos)
+      c.answer = answer_(c.question.substr(0, end));
+    else if (c.question.size() > question_bytes_max)
+      return false;
+  }
+  if (!c.answer) return core::now_ns() - c.since_ns < question_ns_max;
+  const auto said = c.answer();
+  if (!said) {
+    char gone = 0;  // whoever asked may have left meanwhile
+    return ::recv(c.fd, &gone, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
+  }
+  const std::string line = *said + "\n";
+  (void)::send(c.fd, line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  return false;
+}
+
+void ask_socket::serve() {
+  std::list<client> clients;
+  for (;;) {
+    std::vector<pollfd> on{{stop_, POLLIN, 0},
+                           {socket_, static_cast<short>(clients.size() < questions_max ? POLLIN : 0), 0}};
+    for (const auto& c : clients) on.push_back({c.fd, static_cast<short>(c.answer ? 0 : POLLIN), 0});
+    ::poll(on.data(), on.size(), clients.empty() ? -1 : looks_every_ms);
+    if (on[0].revents != 0) break;
+    size_t i = 2;
+    for (auto c = clients.begin(); c != clients.end(); ++i) {
+      const bool stays = go_on(*c, i < on.size() && on[i].revents != 0);
+      if (!stays) ::close(c->fd);
+      c = stays ? std::next(c) : clients.erase(c);
+    }
+    if ((on[1].revents & POLLIN) == 0) continue;
+    const int fd = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0) clients.push_back({fd, {}, {}, core::now_ns()});
+  }
+  for (const auto& c : clients) ::close(c.fd);
+}
+
+core::result<std::string> ask_run(const std::filesystem::path& folder, const std::string& question) {
+  const int in = open_folder(folder);
+  if (in < 0)
+    return core::fail(error_kind::bad_input, fmt::format("'{}': wanted the folder of a run (its `output`), got: {}",
+                                                         folder.string(), std::strerror(errno)));
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const sockaddr_un at = address_in(in);
+  const bool there = fd >= 0 && ::connect(fd, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0;
+  const int why = errno;
+  ::close(in);
+  std::string out;
+  if (there) {
+    const std::string line = question + "\n";
+    (void)::send(fd, line.data(), line.size(), MSG_NOSIGNAL);
+    char buffer[4096];
+    for (ssize_t n = 0; (n = ::read(fd, buffer, sizeof buffer)) > 0;) out.append(buffer, static_cast<size_t>(n));
+  }
+  if (fd >= 0) ::close(fd);
+  if (!there)
+    return core::fail(error_kind::bad_input,
+                      fmt::format("'{}': no run is at work there ({}): start it with `troupe train`", folder.string(),
+                                  why == ENOENT ? "it has no socket" : std::strerror(why)));
+  if (out.empty() || out.back() != '\n')
+    return core::fail(error_kind::io, fmt::format("'{}': the run ended before it answered", folder.string()));
+  out.pop_back();
+  return out;
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,182 @@
+// A run that trains is asked and told what to do through the socket in its folder.
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "apps/run/ask_socket.hpp"
+#include "tests/apps/topology.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+using nlohmann::json;
+
+namespace {
+
+struct asked_run {
+  command_folder f;
+  process run;
+
+  explicit asked_run(const std::string& yaml)
+      : f(yaml), run({TROUPE_BINARY, "train", "job.yaml", "--json"}, f.folder.path()) {
+    BOOST_REQUIRE(run.wait_for("\"step\":3,"));
+  }
+  json ask(const std::string& what) const {
+    const auto told = f.troupe({what, "out", "--json"});
+    BOOST_TEST_CONTEXT(what) BOOST_REQUIRE_MESSAGE(told.code == 0, told.err);
+    return json::parse(told.out);
+  }
+};
+
+const std::string long_run = replaced(smallest, "steps: 6", "steps: 100000");
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(ask)
+
+BOOST_AUTO_TEST_CASE(a_run_tells_its_state_pauses_goes_on_saves_and_stops) {
+  asked_run r(long_run);
+  struct stat socket {};
+  BOOST_REQUIRE(::stat((r.f.folder / "out/troupe.sock").c_str(), &socket) == 0);
+  BOOST_TEST((socket.st_mode & 0777U) == 0600U);
+  const auto status = r.ask("status");
+  BOOST_TEST(status["phase"] == "training");
+  BOOST_TEST(status["step"].get<uint64_t>() >= 3U);
+  BOOST_TEST(status["steps"] == 100000);
+  BOOST_TEST(status["loss"].get<double>() > 0);
+
+  const auto ranks = r.ask("diagnose")["ranks"];
+  BOOST_REQUIRE(ranks.size() == 2U);
+  BOOST_TEST(r.f.troupe({"diagnose", "out"}).out.starts_with("rank "));
+
+  (void)r.ask("pause");
+  const auto paused = r.ask("status");
+  BOOST_TEST(paused["phase"] == "paused");
+  ::usleep(200'000);
+  BOOST_TEST(r.ask("status")["step"] == paused["step"]);
+  // A paused run saves, too.
+  const std::string saved = r.ask("save")["done"];
+  BOOST_TEST(has(saved, "out/checkpoints/step-"), saved);
+  BOOST_TEST(std::filesystem::exists(r.f.folder /
+                                     ("out/checkpoints/" + saved.substr(saved.rfind('/') + 1) + "/manifest.json")));
+  BOOST_TEST(r.ask("save")["done"] == saved);  // of the same step
+  (void)r.ask("resume");
+  for (int i = 0; i < 200 && r.ask("status")["step"] == paused["step"]; ++i) ::usleep(10'000);
+  BOOST_TEST(r.ask("status")["step"].get<uint64_t>() > paused["step"].get<uint64_t>());
+  const std::string later = r.ask("save")["done"];
+  BOOST_TEST(later != saved);
+
+  (void)r.ask("stop");
+  const auto ended = r.run.end();
+  BOOST_TEST(ended.code == 0, ended.err);
+  BOOST_TEST(!std::filesystem::exists(r.f.folder / "out/troupe.sock"));
+  const auto nobody = r.f.troupe({"status", "out"});
+  BOOST_TEST(nobody.code == 2);
+  BOOST_TEST(has(nobody.err, "no run is at work there"), nobody.err);
+  BOOST_TEST(r.f.troupe({"status", "nowhere"}).code == 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_pause_and_a_save_change_no_bit) {
+  const std::string job = replaced(smallest, "steps: 6", "steps: 400") + "telemetry: {json_lines: true}\n";
+  const auto losses = [](const command_folder& f) {
+    std::string out;
+    std::istringstream lines(scratch_folder::read(f.folder / "out/steps.jsonl"));
+    for (std::string line; std::getline(lines, line);) {
+      const auto x = json::parse(line);
+      if (x.contains("grad_norm")) out += x["loss"].dump() + " " + x["grad_norm"].dump() + "\n";
+    }
+    return out;
+  };
+  const command_folder plain(job);
+  BOOST_REQUIRE(plain.troupe({"train", "job.yaml"}).code == 0);
+  asked_run r(job);
+  (void)r.ask("pause");
+  (void)r.ask("save");
+  (void)r.ask("resume");
+  BOOST_REQUIRE(r.run.end().code == 0);
+  BOOST_TEST(lines_of(losses(plain)) == 400U);
+  BOOST_TEST((losses(r.f) == losses(plain)));
+}
+
+BOOST_AUTO_TEST_CASE(a_paused_run_ends_when_it_is_interrupted) {
+  asked_run r(long_run);
+  (void)r.ask("pause");
+  r.run.send(SIGINT);
+  BOOST_TEST(r.run.end().code == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_socket_that_a_killed_run_has_left_is_replaced) {
+  const command_folder f(long_run);
+  for (int i = 0; i < 2; ++i) {
+    process run({TROUPE_BINARY, "train", "job.yaml", "--json", "--fresh"}, f.folder.path());
+    BOOST_REQUIRE(run.wait_for("\"step\":3,"));
+    BOOST_TEST(f.troupe({"status", "out"}).code == 0);
+    run.send(SIGKILL);
+    run.end();
+    const auto gone = f.troupe({"status", "out"});
+    BOOST_TEST(gone.code == 2);
+    BOOST_TEST(has(gone.err, "no run is at work there"), gone.err);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(many_clients_and_bad_ones_hold_up_nobody) {
+  const scratch_folder folder;
+  const auto socket = apps::ask_socket::open(folder.path(), [](const std::string& question) {
+    return [question, left = std::make_shared<int>(question == "slow" ? 5 : 0)]() -> std::optional<std::string> {
+      return (*left)-- > 0 ? std::nullopt : std::optional("{\"you said\":\"" + question + "\"}");
+    };
+  });
+  BOOST_REQUIRE_MESSAGE(socket.has_value(), (socket ? "" : socket.error().text));
+  const auto connect = [&] {
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    sockaddr_un at{};
+    at.sun_family = AF_UNIX;
+    (folder / apps::socket_name).string().copy(at.sun_path, sizeof at.sun_path - 1);
+    BOOST_REQUIRE(::connect(fd, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0);
+    return fd;
+  };
+  const int silent = connect(), endless = connect(), gone = connect();
+  const std::string bytes(apps::question_bytes_max + 100, 'x');
+  (void)::send(endless, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  ::close(gone);
+  for (const char* what : {"a", "slow", "b"}) {
+    const auto told = apps::ask_run(folder.path(), what);
+    BOOST_REQUIRE_MESSAGE(told.has_value(), (told ? "" : told.error().text));
+    BOOST_TEST(*told == std::string("{\"you said\":\"") + what + "\"}");
+  }
+  char one = 0;
+  BOOST_TEST(::recv(endless, &one, 1, 0) <= 0);  // it asked for too long
+  ::close(silent);
+  ::close(endless);
+}
+
+BOOST_AUTO_TEST_CASE(the_process_that_leads_answers_for_all_also_while_ranks_hang) {
+  const command_folder f(replaced(long_run, "{data: 2}", "{data: 2}\ncluster: {processes: ranks, lost_after: 20s}"));
+  process run({TROUPE_BINARY, "train", "job.yaml", "--json"}, f.folder.path());
+  BOOST_REQUIRE(run.wait_for("\"step\":3,"));
+  // The other process is stopped: rank 0 waits for rank 1.
+  pid_t other = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::ifstream in(entry.path() / "environ", std::ios::binary);
+    std::error_code e;
+    for (std::string x; std::getline(in, x, '\0');)
+      if (x.starts_with("TROUPE_LINK=") && x.ends_with(":1") &&
+          std::filesystem::read_symlink(entry.path() / "cwd", e) == f.folder.path())
+        other = std::stoi(entry.path().filename());
+  }
+  BOOST_REQUIRE(other > 0);
+  ::kill(other, SIGSTOP);
+  ::usleep(700'000);
+  const auto told = f.troupe({"diagnose", "out"});
+  ::kill(other, SIGCONT);
+  BOOST_TEST(told.code == 0, told.err);
+  BOOST_TEST(has(told.out, "waits for rank 1"), told.out);
+  BOOST_TEST(f.troupe({"stop", "out"}).code == 0);
+  BOOST_TEST(run.end().code == 0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

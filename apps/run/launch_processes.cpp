@@ -16,6 +16,7 @@
 #include "cluster/process.hpp"
 #include "job/degree_changes.hpp"
 #include "job/feasible_degree.hpp"
+#include "job/supervised.hpp"
 #include "storage/swap/swap_space.hpp"
 
 namespace troupe::apps {
@@ -37,23 +38,6 @@ std::optional<train_arguments> wants_processes(int argc, char** argv) {
   const auto loaded = config::load(a.file, options);
   if (!loaded || !loaded->config.cluster.is_on()) return std::nullopt;
   return a;
-}
-
-cluster::supervised_job job_of(const config::job_config& c) {
-  cluster::supervised_job out;
-  const uint32_t ranks = c.parallel.ranks();
-  out.processes = c.cluster.processes_for(ranks);
-  out.spares = c.cluster.spares;
-  out.ranks_each = ranks / out.processes;
-  out.data = c.parallel.data;
-  out.replica_ranks = ranks / c.parallel.data;
-  out.feasible = [c](uint32_t left) { return job::greatest_feasible(c, left); };
-  out.lost_after_ns = static_cast<int64_t>(c.cluster.lost_after_s * 1e9);
-  out.recovers = c.cluster.on_loss == config::loss_policy::recover;
-  out.starts_again = c.cluster.restarts.processes;
-  out.losses_max = static_cast<uint32_t>(c.cluster.restarts.max);
-  out.backoff_ns = static_cast<int64_t>(c.cluster.restarts.backoff_s * 1e9);
-  return out;
 }
 
 /// The folder under which each process has its swap files, and what killed ones have left there.
@@ -100,7 +84,7 @@ std::optional<int> launch_processes(int argc, char** argv, const std::filesystem
       return failed(cut.error().in("--degrees"));
     config = job::at_degree(config, changes->front().data);
   }
-  options.job = job_of(config);
+  options.job = job::supervised(config);
   options.program = program;
   options.arguments.assign(argv, argv + argc);
   process_log log(config.output.empty() ? config.output : std::filesystem::absolute(config.output), "supervisor");

@@ -1,0 +1,105 @@
+// A program of its own whose ranks live in several processes: the one that a user starts launches itself again for
+// each, watches and reaps them; a process that dies takes no other along. With `cluster.processes: one` it trains in a
+// single process, with the same losses.
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "actors/session/session.hpp"
+#include "cluster/launch.hpp"
+#include "cluster/process.hpp"
+#include "config/explain.hpp"
+#include "config/load.hpp"
+#include "job/supervised.hpp"
+
+namespace {
+
+using namespace troupe;
+
+constexpr uint64_t evaluate_every = 20;  // steps
+
+int fail(const std::string& why) {
+  std::fprintf(stderr, "own_processes: %s\n", why.c_str());
+  return 1;
+}
+
+// [snippet: supervise]
+// Of the process that a user starts: it has no ranks, only what is to be known of the others.
+int supervise(const config::job_config& config, int argc, char** argv) {
+  cluster::launch_options options;
+  options.job = job::supervised(config);
+  options.program = "/proc/self/exe";
+  options.arguments.assign(argv, argv + argc);
+  options.say = [](const std::string& line) { std::fprintf(stderr, "own_processes: %s\n", line.c_str()); };
+  const auto code = cluster::launch(options);
+  return code ? *code : fail(code.error().text);
+}
+// [end]
+
+// [snippet: link]
+// Of a process that `supervise` has started. All say the same version and configuration, or the run does not begin.
+std::shared_ptr<cluster::process> take_link(const config::loaded& loaded, const cluster::link_place& at) {
+  cluster::process_setup setup;
+  setup.place = at.place;
+  setup.lost_after_ns = static_cast<int64_t>(loaded.config.cluster.lost_after_s * 1e9);
+  setup.version = "own_processes 1";
+  setup.configuration = config::effective_yaml(loaded);
+  return std::make_shared<cluster::process>(cluster::own(at.descriptor), std::move(setup));
+}
+// [end]
+
+// [snippet: serve]
+// Of each process that has ranks. `link` is null where all ranks live here.
+int train(const config::loaded& loaded, const std::shared_ptr<cluster::process>& link) {
+  actors::session_options options{.config = std::make_shared<const config::job_config>(loaded.config)};
+  options.process = link;
+  options.hooks.on_term = [](const actors::term_report& t) {
+    std::fprintf(stderr, "term %d: %u data ranks after step %d: %s\n", int(t.number), t.data, int(t.step),
+                 t.cause.c_str());
+  };
+  auto opened = actors::session::open(std::move(options));
+  if (!opened) {
+    if (link != nullptr) link->fail(opened.error());  // the others end with this reason
+    return fail(opened.error().text);
+  }
+  actors::session& session = **opened;
+  if (!session.leads()) {
+    // Does what the leading process asks, for the whole run, or until that one is lost and this one leads.
+    if (auto served = session.serve(); !served) return served.error().kind == core::error_kind::stopped ? 0 : 1;
+  }
+  // [end]
+  const auto& output = loaded.config.output;
+  std::error_code ignored;
+  std::filesystem::create_directories(output, ignored);  // what cannot be written there says why
+  while (session.steps_done() < loaded.config.steps) {
+    const auto report = session.step();
+    if (!report) return fail(report.error().text);
+    std::printf("step %d: loss %.6f\n", int(report->step), report->loss);
+    std::fflush(stdout);
+    if (report->step % evaluate_every != 0) continue;
+    const auto loss = session.evaluate();
+    if (!loss) return fail(loss.error().text);
+    std::printf("after step %d: validation loss %.6f\n", int(report->step), *loss);
+  }
+  const auto saved = session.save({.root = output / "checkpoints"});
+  if (!saved) return fail(saved.error().text);
+  std::printf("saved %s\n", saved->c_str());
+  session.finish();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) return fail("usage: own_processes TOPOLOGY.yaml");
+  const auto at = cluster::take_link_place();
+  const auto loaded = config::load(argv[1]);
+  if (!loaded) return fail(config::render(loaded.error()));
+  if (!at && loaded->config.cluster.is_on()) return supervise(loaded->config, argc, argv);
+
+  const auto link = at ? take_link(*loaded, *at) : nullptr;
+  const int code = train(*loaded, link);
+  if (link != nullptr) link->leave(code);  // as it goes, it says so
+  return code;
+}

@@ -1,0 +1,25 @@
+#include "job/supervised.hpp"
+
+#include "job/feasible_degree.hpp"
+
+namespace troupe::job {
+
+cluster::supervised_job supervised(const config::job_config& config) {
+  cluster::supervised_job out;
+  const uint32_t ranks = config.parallel.ranks();
+  const auto& c = config.cluster;
+  out.processes = c.processes_for(ranks);
+  out.spares = c.spares;
+  out.ranks_each = ranks / out.processes;
+  out.data = config.parallel.data;
+  out.replica_ranks = ranks / config.parallel.data;
+  out.feasible = [config](uint32_t left) { return greatest_feasible(config, left); };
+  out.lost_after_ns = static_cast<int64_t>(c.lost_after_s * 1e9);
+  out.recovers = c.on_loss == config::loss_policy::recover;
+  out.starts_again = c.restarts.processes;
+  out.losses_max = static_cast<uint32_t>(c.restarts.max);
+  out.backoff_ns = static_cast<int64_t>(c.restarts.backoff_s * 1e9);
+  return out;
+}
+
+}  // namespace troupe::job

@@ -23,11 +23,12 @@ import page
 import passes
 import pipeline_cases
 import pipelines
+import processes
 import roofline
 import runs
 from session import Session
 
-PARTS = ("steps", "memory", "trace", "roofline", "kernels", "pipelines", "cuts", "degrees", "passes")
+PARTS = ("steps", "memory", "trace", "roofline", "kernels", "pipelines", "cuts", "degrees", "passes", "processes")
 NAMES = [c.name for c in (*cases.CASES, *pipeline_cases.CASES)]
 ROUNDS = 5
 MEMORY_STEPS = 3  # everything is held from the second on
@@ -41,6 +42,9 @@ def arguments():
     p.add_argument("--rounds", type=int, help="instead of 5, and 2 of pipelines")
     p.add_argument("--steps", type=int, help="of a run, instead of the case's own")
     p.add_argument("--parts", default=",".join(PARTS), help="of " + ", ".join(PARTS) + ", disk (alone: tiers, saving, files), compress (alone: sizes, losses and steps)")
+    p.add_argument("--figures", default=",".join(processes.FIGURES), help="of the part processes: " + ", ".join(processes.FIGURES))
+    p.add_argument("--kill-every", type=float, default=processes.KILL_EVERY_S, help="seconds, of the figure kills")
+    p.add_argument("--kills", type=int, default=processes.KILLS)
     p.add_argument("--results", type=pathlib.Path, default=runs.ROOT / "build/benchmarks/side_by_side.json")
     p.add_argument("--page", type=pathlib.Path, help="default: docs/benchmarks/DATE-side-by-side.md")
     p.add_argument("--page-only", action="store_true")
@@ -54,10 +58,13 @@ def arguments():
     unknown = set(names) - set(NAMES) | set(a.parts.split(",")) - {*PARTS, "disk", "compress"}
     if unknown:
         p.error(f"wanted cases and parts as --help lists them, got {', '.join(sorted(unknown))}")
+    a.figures = set(a.figures.split(","))
+    if a.figures - set(processes.FIGURES):
+        p.error(f"wanted figures as --help lists them, got {', '.join(sorted(a.figures - set(processes.FIGURES)))}")
     a.cases, a.pipeline_cases = ([c for c in some if not names or c.name in names] for some in (cases.CASES, pipeline_cases.CASES))
     a.parts = set(a.parts.split(","))
     if not a.cases:
-        a.parts &= {"pipelines", "cuts", "degrees", "passes"}
+        a.parts &= {"pipelines", "cuts", "degrees", "passes", "processes"}
     if not a.pipeline_cases:
         a.parts -= {"pipelines"}
     return a
@@ -121,6 +128,11 @@ def main():
     if "cuts" in a.parts:
         cuts.run(a)
         a.parts -= {"cuts"}
+        if not a.parts:
+            return
+    if "processes" in a.parts:
+        processes.run(a)
+        a.parts -= {"processes"}
         if not a.parts:
             return
     if "passes" in a.parts:

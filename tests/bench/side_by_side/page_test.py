@@ -12,6 +12,7 @@ import kernels
 import page
 import pipeline_cases
 import pipeline_page
+import processes
 import roofline
 
 FP32 = next(c for c in cases.CASES if c.name == "gpt2-fp32")
@@ -179,6 +180,36 @@ class Cuts(unittest.TestCase):
         self.assertIn("| fp32 | tensor 2 by data 2 | 1.10 (1.10 to 1.10) | 1.12 |", text)
         self.assertIn("| fp32 | context 2 by data 2 | **1.30 (1.30 to 1.30) missed** | 1.15 |", text)
         self.assertIn("- fp32, DTensor: `ValueError: no kernel`", text)
+
+
+class Processes(unittest.TestCase):
+    def page(self, **cases):
+        return processes.page({**results([], []), "load": 0.1, "cases": cases})
+
+    def test_collectives_stand_beside_threads_and_gloo(self):
+        key = f"all_gather/2/{64 << 20}"
+        text = self.page(collectives={"all": [{"threads": {key: 30e3}, "processes": {key: us}, "gloo": {key: 300e3}} for us in (36e3, 42e3)]})
+        self.assertIn("| all-gather | 2 | 64 | 36.00 | 30.00 | 300.00 | 1.30 (1.20 to 1.40), spread crosses the bound | 0.13 (0.12 to 0.14) | 0.2 |", text)
+
+    def test_each_step_has_its_bounds(self):
+        text = self.page(**{"step, ZeRO 2": {"one process": [run(1.0)], "two processes": [run(1.1)], "DeepSpeed": [run(4.4)]}})
+        self.assertIn("| step, ZeRO 2: two processes by one process | **1.10 (1.10 to 1.10) missed** | 1.05 |", text)
+        self.assertIn("| step, ZeRO 2: two processes by DeepSpeed | 0.25 (0.25 to 0.25) | 0.5 |", text)
+
+    def test_a_loss_lasts_until_a_new_step_of_ours_and_until_any_of_torchruns(self):
+        text = self.page(loss={"ours": [{"value": 0.5, "new": 2.0}], "torchrun": [{"value": 8.0, "new": 9.0}]})
+        self.assertIn("SIGKILL to the first new step | 2.00 s | 3 |", text)
+        self.assertIn("| the same by torchrun, to its first step | 0.25 (0.25 to 0.25) | 0.4 |", text)
+
+    def test_kills_cost_a_share_of_the_steps(self):
+        rate = lambda steps, kills=0: [{"value": steps, "kills": kills}]
+        text = self.page(kills={"undisturbed": rate(2.0), "killed": rate(1.8, 10), "torchrun, undisturbed": rate(1.0), "torchrun, killed": rate(0.5, 2)})
+        self.assertIn("| 3 ranks: share of steps lost to kills | 0.10 (0.10 to 0.10) | 0.15 |", text)
+        self.assertIn("| torchrun, 3 ranks: share of steps lost to kills | 0.50 (0.50 to 0.50) |  |", text)
+        self.assertIn("- kills, killed: 1.80 steps/s, 10 kills", text)
+
+    def test_what_did_not_run_is_named(self):
+        self.assertIn("- loss, torchrun: `no step came`", self.page(loss={"torchrun": [{"error": "Traceback\nno step came"}]}))
 
 
 if __name__ == "__main__":

@@ -24,11 +24,11 @@ class Session:
         self.file.parent.mkdir(parents=True, exist_ok=True)
         self.file.write_text(json.dumps(self.results))
 
-    def take(self, case, name, run, median):
-        """One run, kept under its case; one that fails is said on the page, and does not end the session."""
+    def take(self, case, name, run, figure, unit="s a step"):
+        """One run, kept under its case and said with its figure; one that fails is said on the page, and does not end the session."""
         try:
             r = run()
-            said = f"step {median(r):.3f} s"
+            said = f"{figure(r):.3f} {unit}"
         except RuntimeError as e:
             r = {"error": str(e)[-800:]}
             said = "failed: " + r["error"].replace("\n", " ")[-200:]

@@ -1,10 +1,12 @@
 """A few training steps in plain PyTorch or in DeepSpeed, told as Troupe's `--json` tells its own.
 
-training.py JSON: {"peer": "pytorch" or "deepspeed", "model": keys, "dtype": "fp32" or "bf16", "rows", "columns",
+training.py JSON: {"peer": "pytorch", "deepspeed" or "ddp", "model": keys, "dtype": "fp32" or "bf16", "rows", "columns",
 "steps", "text": file of bytes, "zero": DeepSpeed's zero_optimization}. Rows are of this process: PyTorch is one process
-with two threads, DeepSpeed two of one thread (RANK, WORLD_SIZE). Rank 0 prints {"event": "step", "step_s": seconds, "loss"}.
+with two threads, DeepSpeed and DDP with Gloo are several of one thread (RANK, WORLD_SIZE). Rank 0 prints {"event": "step",
+"step", "step_s": seconds, "loss"}.
 With "compression", a section of DeepSpeed's `compression_training`, PyTorch's model has the compressed layers of .peer/compression
 in all techniques from the first step on.
+With "checkpoint", a file, DDP continues from it where it is there and writes it anew after every "checkpoint_every" steps.
 In PyTorch's bf16 weights and activations are bf16 and fused AdamW updates fp32 masters, which are copied back.
 """
 import json
@@ -91,19 +93,59 @@ class DeepSpeed:
         return loss.item()
 
 
+class DistributedData:
+    """torchrun's usual program: DDP with Gloo, and a checkpoint of its own to come back to."""
+
+    def __init__(self, spec):
+        import torch.distributed as dist
+
+        torch.set_num_threads(1)
+        dist.init_process_group("gloo")
+        self.model = torch.nn.parallel.DistributedDataParallel(models.make(spec["model"]))
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=LEARNING_RATE, weight_decay=0.0, fused=True)
+
+    def step(self, tokens, targets):
+        loss = self.model(tokens, targets)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), CLIP)
+        self.optimizer.step()
+        self.model.zero_grad(set_to_none=True)
+        return loss.item()
+
+    def load(self, file):
+        """Gives the steps done."""
+        if not file.exists():
+            return 0
+        kept = torch.load(file, weights_only=True)
+        self.model.module.load_state_dict(kept["model"])
+        self.optimizer.load_state_dict(kept["optimizer"])
+        return kept["steps"]
+
+    def save(self, file, steps):
+        kept = {"model": self.model.module.state_dict(), "optimizer": self.optimizer.state_dict(), "steps": steps}
+        working = file.with_suffix(".working")
+        torch.save(kept, working)
+        working.replace(file)
+
+
 def main():
     spec = json.loads(sys.argv[1])
     rank = int(os.environ.get("RANK", 0))
     torch.manual_seed(1)
-    peer = {"pytorch": Plain, "deepspeed": DeepSpeed}[spec["peer"]](spec)
+    peer = {"pytorch": Plain, "deepspeed": DeepSpeed, "ddp": DistributedData}[spec["peer"]](spec)
+    file = pathlib.Path(spec["checkpoint"]) if "checkpoint" in spec else None
+    done = peer.load(file) if file else 0
     data = batches(spec["text"], spec["rows"], spec["columns"], 1 + rank)
-    for _ in range(spec["steps"]):
+    for number in range(done + 1, spec["steps"] + 1):
         tokens, targets = next(data)
         begin = time.perf_counter()
         loss = peer.step(tokens, targets)
         seconds = time.perf_counter() - begin
         if rank == 0:
-            print(json.dumps({"event": "step", "step_s": seconds, "loss": loss}), flush=True)
+            print(json.dumps({"event": "step", "step": number, "step_s": seconds, "loss": loss}), flush=True)
+            if file and number % spec["checkpoint_every"] == 0:
+                peer.save(file, number)
+
 
 if __name__ == "__main__":
     main()

@@ -18,15 +18,12 @@
 #include "actors/memory/pruning_masks.hpp"
 #include "actors/memory/rank_memory.hpp"
 #include "actors/memory/whole_states.hpp"
-#include "actors/processes/calls.hpp"
-#include "actors/processes/memory_saves.hpp"
-#include "actors/processes/part_taker.hpp"
-#include "actors/processes/shared_term.hpp"
 #include "actors/session/line_box.hpp"
 #include "actors/session/opening.hpp"
 #include "actors/session/own_system.hpp"
 #include "actors/session/recording.hpp"
 #include "actors/session/session.hpp"
+#include "actors/session/session_processes.hpp"
 #include "checkpoint/native/manifest.hpp"
 #include "checkpoint/source/tensor_source.hpp"
 #include "core/clock.hpp"
@@ -212,25 +209,6 @@ struct pass_schedule {
   [[nodiscard]] size_t due(uint64_t steps) const;
   [[nodiscard]] bool is_measuring() const { return next < entries.size() || before.has_value(); }
   [[nodiscard]] bool is_measured() const { return times.steps() > 0 && times.is_warm(); }
-};
-
-/// The other processes of the job. Each new term writes it, a save in memory its counters.
-struct session_processes {
-  std::shared_ptr<cluster::process> link;         ///< null: all ranks live here
-  std::shared_ptr<const config::job_config> job;  ///< as it was loaded: its degrees are the most
-  std::optional<term_members> members;            ///< none: no term
-  std::shared_ptr<shared_term> shared;
-  std::unique_ptr<memory_saves> saves;
-  std::shared_ptr<part_taker> parts;  ///< also of who listens
-  std::vector<uint64_t> peak_bytes;   ///< [rank]: of activations, as the other processes have told
-  std::shared_ptr<save_job> kept;     ///< a save in memory that is being written
-  std::filesystem::path working;      ///< of `kept`, until it is committed
-  std::function<core::result<resume_choice>(bool again)> choose_resume;
-  recovery_counts counts;
-
-  [[nodiscard]] bool is_on() const { return link != nullptr; }
-  [[nodiscard]] bool is_here(uint32_t rank) const { return !members || members->is_here(rank); }
-  [[nodiscard]] bool leads() const { return !is_on() || (members && members->leads()); }
 };
 
 /// What a change of degrees makes anew: plans, memory and actors of the ranks.

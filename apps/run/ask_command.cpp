@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "apps/base/common_options.hpp"
@@ -29,14 +30,19 @@ constexpr question questions[] = {
     {"stop", "ends a run after its step, as Ctrl-C does"},
 };
 
+/// Not a number where JSON has none for it: null.
+double number_in(const json& x, const char* key) {
+  return x.contains(key) && x[key].is_number() ? x[key].get<double>() : std::numeric_limits<double>::quiet_NaN();
+}
+
 void show_status(const json& x) {
   std::printf("%s, step %llu of %llu", x.value("phase", "").c_str(), x.value("step", 0ULL), x.value("steps", 0ULL));
   if (x.contains("loss"))
-    std::printf(": loss %.4f %s, %.1f ms a step, %.0f tok/s, %s", x.value("loss", 0.0),
-                x.value("loss_unit", "").c_str(), 1e3 * x.value("step_s", 0.0), x.value("tokens_per_s", 0.0),
+    std::printf(": loss %.4f %s, %.1f ms a step, %.0f tok/s, %s", number_in(x, "loss"),
+                x.value("loss_unit", "").c_str(), 1e3 * number_in(x, "step_s"), number_in(x, "tokens_per_s"),
                 core::human_bytes(x.value("memory_bytes", uint64_t{0})).c_str());
   std::printf("\n");
-  if (x.contains("validation_loss")) std::printf("validation loss %.4f\n", x.value("validation_loss", 0.0));
+  if (x.contains("validation_loss")) std::printf("validation loss %.4f\n", number_in(x, "validation_loss"));
   if (x.contains("checkpoint")) std::printf("checkpoint: %s\n", x["checkpoint"].value("folder", "").c_str());
   if (x.contains("terms")) std::printf("%s\n", x.value("terms", "").c_str());
 }

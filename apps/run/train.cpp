@@ -27,7 +27,8 @@
 #include "apps/run/opening_display.hpp"
 #include "apps/run/process_log.hpp"
 #include "apps/run/processor_shares.hpp"
-#include "checkpoint/files/atomic_file.hpp"
+#include "apps/run/run_answers.hpp"
+#include "apps/run/run_folder.hpp"
 #include "checkpoint/files/digest.hpp"
 #include "cluster/process.hpp"
 #include "config/explain.hpp"
@@ -36,61 +37,12 @@
 #include "core/text.hpp"
 #include "data/documents.hpp"
 #include "job/compile.hpp"
-#include "job/degrees.hpp"
-#include "plan/schedule/kept_search.hpp"
 #include "plan/stage_place.hpp"
 
 namespace troupe::apps {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Small files that take their names once everything else could be opened: what is refused changes nothing. They are for
-// people to read, and the first step waits for no disk because of them.
-core::result<void> write_files(const fs::path& folder, const std::vector<std::pair<const char*, std::string>>& texts,
-                               const std::function<core::result<void>()>& open) {
-  std::vector<checkpoint::atomic_file> files;
-  for (const auto& [name, text] : texts) {
-    if (text.empty()) continue;
-    auto file = checkpoint::atomic_file::create(folder / name);
-    if (!file) return core::fail(file.error());
-    if (auto ok = file->write(text); !ok) return ok;
-    files.push_back(std::move(*file));
-  }
-  if (auto ok = open(); !ok) return ok;
-  for (auto& file : files)
-    if (auto ok = file.commit(checkpoint::durability::in_time); !ok) return ok;
-  return {};
-}
-
-// Makes the run's folder. What could not be started leaves no folder behind that was not there before.
-// `open` makes what else is written there.
-core::result<void> prepare_output(const config::loaded& c, const actors::session& s, const std::string& degrees,
-                                  const std::function<core::result<void>()>& open) {
-  const fs::path folder = fs::absolute(c.config.output).lexically_normal();
-  std::vector<fs::path> made;  // innermost first
-  const std::vector<std::pair<const char*, std::string>> texts = {
-      {"config.yaml", config::effective_yaml(c)},
-      {job::degrees_file_name.data(), degrees},
-      {"tiers.yaml", s.chosen_tiers()},
-      {plan::schedule_file_name.data(), s.found_schedule()},
-      {plan::search_file_name.data(), s.found_schedule_note()}};
-  std::error_code e;
-  for (fs::path p = folder; !p.empty() && !fs::exists(p, e) && p != p.parent_path(); p = p.parent_path())
-    made.push_back(p);
-  fs::create_directories(folder, e);
-  core::result<void> did = {};
-  if (e)
-    did = core::fail(core::error_kind::io,
-                     fmt::format("output: cannot make the folder {}: {}", folder.string(), e.message()));
-  else
-    did = write_files(folder, texts, open);
-  for (const auto& [name, text] : texts)
-    if (!did && !made.empty()) fs::remove(folder / name, e);
-  if (!did)
-    for (const auto& p : made) fs::remove(p, e);
-  return did;
-}
 
 double flops_per_token(const core::model_table& t, uint64_t tokens_of_micro_batch) {
   double flops = 0;
@@ -234,15 +186,6 @@ void say_end(const end_summary& e, const train_arguments& a, const char* unit) {
 std::string recovery_sentence(const actors::recovery_counts& r, uint64_t steps) {
   return fmt::format("{}; {} step{} done again, {:.1f} s lost", job::as_sentence(r.degrees, steps), r.steps_again,
                      r.steps_again == 1 ? "" : "s", r.lost_s);
-}
-
-/// What ranks are in, as JSON.
-std::string diagnosis(const actors::session& s) {
-  std::string out;
-  for (const auto& d : s.diagnose())
-    out += fmt::format("{}{{\"rank\":{},\"doing\":{},\"lanes\":{}}}", out.empty() ? "" : ",", d.rank,
-                       core::json_string(d.doing), core::json_string(d.lanes));
-  return "{\"ranks\":[" + out + "]}";
 }
 
 /// The link of a process that `troupe train` has started.
@@ -392,7 +335,8 @@ class training {
     stop_.steps_begin();
     stop_.on_second([this] { session_->stop("interrupted twice"); });
     if (config_->output.empty()) return std::nullopt;
-    auto socket = ask_socket::open(config_->output, [this](const std::string& question) { return answer(question); });
+    auto socket = ask_socket::open(
+        config_->output, [this](const std::string& question) { return answer_of(question, state_, *session_); });
     if (socket)
       questions_ = std::move(*socket);
     else
@@ -423,39 +367,6 @@ class training {
                       t.step, t.cause, t.steps_again, t.steps_again == 1 ? "" : "s", t.lost_s));
     };
     return out;
-  }
-  /// On the socket's thread.
-  pending_answer answer(const std::string& question) {
-    const auto done = [](const std::string& text) {
-      return [answer = fmt::format("{{\"done\":{}}}", core::json_string(text))] { return std::optional(answer); };
-    };
-    if (question == "status") return [this] { return std::optional(state_.status()); };
-    if (question == "diagnose") return [this] { return std::optional(diagnosis(*session_)); };
-    if (question == "pause") {
-      state_.pause(true);
-      return [this, told = done("the run waits: `troupe resume` lets it go on")] {
-        return state_.is_paused() ? told() : std::nullopt;
-      };
-    }
-    if (question == "resume") {
-      state_.pause(false);
-      return done("the run goes on");
-    }
-    if (question == "stop") {
-      state_.stop();
-      return done("the run ends after its step");
-    }
-    if (question == "save")
-      return [this, number = state_.save()]() -> std::optional<std::string> {
-        const auto end = state_.saved(number);
-        if (!end) return std::nullopt;
-        const bool good = end->failure.empty();
-        return fmt::format("{{\"{}\":{}}}", good ? "done" : "error",
-                           core::json_string(good ? end->folder : end->failure));
-      };
-    return [text = fmt::format("{{\"error\":{}}}",
-                               core::json_string("wanted status, diagnose, pause, resume, save or stop, got '" +
-                                                 core::shown(question) + "'"))] { return std::optional(text); };
   }
   /// Of several processes the one that leads has the console; the others say what they have to say in the log.
   void warn(const std::string& line) {

@@ -1,0 +1,39 @@
+// What a session knows of the other processes of its job. Part of parts.hpp.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "actors/hands/save_job.hpp"
+#include "actors/processes/calls.hpp"
+#include "actors/processes/memory_saves.hpp"
+#include "actors/processes/part_taker.hpp"
+#include "actors/processes/shared_term.hpp"
+#include "actors/session/session.hpp"
+#include "cluster/process.hpp"
+
+namespace troupe::actors {
+
+/// The other processes of the job. Each new term writes it, a save in memory its counters.
+struct session_processes {
+  std::shared_ptr<cluster::process> link;         ///< null: all ranks live here
+  std::shared_ptr<const config::job_config> job;  ///< as it was loaded: its degrees are the most
+  std::optional<term_members> members;            ///< none: no term
+  std::shared_ptr<shared_term> shared;
+  std::unique_ptr<memory_saves> saves;
+  std::shared_ptr<part_taker> parts;  ///< also of who listens
+  std::vector<uint64_t> peak_bytes;   ///< [rank]: of activations, as the other processes have told
+  std::shared_ptr<save_job> kept;     ///< a save in memory that is being written
+  std::filesystem::path working;      ///< of `kept`, until it is committed
+  std::function<core::result<resume_choice>(bool again)> choose_resume;
+  recovery_counts counts;
+
+  [[nodiscard]] bool is_on() const { return link != nullptr; }
+  [[nodiscard]] bool is_here(uint32_t rank) const { return !members || members->is_here(rank); }
+  [[nodiscard]] bool leads() const { return !is_on() || (members && members->leads()); }
+};
+
+}  // namespace troupe::actors

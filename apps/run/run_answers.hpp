@@ -1,0 +1,16 @@
+// What a run answers to `troupe status`, `diagnose`, `pause`, `resume`, `save` and `stop`. Owns what each question
+// means; ask_socket.hpp carries it.
+#pragma once
+
+#include <string>
+
+#include "actors/session/session.hpp"
+#include "apps/run/ask_socket.hpp"
+#include "apps/run/run_state.hpp"
+
+namespace troupe::apps {
+
+/// On the socket's thread; both outlive it. Anything else is answered with an `error`.
+pending_answer answer_of(const std::string& question, run_state& state, const actors::session& session);
+
+}  // namespace troupe::apps

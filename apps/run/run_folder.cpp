@@ -1,0 +1,65 @@
+#include "apps/run/run_folder.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "checkpoint/files/atomic_file.hpp"
+#include "config/explain.hpp"
+#include "job/degrees.hpp"
+#include "plan/schedule/kept_search.hpp"
+
+namespace troupe::apps {
+namespace {
+
+// Small files that take their names once everything else could be opened: what is refused changes nothing. They are for
+// people to read, and the first step waits for no disk because of them.
+core::result<void> write_files(const std::filesystem::path& folder,
+                               const std::vector<std::pair<const char*, std::string>>& texts,
+                               const std::function<core::result<void>()>& open) {
+  std::vector<checkpoint::atomic_file> files;
+  for (const auto& [name, text] : texts) {
+    if (text.empty()) continue;
+    auto file = checkpoint::atomic_file::create(folder / name);
+    if (!file) return core::fail(file.error());
+    if (auto ok = file->write(text); !ok) return ok;
+    files.push_back(std::move(*file));
+  }
+  if (auto ok = open(); !ok) return ok;
+  for (auto& file : files)
+    if (auto ok = file.commit(checkpoint::durability::in_time); !ok) return ok;
+  return {};
+}
+
+}  // namespace
+
+core::result<void> prepare_output(const config::loaded& c, const actors::session& s, const std::string& degrees,
+                                  const std::function<core::result<void>()>& open) {
+  const std::filesystem::path folder = std::filesystem::absolute(c.config.output).lexically_normal();
+  std::vector<std::filesystem::path> made;  // innermost first
+  const std::vector<std::pair<const char*, std::string>> texts = {
+      {"config.yaml", config::effective_yaml(c)},
+      {job::degrees_file_name.data(), degrees},
+      {"tiers.yaml", s.chosen_tiers()},
+      {plan::schedule_file_name.data(), s.found_schedule()},
+      {plan::search_file_name.data(), s.found_schedule_note()}};
+  std::error_code e;
+  for (std::filesystem::path p = folder; !p.empty() && !std::filesystem::exists(p, e) && p != p.parent_path();
+       p = p.parent_path())
+    made.push_back(p);
+  std::filesystem::create_directories(folder, e);
+  core::result<void> did = {};
+  if (e)
+    did = core::fail(core::error_kind::io,
+                     fmt::format("output: cannot make the folder {}: {}", folder.string(), e.message()));
+  else
+    did = write_files(folder, texts, open);
+  for (const auto& [name, text] : texts)
+    if (!did && !made.empty()) std::filesystem::remove(folder / name, e);
+  if (!did)
+    for (const auto& p : made) std::filesystem::remove(p, e);
+  return did;
+}
+
+}  // namespace troupe::apps

@@ -127,6 +127,7 @@ void play(std::vector<std::unique_ptr<socket_link>>& ends, uint64_t steps) {
   }
   while (members[0].steps() < steps) {
     std::vector<pollfd> on;
+    on.reserve(processes);
     for (const auto& e : ends)
       on.push_back({e->number(), static_cast<short>(POLLIN | (e->has_waiting() ? POLLOUT : 0)), 0});
     ::poll(on.data(), on.size(), 100);
@@ -163,6 +164,7 @@ double with_links_us(uint32_t processes, uint64_t steps) {
       for (auto& a : actions)
         if (auto* x = std::get_if<send_to>(&a)) (void)ours[x->place]->send(std::move(x->what));
     std::vector<pollfd> on;
+    on.reserve(processes);
     for (const auto& e : ours)
       on.push_back({e->number(), static_cast<short>(POLLIN | (e->has_waiting() ? POLLOUT : 0)), 0});
     ::poll(on.data(), on.size(), 200);

@@ -1,5 +1,6 @@
 #include "apps/run/launch_processes.hpp"
 
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 
 #include <CLI/CLI.hpp>
@@ -67,6 +68,14 @@ class swap_places {
   bool made_ = false;
 };
 
+/// A link for each process, and a descriptor for each file of the saves that are kept: as many as the system allows.
+void raise_descriptors() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 }  // namespace
 
 std::optional<int> launch_processes(int argc, char** argv, const std::filesystem::path& program) {
@@ -92,6 +101,7 @@ std::optional<int> launch_processes(int argc, char** argv, const std::filesystem
     std::fprintf(stderr, "troupe: %s\n", line.c_str());
     log.line(line);
   };
+  raise_descriptors();
   sigset_t passed;
   sigemptyset(&passed);
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&passed, signal);

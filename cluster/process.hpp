@@ -1,6 +1,7 @@
 // One process of a job, as its session sees the others: terms, calls between the process that leads and those that
 // serve, memory that is offered, saves that are kept in memory. Owns the end of the link to the supervisor, the thread
-// that listens to it and the beats; what calls say is the session's.
+// that listens to it and the clock; what follows from what it hears is process_state.hpp's, what calls say is the
+// session's.
 #pragma once
 
 #include <atomic>
@@ -15,19 +16,9 @@
 #include <vector>
 
 #include "cluster/link.hpp"
+#include "cluster/process_state.hpp"
 
 namespace troupe::cluster {
-
-/// A file of a save in memory.
-struct file_in_memory {
-  uint64_t bytes = 0;
-  shared_descriptor with;
-};
-
-struct term_order {  ///< what a process is told of a term
-  begin_term order;
-  std::map<std::string, file_in_memory> files;  ///< by path: of the save that it continues from
-};
 
 struct process_setup {  ///< what a process says of itself
   uint32_t place = 0;
@@ -60,9 +51,9 @@ class process {
   /// Waits for a term in which this process has ranks. Errors: the run's, where it ends; stopped, where the job is
   /// over.
   core::result<term_order> next_term();
-  [[nodiscard]] uint64_t term() const { return term_.load(); }
+  [[nodiscard]] uint64_t term() const;
   /// Whether this process leads the term, or led the last one.
-  [[nodiscard]] bool leads() const { return leads_.load(); }
+  [[nodiscard]] bool leads() const;
   /// Why the term ended; nothing while it runs. Where `is_final` the run is over.
   [[nodiscard]] std::optional<end_term> ending() const;
   /// Waits until it ends.
@@ -76,7 +67,7 @@ class process {
   /// A rank of this process failed: the run ends. Waits for nothing.
   void fail(const core::error& why);
   /// Whether processes wait to join, so that the term should end at the next boundary (`change`).
-  [[nodiscard]] bool is_join_wanted() const { return join_wanted_.load(); }
+  [[nodiscard]] bool is_join_wanted() const;
   /// Of the process that leads, between two steps whose states are kept: ends the term for one with `data` data ranks
   /// (0: as many as there can be).
   void change(uint32_t data);
@@ -110,29 +101,24 @@ class process {
   void listen();
   void hear(parcel p);
   void lost_supervisor(const std::string& how);
-  void end_here(const end_term& why);
+  /// Does what follows from an event, and wakes whoever waits for it.
+  void follow(std::unique_lock<std::mutex> lock, consequence what);
   void send(message m, std::vector<shared_descriptor> with = {});
   void wake() const;
-  template <class Ready>
-  core::result<void> wait(std::unique_lock<std::mutex>& lock, Ready is_ready);
+  /// Until `get` gives something.
+  template <class Get>
+  auto wait(Get get);
 
   process_setup setup_;
   socket_link link_;
   shared_descriptor wake_;
-  std::atomic<uint64_t> term_{0};
-  std::atomic<bool> join_wanted_{false}, stopping_{false}, leads_{false};
+  std::atomic<bool> stopping_{false};
   int32_t code_ = 0;
 
   mutable std::mutex mutex_;
   std::condition_variable came_;
-  std::deque<begin_term> terms_;
-  std::map<std::string, file_in_memory> files_;
-  std::map<std::pair<uint64_t, uint32_t>, shared_descriptor> offers_;  ///< by term and number
-  std::deque<call> calls_;
-  std::vector<answer> answers_;
-  std::optional<end_term> ending_;
-  std::optional<core::error> over_;
-  uint64_t started_ = 0, number_ = 0;
+  process_state state_;
+  uint64_t number_ = 0;
   std::function<void(const core::error&)> tell_end_;
   std::function<void(const answer&)> note_;
   std::function<std::string()> describe_;

@@ -1,0 +1,157 @@
+#include "cluster/process_state.hpp"
+
+#include <algorithm>
+
+namespace troupe::cluster {
+namespace {
+
+/// Of `lost_after`: a process that hears nothing for so long gives its ranks up, before its supervisor plans without
+/// them.
+constexpr double give_up_share = 0.6;
+
+}  // namespace
+
+process_state::process_state(uint32_t place, int64_t lost_after_ns, int64_t now_ns)
+    : place_(place), lost_after_ns_(lost_after_ns), heard_ns_(now_ns), looked_ns_(now_ns), beat_due_ns_(now_ns) {}
+
+consequence process_state::hear(parcel p) {
+  consequence out;
+  if (auto* x = std::get_if<begin_term>(&p.what)) {
+    terms_.push_back(std::move(*x));
+  } else if (auto* x = std::get_if<kept_file>(&p.what)) {
+    if (!p.with.empty()) files_[x->path] = {x->bytes, p.with.front()};
+  } else if (auto* x = std::get_if<offer>(&p.what)) {
+    if (!p.with.empty()) offers_[{x->term, x->number}] = p.with.front();
+  } else if (auto* x = std::get_if<cluster::started>(&p.what)) {
+    started_ = x->term;
+  } else if (auto* x = std::get_if<call>(&p.what)) {
+    calls_.push_back(std::move(*x));
+  } else if (auto* x = std::get_if<answer>(&p.what)) {
+    if (x->number == 0)
+      out.note = std::move(*x);
+    else
+      answers_.push_back(std::move(*x));
+  } else if (auto* x = std::get_if<join_wanted>(&p.what)) {
+    if (x->term == term_) join_wanted_ = true;
+  } else if (auto* x = std::get_if<state_question>(&p.what)) {
+    out.question = x->question;
+  } else if (auto* x = std::get_if<end_term>(&p.what)) {
+    return end(*x);
+  } else if (std::holds_alternative<dismissal>(p.what)) {
+    over_ = core::error{core::error_kind::stopped, "the job is over"};
+  }
+  return out;
+}
+
+// The first reason counts, but that the run ends counts more than that the term does.
+consequence process_state::end(const end_term& why) {
+  consequence out;
+  if (why.term > term_ && !why.is_final) {  // nobody has begun it here
+    std::erase_if(terms_, [&](const begin_term& t) { return t.number == why.term; });
+    out.say = quiet{why.term};
+    return out;
+  }
+  if (why.term != term_ && !why.is_final) return out;
+  if (!ending_) out.ended = core::error{why.kind, why.text};
+  if (!ending_ || (why.is_final && !ending_->is_final)) ending_ = why;
+  return out;
+}
+
+consequence process_state::lose_supervisor(const std::string& how) {
+  const core::error why{core::error_kind::peer_lost, "the supervisor's process has ended: " + how};
+  if (!over_) over_ = why;
+  return end({term_, true, why.kind, why.text});
+}
+
+consequence process_state::look(int64_t now_ns, bool something_came) {
+  const auto give_up_ns = static_cast<int64_t>(give_up_share * double(lost_after_ns_));
+  // It was stopped for long: others may have gone on without it.
+  const bool was_away = now_ns - looked_ns_ > give_up_ns;
+  looked_ns_ = now_ns;
+  if (something_came) heard_ns_ = now_ns;
+  if (!was_away && now_ns - heard_ns_ <= give_up_ns) return {};
+  if (was_away) heard_ns_ = now_ns;
+  return end({term_, false, core::error_kind::peer_lost,
+              was_away ? "this process did not run for a while" : "the supervisor was silent"});
+}
+
+bool process_state::beats(int64_t now_ns) {
+  if (now_ns < beat_due_ns_) return false;
+  beat_due_ns_ = now_ns + beat_ns();
+  return true;
+}
+
+std::optional<core::error> process_state::is_over() const {
+  if (ending_) return core::error{ending_->kind, ending_->text};
+  return over_;
+}
+
+std::optional<core::result<term_order>> process_state::next_term() {
+  // That a term ends which this process has left already, or had no part in, is nothing to it.
+  if (ending_ && ending_->is_final) return core::fail(ending_->kind, ending_->text);
+  if (terms_.empty()) {
+    if (over_) return core::fail(*over_);
+    return std::nullopt;
+  }
+  ending_.reset();
+  term_order out{std::move(terms_.front()), {}};
+  terms_.pop_front();
+  term_ = out.order.number;
+  leads_ = out.order.seats.front().place == place_;
+  join_wanted_ = false;
+  // What has come of the new term already stays: others may have begun it before.
+  const auto is_old = [&](const auto& x) { return x.term < term_; };
+  std::erase_if(offers_, [&](const auto& x) { return x.first.first < term_; });
+  std::erase_if(calls_, is_old);
+  std::erase_if(answers_, is_old);
+  std::swap(out.files, files_);
+  return out;
+}
+
+std::optional<core::result<void>> process_state::started() const {
+  if (started_ == term_) return core::result<void>();
+  if (const auto why = is_over()) return core::fail(*why);
+  return std::nullopt;
+}
+
+std::optional<core::result<std::map<uint32_t, shared_descriptor>>> process_state::take(
+    const std::vector<uint32_t>& numbers) {
+  if (std::ranges::all_of(numbers, [&](uint32_t n) { return offers_.contains({term_, n}); })) {
+    std::map<uint32_t, shared_descriptor> out;
+    for (const uint32_t n : numbers) out[n] = std::move(offers_[{term_, n}]);
+    return out;
+  }
+  if (const auto why = is_over()) return core::fail(*why);
+  return std::nullopt;
+}
+
+std::optional<core::result<std::vector<answer>>> process_state::answers(uint64_t number, size_t count) {
+  const auto is_of = [&](const answer& a) { return a.number == number && a.term == term_; };
+  if (static_cast<size_t>(std::ranges::count_if(answers_, is_of)) < count) {
+    if (const auto why = is_over()) return core::fail(*why);
+    return std::nullopt;
+  }
+  std::vector<answer> out;
+  for (auto& a : answers_)
+    if (is_of(a)) out.push_back(std::move(a));
+  std::erase_if(answers_, [&](const answer& a) { return a.number <= number; });
+  return out;
+}
+
+std::optional<core::result<call>> process_state::next_call() {
+  while (!calls_.empty()) {
+    call out = std::move(calls_.front());
+    calls_.pop_front();
+    if (out.term == term_) return out;
+  }
+  if (const auto why = is_over()) return core::fail(*why);
+  return std::nullopt;
+}
+
+std::optional<end_term> process_state::end_of_term() const {
+  if (ending_) return ending_;
+  if (over_) return end_term{term_, true, over_->kind, over_->text};
+  return std::nullopt;
+}
+
+}  // namespace troupe::cluster

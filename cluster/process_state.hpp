@@ -1,0 +1,85 @@
+// What a process of a job knows of its terms: which one it is in, what has come for it, when it gives its ranks up.
+// Owns these decisions and nothing else: events go in, what follows comes out. process.hpp does it with a thread and a
+// link, simulations play it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cluster/messages.hpp"
+
+namespace troupe::cluster {
+
+/// A file of a save in memory.
+struct file_in_memory {
+  uint64_t bytes = 0;
+  shared_descriptor with;
+};
+
+struct term_order {  ///< what a process is told of a term
+  begin_term order;
+  std::map<std::string, file_in_memory> files;  ///< by path: of the save that it continues from
+};
+
+/// What is to be done after an event.
+struct consequence {
+  std::optional<message> say;        ///< to the supervisor
+  std::optional<core::error> ended;  ///< the term has just ended: its ranks are told
+  std::optional<answer> note;        ///< for who leads
+  std::optional<uint64_t> question;  ///< people ask what this process is in
+};
+
+class process_state {  ///< of one process; one thread at a time
+ public:
+  process_state(uint32_t place, int64_t lost_after_ns, int64_t now_ns);
+
+  // Events.
+  consequence hear(parcel p);
+  consequence lose_supervisor(const std::string& how);
+  /// Time has passed, and something has come meanwhile or nothing has; at least every `beat_ns`. A process that hears
+  /// nothing for long, or did not run for so long itself, gives its ranks up before its supervisor plans without them.
+  consequence look(int64_t now_ns, bool something_came);
+  /// Whether it is time to say that this process lives.
+  bool beats(int64_t now_ns);
+  [[nodiscard]] int64_t beat_ns() const { return lost_after_ns_ / 5; }
+
+  // What the session waits for. Nothing: not yet. Errors: as in process.hpp.
+  std::optional<core::result<term_order>> next_term();
+  [[nodiscard]] std::optional<core::result<void>> started() const;
+  std::optional<core::result<std::map<uint32_t, shared_descriptor>>> take(const std::vector<uint32_t>& numbers);
+  std::optional<core::result<std::vector<answer>>> answers(uint64_t number, size_t count);
+  std::optional<core::result<call>> next_call();
+  [[nodiscard]] std::optional<end_term> end_of_term() const;
+
+  // What it is in.
+  [[nodiscard]] uint64_t term() const { return term_; }
+  [[nodiscard]] bool leads() const { return leads_; }
+  [[nodiscard]] bool is_join_wanted() const { return join_wanted_; }
+  void forget_join() { join_wanted_ = false; }
+  [[nodiscard]] const std::optional<end_term>& ending() const { return ending_; }
+
+ private:
+  consequence end(const end_term& why);
+  /// Why nothing that a wait is for can come any more.
+  [[nodiscard]] std::optional<core::error> is_over() const;
+
+  uint32_t place_;
+  int64_t lost_after_ns_;
+  int64_t heard_ns_, looked_ns_, beat_due_ns_;
+  uint64_t term_ = 0, started_ = 0;
+  bool leads_ = false, join_wanted_ = false;
+  std::deque<begin_term> terms_;
+  std::map<std::string, file_in_memory> files_;
+  std::map<std::pair<uint64_t, uint32_t>, shared_descriptor> offers_;  ///< by term and number
+  std::deque<call> calls_;
+  std::vector<answer> answers_;
+  std::optional<end_term> ending_;
+  std::optional<core::error> over_;
+};
+
+}  // namespace troupe::cluster

@@ -14,6 +14,9 @@ bool lies_in(std::string_view path, std::string_view folder) {
   return path.size() > folder.size() && path.starts_with(folder) && path[folder.size()] == '/';
 }
 
+/// Of failures that another process may have caused, which then says why, or is lost.
+bool may_follow_another(error_kind why) { return why == error_kind::peer_lost || why == error_kind::stopped; }
+
 /// Of a job that ends before its first term.
 int32_t code_of(error_kind why) { return why == error_kind::bad_input ? 2 : why == error_kind::stopped ? 130 : 1; }
 
@@ -72,10 +75,7 @@ void supervision::hear(uint32_t place, parcel p, int64_t now_ns) {
   } else if (const auto* x = std::get_if<kept_file>(&p.what)) {
     files_[x->path] = {x->bytes, std::move(p.with)};
   } else if (const auto* x = std::get_if<failed>(&p.what)) {
-    if (final_ || term_.is == phase::ending) return;
-    const bool is_before = x->term == 0;  // it has not taken part in any term: nobody else can say it
-    if (is_before && term_.is != phase::none) actions_.push_back(say{"error: " + x->text});
-    if (is_before || x->term == term_.number) end(true, {x->kind, x->text});
+    heard(place, *x, now_ns);
   } else if (const auto* x = std::get_if<quiet>(&p.what)) {
     if (x->term != term_.number || m.is != standing::working) return;
     m.is = standing::idle;
@@ -112,6 +112,24 @@ void supervision::heard(uint32_t place, const hello& x) {
   } else if (term_.is == phase::running) {
     ask_to_join();
   }
+}
+
+// Ranks that meet end together: of one that fails or gives up, the others hear before this process may, and say so. The
+// run ends with the first cause, and does not end where that is a loss.
+void supervision::heard(uint32_t place, const failed& x, int64_t now_ns) {
+  if (final_ || term_.is == phase::ending) return;
+  const bool is_before = x.term == 0;  // it has not taken part in any term: nobody else can say it
+  if (is_before && term_.is != phase::none) actions_.push_back(say{"error: " + x.text});
+  if (!is_before && x.term != term_.number) return;
+  const core::error why{x.kind, x.text};
+  if (is_before || !may_follow_another(x.kind)) return end(true, why);
+  members_[place].follows = true;
+  if (!followed_) {
+    followed_ = why;
+    followed_ns_ = now_ns;
+  }
+  if (std::ranges::all_of(term_.seats, [&](const seat& s) { return members_[s.place].follows; }))
+    end(true, core::error(*followed_));
 }
 
 core::result<uint32_t> supervision::degree_for(uint32_t places) const {
@@ -173,7 +191,8 @@ void supervision::heard(const kept_save& x) {
 void supervision::heard(uint32_t place, const leaving& x) {
   members_[place].is = standing::left;
   if (over_) return;
-  if (place == leader() || x.code != 0) return end_job(x.code);
+  // Who leads says why a run ends; the others may leave before it.
+  if (place == leader() || (x.code != 0 && !final_)) return end_job(x.code);
   go_on_if_quiet();
 }
 
@@ -226,6 +245,7 @@ void supervision::end(bool is_final, const core::error& why) {
     return end_job(code_of(why.kind));
   }
   term_.is = phase::ending;
+  followed_.reset();
   for (const seat& s : term_.seats)
     if (members_[s.place].is == standing::working) send(s.place, end_term{term_.number, is_final, why.kind, why.text});
   go_on_if_quiet();
@@ -277,7 +297,7 @@ void supervision::begin_next() {
   for (const seat& s : term_.seats) {
     member& m = members_[s.place];
     m.is = standing::working;
-    m.is_ready = false;
+    m.is_ready = m.follows = false;
     for (const auto& [path, x] : files_)
       if (!saves_.empty() && lies_in(path, saves_.back())) send(s.place, kept_file{path, x.bytes}, x.with);
     send(s.place, order);
@@ -295,6 +315,13 @@ void supervision::tick(int64_t now_ns) {
   // Where this process itself did not run, the others could not be heard.
   const bool was_away = now_ns - ticked_ns_ > job_.lost_after_ns / 2;
   ticked_ns_ = now_ns;
+  if (was_away) followed_ns_ = now_ns;
+  if (final_ && (!final_ns_ || was_away)) final_ns_ = now_ns;
+  if (final_ && !over_ && now_ns - *final_ns_ > job_.lost_after_ns) {
+    actions_.push_back(say{"error: " + final_->text});
+    end_job(1);
+  }
+  if (followed_ && now_ns - followed_ns_ > job_.lost_after_ns) end(true, core::error(*followed_));
   const bool beats = now_ns >= beat_ns_;
   if (beats) beat_ns_ = now_ns + job_.lost_after_ns / 5;
   for (uint32_t p = 0; p < members_.size(); ++p) {

@@ -98,6 +98,7 @@ class supervision {  ///< of one job; one thread
     uint32_t losses = 0;
     std::optional<int64_t> start_ns;  ///< when it is started again
     bool is_ready = false;
+    bool follows = false;  ///< has failed since another process gave up, or says so
     uint64_t process_id = 0;
     std::string digest;
   };
@@ -117,6 +118,7 @@ class supervision {  ///< of one job; one thread
   void heard(uint32_t place, const ready& m);
   void heard(const kept_save& m);
   void heard(uint32_t place, const leaving& m);
+  void heard(uint32_t place, const failed& m, int64_t now_ns);
   void lose(uint32_t place, const std::string& how, int64_t now_ns);
   void end(bool is_final, const core::error& why);
   void end_job(int32_t code);
@@ -138,6 +140,10 @@ class supervision {  ///< of one job; one thread
   uint32_t last_leader_ = 0;
   std::string cause_;
   std::optional<core::error> final_;
+  std::optional<int64_t> final_ns_;  ///< since when who leads has had time to say so
+  /// Of the first process that failed since another gave up: the other's reason has not come yet.
+  std::optional<core::error> followed_;
+  int64_t followed_ns_ = 0;
   bool over_ = false;
   uint32_t losses_ = 0, fruitless_ = 0;
   std::map<std::string, kept> files_;  ///< by path

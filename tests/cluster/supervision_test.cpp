@@ -71,8 +71,8 @@ class world {
     supervision_.closed(p, "was killed by signal 9", now_);
     act();
   }
-  void fail(uint32_t p, const std::string& why) {
-    members_[p].up.push_back(failed{members_[p].term, core::error_kind::io, why});
+  void fail(uint32_t p, const std::string& why, core::error_kind kind = core::error_kind::io) {
+    members_[p].up.push_back(failed{members_[p].term, kind, why});
   }
   void pass(int64_t ns) {
     now_ += ns;
@@ -233,6 +233,42 @@ BOOST_AUTO_TEST_CASE(a_failure_that_is_no_loss_ends_the_run_with_its_cause) {
   w.settle();
   BOOST_TEST(w.ended_with(0) == "no space on the disk");
   BOOST_TEST((w.code() == 1));
+}
+
+BOOST_AUTO_TEST_CASE(the_run_ends_with_the_first_cause_whoever_is_heard_first) {
+  world w(job_of(2));
+  w.settle();
+  w.fail(0, "rank 1 stopped", core::error_kind::stopped);
+  w.settle();
+  BOOST_TEST(!w.code().has_value());
+  w.fail(1, "no space on the disk");
+  w.settle();
+  BOOST_TEST(w.ended_with(0) == "no space on the disk");
+}
+
+BOOST_AUTO_TEST_CASE(who_fails_since_another_gave_up_does_not_end_the_run) {
+  world w(job_of(2));
+  w.settle();
+  w.fail(0, "the supervisor was silent", core::error_kind::peer_lost);
+  w.settle();
+  w.lose(1);
+  w.settle();
+  BOOST_TEST(!w.code().has_value());
+  BOOST_TEST(w.supervisor().term() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(a_cause_that_nobody_else_names_ends_the_run_soon) {
+  world all(job_of(2)), one(job_of(2));
+  all.settle();
+  one.settle();
+  for (const uint32_t p : {0U, 1U}) all.fail(p, "stopped by its user", core::error_kind::stopped);
+  all.settle();
+  BOOST_TEST(all.ended_with(1) == "stopped by its user");
+  one.fail(1, "an actor has ended", core::error_kind::peer_lost);
+  one.settle();
+  for (int i = 0; i < 6; ++i) one.pass(1000 * ms);
+  one.settle();
+  BOOST_TEST(one.ended_with(0) == "an actor has ended");
 }
 
 BOOST_AUTO_TEST_CASE(losses_with_no_step_in_between_end_the_run) {

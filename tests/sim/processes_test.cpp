@@ -1,0 +1,138 @@
+// A job of several processes whose processes, links and supervisor are disturbed at any message: it ends right or with
+// a named cause, ranks of two terms are never at work, and no collective has members of two.
+#include "tests/sim/processes_world.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <string>
+
+#include "tests/crash/wanted_cases.hpp"
+
+using namespace troupe;
+using namespace troupe::actors;
+
+namespace {
+
+std::string describe(const processes_scenario& s) {
+  std::string out = "seed " + std::to_string(s.seed) + ", " + std::to_string(s.processes) + " processes of " +
+                    std::to_string(s.ranks_each) + " ranks, " + std::to_string(s.spares) + " spares";
+  for (const auto& t : s.all) out += "; " + t.describe();
+  return out;
+}
+
+bool has_struck(const processes_scenario& s, const processes_result& r, trouble_kind kind) {
+  for (size_t i = 0; i < s.all.size(); ++i)
+    if (s.all[i].kind == kind && r.struck[i]) return true;
+  return false;
+}
+
+/// Whether an end with an error is one that the documents promise, and has its name.
+bool is_named(const processes_scenario& s, const processes_result& r) {
+  const std::string all = r.said + r.cause;
+  if (has_struck(s, r, trouble_kind::executor_error) && all.find("the executor refuses") != std::string::npos)
+    return true;
+  for (const char* cause :
+       {" before the first step", "no process is left", "losses with no step in between", "(cluster.restarts.max)"})
+    if (all.find(cause) != std::string::npos) return true;
+  return false;
+}
+
+/// What is wrong with a run; empty: nothing.
+std::string fault_of(const processes_scenario& s, const processes_result& r) {
+  if (!r.wrong.empty()) return r.wrong;
+  if (!r.code) return "it does not end; " + std::to_string(r.steps_done) + " steps, " + r.said;
+  if (*r.code == 0 && r.steps_done != s.steps)
+    return "it ended well after " + std::to_string(r.steps_done) + " of " + std::to_string(s.steps) + " steps";
+  if (*r.code == 0 && !r.cause.empty()) return "it ended well, but who led says " + r.cause;
+  if (*r.code > 1 || (*r.code == 1 && !is_named(s, r)))
+    return "it ended with " + std::to_string(*r.code) + ": " + r.said + r.cause;
+  return {};
+}
+
+/// The first seed in which the invariants find a defect; none: `most`.
+uint64_t first_seed_that_finds(planted defect, uint64_t most, std::string& how) {
+  for (uint64_t seed = 0; seed < most; ++seed) {
+    auto s = processes_scenario_of(seed);
+    s.defect = defect;
+    how = fault_of(s, play_processes(s));
+    if (!how.empty()) return seed;
+  }
+  return most;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(processes)
+
+BOOST_AUTO_TEST_CASE(whatever_happens_a_job_ends_right_or_with_a_named_cause_and_never_two_terms_work) {
+  const char* const one = std::getenv("TROUPE_SEED");
+  const uint64_t first = one != nullptr ? std::strtoull(one, nullptr, 10) : 0;
+  const uint64_t last = one != nullptr ? first + 1 : tests::wanted_cases("TROUPE_SEEDS", 500);
+  std::array<uint64_t, num_trouble_kinds> struck{};
+  uint64_t well = 0, terms = 0, again = 0, messages = 0;
+  double seconds = 0;
+  for (uint64_t seed = first; seed < last; ++seed) {
+    const auto s = processes_scenario_of(seed);
+    const auto r = play_processes(s);
+    const std::string fault = fault_of(s, r);
+    BOOST_CHECK_MESSAGE(fault.empty(), describe(s) << ": " << fault);
+    well += r.code == 0;
+    terms += r.terms;
+    again += r.steps_again;
+    messages += r.messages;
+    for (size_t i = 0; i < s.all.size(); ++i) struck[static_cast<size_t>(s.all[i].kind)] += r.struck[i];
+    seconds = std::max(seconds, r.seconds);
+  }
+  BOOST_TEST_MESSAGE(well << " of " << last - first << " ended well; " << terms << " terms, " << again
+                          << " steps done again, " << messages << " messages, the longest " << seconds << " s");
+  if (last - first < 100) return;
+  BOOST_TEST(well > (last - first) * 3 / 4);
+  BOOST_TEST(terms > last - first);
+  for (size_t k = 0; k < struck.size(); ++k) {
+    const auto kind = static_cast<trouble_kind>(k);
+    BOOST_TEST_MESSAGE(name_of(kind) << ": " << struck[k]);
+    BOOST_TEST(struck[k] >= 10U, name_of(kind));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_job_that_nothing_happens_to_does_each_step_once_in_one_term) {
+  processes_scenario s;
+  s.processes = 3;
+  s.ranks_each = 2;
+  const auto r = play_processes(s);
+  BOOST_TEST(fault_of(s, r) == "");
+  BOOST_TEST((r.code == 0));
+  BOOST_TEST(r.terms == 1U);
+  BOOST_TEST(r.steps_again == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(the_same_seed_plays_the_same_run) {
+  const auto s = processes_scenario_of(8);
+  const auto a = play_processes(s), b = play_processes(s);
+  BOOST_TEST(a.messages == b.messages);
+  BOOST_TEST(a.seconds == b.seconds);
+  BOOST_TEST(a.said == b.said);
+}
+
+BOOST_AUTO_TEST_CASE(a_term_that_begins_before_the_one_before_is_quiet_is_found) {
+  std::string how;
+  BOOST_TEST(first_seed_that_finds(planted::next_term_without_quiet, 100, how) < 100U);
+  BOOST_TEST(how.find(" while process ") != std::string::npos, how);
+}
+
+BOOST_AUTO_TEST_CASE(a_process_that_is_quiet_while_its_ranks_work_is_found) {
+  std::string how;
+  BOOST_TEST(first_seed_that_finds(planted::quiet_with_ranks, 100, how) < 100U);
+  BOOST_TEST(how.find(" while process ") != std::string::npos, how);
+}
+
+BOOST_AUTO_TEST_CASE(a_process_that_ignores_the_end_of_its_term_is_found) {
+  std::string how;
+  BOOST_TEST(first_seed_that_finds(planted::end_is_ignored, 100, how) < 100U);
+  BOOST_TEST_MESSAGE(how);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

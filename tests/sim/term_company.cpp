@@ -1,0 +1,141 @@
+#include "tests/sim/term_company.hpp"
+
+#include <span>
+#include <utility>
+
+#include "plan/layout/communicators.hpp"
+
+namespace troupe::actors {
+
+/// A membership that knows whose it is.
+class watched_member final : public fabric::communicator {
+ public:
+  watched_member(std::shared_ptr<term_meetings> at, shared_life who, std::unique_ptr<fabric::communicator> inner)
+      : at_(std::move(at)), who_(std::move(who)), inner_(std::move(inner)) {}
+  ~watched_member() override {
+    if (!who_->alive) at_->left_behind_.push_back(std::move(inner_));
+  }
+  watched_member(const watched_member&) = delete;
+  watched_member& operator=(const watched_member&) = delete;
+
+  [[nodiscard]] uint32_t rank() const override { return inner_->rank(); }
+  [[nodiscard]] uint32_t size() const override { return inner_->size(); }
+  core::result<void> post(const fabric::request& r) override {
+    if (!who_->alive) return core::fail(core::error_kind::stopped, "this process was killed");
+    at_->posted_(at_->term_, *who_);
+    return inner_->post(r);
+  }
+  core::result<fabric::progress> advance(uint64_t sequence) override {
+    if (!who_->alive) return core::fail(core::error_kind::stopped, "this process was killed");
+    return inner_->advance(sequence);
+  }
+  [[nodiscard]] std::vector<uint32_t> missing(uint64_t sequence) const override { return inner_->missing(sequence); }
+  void abort(const core::error& why) override {
+    if (who_->alive) inner_->abort(why);
+  }
+
+ private:
+  std::shared_ptr<term_meetings> at_;
+  shared_life who_;
+  std::unique_ptr<fabric::communicator> inner_;
+};
+
+term_meetings::term_meetings(sim_scheduler& clock, const plan::job_layout& layout, uint64_t term,
+                             std::function<void(uint64_t, const life&)> posted)
+    : term_(term), posted_(std::move(posted)), groups_(layout.communicators.size()) {
+  uint32_t ranks = 1;
+  for (uint32_t c = 0; c < groups_.size(); ++c) {
+    const auto& members = layout.communicators[c].members;
+    for (const uint32_t r : members) ranks = std::max(ranks, r + 1);
+    groups_[c].members.resize(members.size());
+    const auto wake_later = [&clock, this, c](int64_t delay_ns, uint32_t member, uint64_t sequence) {
+      if (const auto l = groups_[c].members[member].lock())
+        clock.post_later(std::chrono::nanoseconds(delay_ns), l->lanes[static_cast<size_t>(plan::lane::fabric)],
+                         wake{meeting_id{c, sequence}.number()});
+    };
+    groups_[c].meets = fabric::modelled_group::make(static_cast<uint32_t>(members.size()), {},
+                                                    {[&clock] { return clock.now_ns(); }, wake_later}, members);
+  }
+  pulses_ = std::make_shared<pulse_board>(ranks);
+}
+
+std::shared_ptr<fabric::communicator> term_meetings::join(const shared_life& who,
+                                                          const std::shared_ptr<rank_links>& links,
+                                                          uint32_t communicator, uint32_t member, fabric::waker wake) {
+  auto& g = groups_[communicator];
+  g.members[member] = links;
+  return std::make_shared<watched_member>(shared_from_this(), who, g.meets->join(member, std::move(wake)));
+}
+
+term_company::term_company(caf::actor_system& system, sim_scheduler& clock, const company_setup& setup)
+    : system_(system), clock_(clock), plans_(*setup.plans) {
+  models_->noise = 0.5;
+  models_->seed = setup.seed;
+  models_->fault = setup.fault;
+  models_->now_ns = [&clock] { return clock.now_ns(); };
+  std::vector<rank_parts> ranks(setup.seat.count);
+  for (uint32_t i = 0; i < setup.seat.count; ++i) furnish(ranks[i], setup.seat.first + i, setup);
+  const auto& options = plans_.front().front()->options();
+  loader_setup loader;
+  loader.shape.ranks = options.data() / options.sequence_ranks();
+  loader.cut = [](const next_batch&) { return std::make_shared<const data::batch>(); };
+  company_ = assemble(system, std::move(ranks), std::move(loader), {}, lane_threads::scheduler).value();
+}
+
+term_company::~term_company() {
+  dismiss();
+  for (const auto& a : askers_) caf::anon_send_exit(a, caf::exit_reason::kill);
+}
+
+void term_company::furnish(rank_parts& x, uint32_t rank, const company_setup& setup) {
+  rank_programs programs;
+  for (size_t which = 0; which < plans_.size(); ++which)
+    if (rank < plans_[which].size()) {
+      programs[which] = std::make_shared<const program>(plans_[which][rank]);
+      x.lanes.resize(num_seats(*plans_[which][rank]));
+    }
+  x.setup.programs = std::make_shared<const rank_programs>(std::move(programs));
+  x.setup.patience = {std::chrono::seconds{3}, std::chrono::seconds{6}, std::chrono::seconds{6}, {}};
+  x.setup.pulses = setup.meetings->pulses();
+  for (auto& lane : std::span(x.lanes).subspan(1)) lane = [m = models_] { return make_modelled_executor(m); };
+  const auto join = [&](uint32_t c, uint32_t member, fabric::waker wake) {
+    return setup.meetings->join(setup.who, x.links, c, member, std::move(wake));
+  };
+  // Handed over, not shared: memberships end with the lane, as its peers must notice.
+  auto held = std::make_shared<memberships>(join_fabric(x, rank, plans_.front().front()->layout->communicators, join));
+  x.lanes[static_cast<size_t>(plan::lane::fabric)] = [m = models_, held] {
+    return make_modelled_fabric_executor(m, std::move(*held));
+  };
+}
+
+void term_company::run(plan::plan_choice which, uint64_t number, uint64_t step) {
+  auto order = std::make_shared<step_order>();
+  order->run = number;
+  order->step = step;
+  order->collectives_before = collectives_;
+  plan::add_collectives(collectives_, plans_[static_cast<size_t>(which)]);
+  answer_ = std::make_shared<std::optional<run_outcome>>();
+  const auto asker = [](caf::event_based_actor* self, const run_plan& what, const supervisor_actor& to,
+                        const std::shared_ptr<std::optional<run_outcome>>& into) {
+    self->set_error_handler([](caf::error&) {});
+    self->request(to, caf::infinite, what)
+        .then([into](run_outcome& o) { *into = std::move(o); },
+              [into, self](caf::error& e) {
+                run_outcome lost;
+                lost.failure = std::make_shared<const core::error>(
+                    core::error{core::error_kind::peer_lost, "supervisor ended: " + self->system().render(e)});
+                *into = std::move(lost);
+              });
+  };
+  askers_.push_back(system_.spawn(asker, run_plan{which, order}, company_->supervisor, answer_));
+}
+
+void term_company::give_up(const core::error& why) { post(company_->supervisor, actors::give_up{why.kind, why.text}); }
+
+void term_company::freeze(std::chrono::nanoseconds delay) {
+  for_each_actor(*company_, [&](const auto& handle) { clock_.freeze(handle.id(), delay); });
+}
+
+void term_company::dismiss() { actors::dismiss(*company_); }
+
+}  // namespace troupe::actors

@@ -1,0 +1,95 @@
+// The ranks of one simulated process in one term: a company of production actors with modelled hands, whose collectives
+// meet those of the term's other processes. Owns the company and the groups in which companies meet; which term it is,
+// and who is in it, is said by the process.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/company.hpp"
+#include "actors/sim/scheduler.hpp"
+#include "actors/sim/sim.hpp"
+#include "cluster/messages.hpp"
+#include "fabric/modelled.hpp"
+
+namespace troupe::actors {
+
+/// One start of a process: what a killed one still holds does nothing any more.
+struct life {
+  uint32_t place = 0;
+  bool alive = true;
+  uint64_t term = 0;       ///< whose memory it uses; 0: of none
+  bool has_a_run = false;  ///< of that term is under way
+};
+using shared_life = std::shared_ptr<life>;
+
+using plans_by_choice = std::vector<shared_rank_plans>;  ///< [plan_choice]; empty where a job runs none of a kind
+
+/// Where the ranks of a term meet: made by who leads, offered to the others. Its members of killed processes stay, in
+/// silence, as boards in shared memory do.
+class term_meetings : public std::enable_shared_from_this<term_meetings> {
+ public:
+  /// `posted`: a rank of a process arrives at a collective of this term.
+  term_meetings(sim_scheduler& clock, const plan::job_layout& layout, uint64_t term,
+                std::function<void(uint64_t term, const life& who)> posted);
+
+  std::shared_ptr<fabric::communicator> join(const shared_life& who, const std::shared_ptr<rank_links>& links,
+                                             uint32_t communicator, uint32_t member, fabric::waker wake);
+  [[nodiscard]] const std::shared_ptr<pulse_board>& pulses() const { return pulses_; }
+
+ private:
+  friend class watched_member;
+  struct group {
+    std::shared_ptr<fabric::modelled_group> meets;
+    std::vector<std::weak_ptr<rank_links>> members;
+  };
+  uint64_t term_;
+  std::function<void(uint64_t, const life&)> posted_;
+  std::vector<group> groups_;  // [communicator]
+  std::shared_ptr<pulse_board> pulses_;
+  std::vector<std::shared_ptr<fabric::communicator>> left_behind_;
+};
+
+struct company_setup {
+  const plans_by_choice* plans = nullptr;
+  cluster::seat seat;
+  shared_life who;
+  std::shared_ptr<term_meetings> meetings;
+  uint64_t seed = 0;
+  sim_fault fault;  ///< of the first company whose ranks it names
+};
+
+class term_company {
+ public:
+  term_company(caf::actor_system& system, sim_scheduler& clock, const company_setup& setup);
+  ~term_company();
+  term_company(const term_company&) = delete;
+  term_company& operator=(const term_company&) = delete;
+
+  /// Runs a plan once; `outcome` has the answer when it has come.
+  void run(plan::plan_choice which, uint64_t number, uint64_t step);
+  [[nodiscard]] const std::optional<run_outcome>& outcome() const { return *answer_; }
+  void give_up(const core::error& why);
+  void freeze(std::chrono::nanoseconds delay);
+  /// Ends all actors; they have ended once `is_at_rest`.
+  void dismiss();
+  [[nodiscard]] bool is_at_rest() const { return models_.use_count() == 1; }
+  [[nodiscard]] bool has_failed_by_fault() const { return models_->struck; }
+
+ private:
+  void furnish(rank_parts& x, uint32_t rank, const company_setup& setup);
+
+  caf::actor_system& system_;
+  sim_scheduler& clock_;
+  const plans_by_choice& plans_;
+  std::shared_ptr<modelled_world> models_ = std::make_shared<modelled_world>();
+  std::shared_ptr<company> company_;
+  std::shared_ptr<std::optional<run_outcome>> answer_ = std::make_shared<std::optional<run_outcome>>();
+  std::vector<caf::actor> askers_;
+  std::vector<uint64_t> collectives_;
+};
+
+}  // namespace troupe::actors

@@ -10,6 +10,7 @@
 #include "apps/base/common_options.hpp"
 #include "apps/base/exit_code.hpp"
 #include "apps/run/ask_socket.hpp"
+#include "core/json_text.hpp"
 #include "core/text.hpp"
 
 namespace troupe::apps {
@@ -72,7 +73,8 @@ int ask_command::run() const {
   const auto* const chosen = *std::ranges::find_if(commands_, [](const CLI::App* x) { return x->parsed(); });
   const auto answer = ask_run(folder_, chosen->get_name());
   if (!answer) return failed(answer.error());
-  const json x = json::parse(*answer, nullptr, false);
+  const auto parsed = core::parse_json<json>(*answer);
+  const json x = parsed ? *parsed : json();
   if (!x.is_object())
     return failed({core::error_kind::mismatch, "the run's answer is no JSON: " + core::shown(*answer)});
   const bool good = !x.contains("error");

@@ -55,9 +55,13 @@ core::result<std::unique_ptr<ask_socket>> ask_socket::open(const std::filesystem
   out->stop_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   const auto failed = [&] { return core::fail(core::path_error("listen at", folder / socket_name, errno)); };
   if (out->socket_ < 0 || out->stop_ < 0) return failed();
-  // One run has the folder: its locks say so. A socket that is there is of one that was killed.
-  ::unlinkat(out->folder_, socket_name, 0);
   const sockaddr_un at = address_in(out->folder_);
+  const int probe = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const bool is_served = probe >= 0 && ::connect(probe, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0;
+  if (probe >= 0) ::close(probe);
+  if (is_served)
+    return core::fail(error_kind::bad_input, fmt::format("'{}': another run is at work there", folder.string()));
+  ::unlinkat(out->folder_, socket_name, 0);  // of a run that was killed
   const mode_t before = ::umask(0177);
   const int bound = ::bind(out->socket_, reinterpret_cast<const sockaddr*>(&at), sizeof at);
   ::umask(before);

@@ -4,9 +4,12 @@
 #include <sys/signalfd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <memory>
 
 #include "actors/processes/swap_folder_name.hpp"
@@ -23,6 +26,16 @@
 namespace troupe::apps {
 namespace {
 
+/// Whether the file or an argument has the key at all: most have not, and their runs begin at once.
+bool names_processes(const train_arguments& a) {
+  const auto has_key = [](const std::string& text) { return text.find("processes") != std::string::npos; };
+  if (std::ranges::any_of(a.set, has_key)) return true;
+  std::error_code e;
+  if (!std::filesystem::is_regular_file(a.file, e)) return true;  // whoever reads it says what it is
+  std::ifstream in(a.file, std::ios::binary);
+  return has_key(std::string((std::istreambuf_iterator<char>(in)), {}));
+}
+
 /// The arguments of `train`, and whether its file wants processes; nothing is said.
 std::optional<train_arguments> wants_processes(int argc, char** argv) {
   train_arguments a;
@@ -33,6 +46,7 @@ std::optional<train_arguments> wants_processes(int argc, char** argv) {
   } catch (const CLI::ParseError&) {
     return std::nullopt;
   }
+  if (!names_processes(a)) return std::nullopt;
   config::load_options options;
   options.overrides = a.set;
   options.steps = a.steps;

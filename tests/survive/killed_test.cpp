@@ -21,7 +21,7 @@ const std::string job =
     "data: {text: corpus.txt}\n"
     "parallel: {data: 3}\n"
     "seed: 1\n"
-    "steps: 120\n"
+    "steps: 70\n"
     "train_batch_size: 12\n"
     "optimizer: {type: AdamW, params: {lr: 1.0e-3}}\n"
     "zero_optimization: {stage: 2}\n"
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(runs_disturbed_at_drawn_instants_equal_those_that_were_not)
   for (uint64_t i = 0; i < cases; ++i) {
     const uint64_t draw = core::mix64(i + 17);
     const auto place = static_cast<uint32_t>(draw % 3);
-    (void)disturbed(job, place, 1 + draw / 3 % 60, draw / 1000 % 20'000, i % 4 == 3 ? SIGSTOP : SIGKILL);
+    (void)disturbed(job, place, 1 + draw / 3 % 35, draw / 1000 % 20'000, i % 4 == 3 ? SIGSTOP : SIGKILL);
   }
 }
 
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(a_job_that_shall_stop_at_a_loss_ends_with_its_name) {
 
 BOOST_AUTO_TEST_CASE(whatever_ends_a_job_all_its_processes_end) {
   for (const int signal : {SIGKILL, SIGTERM, SIGINT}) {
-    const command_folder folder(replaced(job, "steps: 120", "steps: 100000"));
+    const command_folder folder(replaced(job, "steps: 70", "steps: 100000"));
     process run(train("out", {}), folder.folder.path());
     BOOST_REQUIRE(run.wait_for("\"step\":5,"));
     run.send(signal);
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(whatever_ends_a_job_all_its_processes_end) {
 }
 
 BOOST_AUTO_TEST_CASE(a_run_that_kills_its_processes_again_and_again_ends_with_the_cause) {
-  const command_folder folder(replaced(job, "steps: 120", "steps: 100000"));
+  const command_folder folder(replaced(job, "steps: 70", "steps: 100000"));
   const auto path = folder.folder.path();
   process run(train("out", {"--set", "cluster.restarts.max=2"}), path);
   BOOST_REQUIRE(run.wait_for("\"step\":5,"));

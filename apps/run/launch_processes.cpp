@@ -31,7 +31,7 @@ bool names_processes(const train_arguments& a) {
   const auto has_key = [](const std::string& text) { return text.find("processes") != std::string::npos; };
   if (std::ranges::any_of(a.set, has_key)) return true;
   std::error_code e;
-  if (!std::filesystem::is_regular_file(a.file, e)) return true;  // whoever reads it says what it is
+  if (!std::filesystem::is_regular_file(a.file, e)) return false;  // a pipe can be read once
   std::ifstream in(a.file, std::ios::binary);
   return has_key(std::string((std::istreambuf_iterator<char>(in)), {}));
 }

@@ -405,6 +405,10 @@ int train(const train_arguments& given) {
   const auto link = cluster::take_link_place();
   auto loaded = load_configuration(a, a.steps, intent::run, config::reading::job, states_beyond_memory, !link);
   if (!loaded) return 2;
+  if (loaded->config.cluster.is_on() && !link)
+    return failed({core::error_kind::bad_input,
+                   "cluster.processes: wanted `troupe train` with a regular file, which each process reads for itself, "
+                   "got a pipe or another program"});
   actors::run_degrees degrees;
   if (const auto refused = take_degrees(a, *loaded, stop, degrees)) return *refused;
   auto schedule = degree_schedule::read(a.degrees, a, a.steps, *loaded);

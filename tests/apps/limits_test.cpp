@@ -86,7 +86,8 @@ BOOST_AUTO_TEST_CASE(sigterm_while_a_run_opens_ends_it_there) {
   const command_folder f(large);
   for (const int signal : {SIGTERM, SIGINT}) {
     process p({TROUPE_BINARY, "train", "job.yaml"}, f.folder.path());
-    BOOST_REQUIRE(p.wait_for_work(std::chrono::milliseconds(450)));
+    BOOST_REQUIRE(p.wait_until_takes(signal));
+    BOOST_REQUIRE(p.wait_for_work(std::chrono::milliseconds(100)));
     p.send(signal);
     const auto r = p.end(std::chrono::seconds(20));
     BOOST_TEST(r.code == (signal == SIGTERM ? 143 : 130), r.err);

@@ -87,6 +87,17 @@ std::chrono::milliseconds process::processor_time() const {
   return std::chrono::milliseconds((user + system) * 1000 / ::sysconf(_SC_CLK_TCK));
 }
 
+bool process::wait_until_takes(int signal) {
+  const uint64_t bit = uint64_t{1} << static_cast<unsigned>(signal - 1);
+  for (int waited_ms = 0; waited_ms < patience_ms; waited_ms += poll_ms) {
+    std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
+    for (std::string line; std::getline(status, line);)
+      if (line.starts_with("SigBlk:") && (std::stoull(line.substr(7), nullptr, 16) & bit) != 0) return true;
+    if (::kill(pid_, 0) != 0 || (!read_some(poll_ms) && out_ < 0 && err_ < 0)) return false;
+  }
+  return false;
+}
+
 bool process::wait_for_work(std::chrono::milliseconds more) {
 #ifdef __SANITIZE_ADDRESS__
   more *= 10;

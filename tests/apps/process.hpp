@@ -31,6 +31,8 @@ class process {
   bool wait_for_error(const std::string& text);
   /// Waits until the program has used `more` processor time; false if it ended before.
   bool wait_for_work(std::chrono::milliseconds more);
+  /// Waits until the program takes this signal itself, by blocking it; false if it ended before.
+  bool wait_until_takes(int signal);
   /// Bytes of private writable memory, as RLIMIT_DATA counts them; 0 once it has ended.
   [[nodiscard]] uint64_t data_bytes() const;
   /// The file that its descriptor `number` is open on; empty if it is not open.

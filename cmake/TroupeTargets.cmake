@@ -99,7 +99,7 @@ function(troupe_test_options target)
 endfunction()
 
 # A test that hangs ends there. Sanitizers make some ten times slower.
-set(test_seconds_max 300)
+set(test_seconds_max 900)
 if(TROUPE_SANITIZE)
   set(test_seconds_max 3600)
 endif()

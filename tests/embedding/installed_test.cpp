@@ -8,7 +8,7 @@
 
 namespace {
 
-constexpr std::chrono::seconds limit{240};
+constexpr std::chrono::seconds limit{840};
 
 // A folder of this build's own with a fixed name: the compiler's cache recognises files only by their paths.
 std::filesystem::path scratch() {

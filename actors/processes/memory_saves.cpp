@@ -1,32 +1,17 @@
 #include "actors/processes/memory_saves.hpp"
 
-#include <fcntl.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
+#include "actors/processes/duplicate.hpp"
 #include "checkpoint/commit/open_native.hpp"
 
 namespace troupe::actors {
-namespace {
-
-core::result<int> another(int descriptor) {
-  const int copy = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
-  if (copy < 0)
-    return core::fail(core::error_kind::limit,
-                      std::string("saves in memory: wanted a descriptor, got: ") + std::strerror(errno));
-  return copy;
-}
-
-}  // namespace
-
 memory_saves::memory_saves(cluster::process& link)
     : link_(link), files_({.on_finished = [&link](const checkpoint::shared_file& f) {
         cluster::shared_descriptor with;
         if (f.descriptor >= 0)
-          if (const auto copy = another(f.descriptor)) with = cluster::own(*copy);
+          if (const auto copy = duplicate(f.descriptor)) with = cluster::own(*copy);
         if (with) link.keep(f.path.string(), f.bytes, with);
       }}) {}
 
@@ -48,7 +33,7 @@ core::result<checkpoint::tensor_source> memory_saves::open(const std::string& fo
   if (auto ok = make_folders(at); !ok) return core::fail(ok.error());
   for (const auto& [path, file] : sent) {
     if (std::filesystem::path(path).parent_path() != at) continue;
-    const auto copy = another(file.with->number());
+    const auto copy = duplicate(file.with->number());
     if (!copy) return core::fail(copy.error());
     if (auto ok = files_.adopt(path, *copy, file.bytes); !ok) return core::fail(ok.error());
   }

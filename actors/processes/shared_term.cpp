@@ -1,6 +1,5 @@
 #include "actors/processes/shared_term.hpp"
 
-#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "actors/processes/duplicate.hpp"
 #include "core/math.hpp"
 
 namespace troupe::actors {
@@ -51,7 +51,7 @@ fabric::board_shape shape_of(const plan::communicator& c) {
   return {static_cast<uint32_t>(c.members.size()), static_cast<uint32_t>(fabric::operations_in_flight_max)};
 }
 
-/// How many processes have members of it, this one alone counted as 1.
+/// Whether its members live in several processes.
 bool crosses(const plan::communicator& c, const term_members& who) {
   return std::ranges::any_of(c.members, [&](uint32_t r) { return who.place_of(r) != who.place_of(c.members.front()); });
 }
@@ -59,7 +59,7 @@ bool crosses(const plan::communicator& c, const term_members& who) {
 /// Where each communicator's board begins, those that cross alone; the pulses behind the last.
 struct boards_layout {
   std::vector<uint64_t> offset;
-  uint64_t pulses = 0, bytes = 0;
+  uint64_t bytes = 0;
 };
 boards_layout boards_of(const plan::job_layout& layout, const term_members& who) {
   boards_layout out;
@@ -67,7 +67,6 @@ boards_layout boards_of(const plan::job_layout& layout, const term_members& who)
     out.offset.push_back(out.bytes);
     if (crosses(c, who)) out.bytes += core::round_up(fabric::board::bytes_of(shape_of(c)), alignment_bytes);
   }
-  out.pulses = out.bytes;
   out.bytes += who.here().size() * sizeof(shown_pulse);
   return out;
 }
@@ -76,19 +75,11 @@ core::error system_error(const char* wanted) {
   return {core::error_kind::limit, std::string("processes: wanted ") + wanted + ", got: " + std::strerror(errno)};
 }
 
-core::result<cluster::shared_descriptor> copy_of(int descriptor) {
-  const int copy = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
-  if (copy < 0) return core::fail(system_error("another descriptor of shared memory"));
-  return cluster::own(copy);
-}
-
 core::result<std::shared_ptr<storage::shared_memory>> mapped(const cluster::shared_descriptor& offered,
                                                              uint64_t bytes_min) {
-  auto copy = copy_of(offered->number());
+  const auto copy = duplicate(offered->number());
   if (!copy) return core::fail(copy.error());
-  const int number = ::fcntl((*copy)->number(), F_DUPFD_CLOEXEC, 0);
-  if (number < 0) return core::fail(system_error("another descriptor of shared memory"));
-  auto memory = storage::shared_memory::open(number);
+  auto memory = storage::shared_memory::open(*copy);
   if (!memory) return core::fail(memory.error());
   if (memory->bytes() < bytes_min)
     return core::fail(core::error_kind::mismatch, "processes: wanted a segment of " + std::to_string(bytes_min) +
@@ -117,9 +108,9 @@ core::result<std::shared_ptr<shared_term>> shared_term::make(cluster::process& l
 
 core::result<void> shared_term::offer_segments(cluster::process& link, const std::vector<uint64_t>& bytes) {
   const auto offer = [&link](uint32_t number, const storage::shared_memory& m) -> core::result<void> {
-    auto copy = copy_of(m.descriptor());
+    const auto copy = duplicate(m.descriptor());
     if (!copy) return core::fail(copy.error());
-    link.give(number, *copy);
+    link.give(number, cluster::own(*copy));
     return {};
   };
   if (who_.leads()) {

@@ -14,10 +14,6 @@ using core::error_kind;
 /// States that one message carries at most.
 constexpr uint64_t read_bytes_max = uint64_t{64} << 20;
 
-constexpr bool trains(plan::plan_choice c) {
-  return c == plan::plan_choice::train || c == plan::plan_choice::train_saving;
-}
-
 }  // namespace
 
 core::result<run_outcome> session::parts::run_everywhere(plan::plan_choice which,
@@ -74,7 +70,7 @@ core::result<void> session::parts::add_reports(uint64_t number, run_outcome& to)
     }
   }
   std::ranges::sort(*to.ranks, {}, &rank_report::rank);
-  if (trains(to.which) || to.which == plan::plan_choice::evaluate)
+  if (const auto mode = plan::mode_of(to.which); mode == plan::mode::train || mode == plan::mode::evaluate)
     if (const auto why = disagreement(*to.ranks)) return core::fail(*why);
   return {};
 }
@@ -122,7 +118,7 @@ core::result<void> session::parts::obey(uint64_t number, const run_call& c) {
   }
   auto did = run_here(c.which, order);
   if (!did) return core::fail(did.error());
-  if (trains(c.which)) book(*did);
+  if (plan::mode_of(c.which) == plan::mode::train) book(*did);
   deliver_warnings();
   run_answer out;
   out.reports = std::move(*did->ranks);

@@ -18,11 +18,6 @@ namespace {
 
 /// How long a warning of a run may wait before the host hears of it.
 constexpr std::chrono::seconds warnings_wait_max{1};
-/// Whether a run of this plan may change states.
-constexpr bool trains(plan::plan_choice c) {
-  return c == plan::plan_choice::train || c == plan::plan_choice::train_saving;
-}
-
 }  // namespace
 
 void session::parts::use_programs(plan::plan_choice which, plan::rank_plans plans) {
@@ -126,8 +121,8 @@ core::result<run_outcome> session::parts::run_here(plan::plan_choice which, cons
   if (!out) {
     over.why = out.error();
     // No rank updates before the last micro-batch of all ranks has gone through, unless updates are deferred (zenflow).
-    over.states_whole =
-        !trains(which) || (over.lost_step->load() <= order->step && !plan.config->zero_optimization.zenflow.enabled);
+    over.states_whole = plan::mode_of(which) != plan::mode::train ||
+                        (over.lost_step->load() <= order->step && !plan.config->zero_optimization.zenflow.enabled);
   }
   return out;
 }

@@ -1,0 +1,24 @@
+// Another descriptor of what one is open on, for a second owner.
+#pragma once
+
+#include <fcntl.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "core/error.hpp"
+
+namespace troupe::actors {
+
+/// Closed on exec; the caller's. Errors: limit.
+inline core::result<int> duplicate(int descriptor) {
+  const int copy = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0)
+    return core::fail(
+        core::error_kind::limit,
+        std::string("processes: wanted another descriptor of shared memory, got: ") + std::strerror(errno));
+  return copy;
+}
+
+}  // namespace troupe::actors

@@ -2,59 +2,41 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/signalfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <csignal>
-#include <cstring>
-#include <fstream>
-#include <iterator>
-#include <memory>
+#include <optional>
 #include <utility>
 
-#include "cluster/process.hpp"
+#include "cluster/children.hpp"
 #include "core/clock.hpp"
 
 namespace troupe::cluster {
 namespace {
 
-/// How long a process whose link has ended may take to be gone, before it is killed.
-constexpr int64_t reaping_ns = 200'000'000;
-
-std::string end_of(int status) {
-  if (WIFSIGNALED(status))
-    return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
-  return fmt::format("ended with code {}", WEXITSTATUS(status));
-}
-
-/// What the system says of a process that is silent.
-std::string condition_of(pid_t pid) {
-  std::ifstream in(fmt::format("/proc/{}/stat", pid));
-  std::string text((std::istreambuf_iterator<char>(in)), {});
-  const size_t end = text.rfind(')');  // of its name
-  const char state = end != std::string::npos && end + 2 < text.size() ? text[end + 2] : '?';
-  if (state == 'T') return ": it is stopped (SIGSTOP)";
-  if (state == 't') return ": a debugger holds it; a longer cluster.lost_after waits for it";
-  if (state == 'D') return ": it waits for a disk or a device that does not answer";
-  return {};
-}
-
 class launcher {
  public:
-  explicit launcher(const launch_options& o) : options_(o), supervision_(watched(o.job)), children_(o.job.places()) {}
+  explicit launcher(const launch_options& o)
+      : options_(o),
+        supervision_(watched(o.job)),
+        children_(
+            {o.program, o.arguments, o.job.places()},
+            [this](uint32_t place, parcel p) { supervision_.hear(place, std::move(p), core::now_ns()); },
+            [this](uint32_t place, const std::string& how) { supervision_.closed(place, how, core::now_ns()); }),
+        agents_(std::max<size_t>(o.job.hosts.size(), 1)) {}
 
   core::result<int> run() {
     supervision_.begin(core::now_ns());
+    say_who_is_awaited();
     for (;;) {
       if (auto ok = act(); !ok) return core::fail(ok.error());
-      if (code_ && std::ranges::none_of(children_, [](const child& c) { return c.pid > 0; })) return *code_;
-      if (code_ && core::now_ns() > over_ns_ + ending_ns_max)
-        for (uint32_t p = 0; p < children_.size(); ++p) kill(p);
+      if (code_ && children_.is_empty() && std::ranges::all_of(agents_, [](const auto& a) { return a == nullptr; }))
+        return *code_;
+      if (code_ && core::now_ns() > over_ns_ + ending_ns_max) {
+        children_.kill_all();
+        for (auto& a : agents_) a.reset();
+      }
       wait();
       supervision_.tick(core::now_ns());
     }
@@ -63,158 +45,154 @@ class launcher {
  private:
   /// The job, whose supervision asks how its processes are.
   supervised_job watched(supervised_job job) {
-    job.condition = [this](uint32_t place) { return condition_of(children_[place].pid); };
+    job.condition = [this](uint32_t place) { return is_here(place) ? children_.condition_of(place) : std::string(); };
     return job;
   }
+  [[nodiscard]] bool is_here(uint32_t place) const { return options_.job.machine_of(place) == 0; }
 
-  struct child {
-    pid_t pid = 0;
-    std::unique_ptr<socket_link> end;
-  };
+  void say_who_is_awaited() {
+    const auto awaited = supervision_.awaited_machines();
+    if (awaited.empty()) return;
+    std::string who;
+    for (const uint32_t m : awaited) who += (who.empty() ? "" : ", ") + options_.job.hosts[m];
+    options_.say("waits for agents on " + who);
+  }
 
   core::result<void> act() {
     for (auto actions = supervision_.take(); !actions.empty(); actions = supervision_.take())
-      for (auto& a : actions) {
-        if (auto* x = std::get_if<send_to>(&a)) {
-          auto& c = children_[x->place];
-          if (c.end == nullptr) continue;
-          if (const auto sent = c.end->send(std::move(x->what)); !sent)
-            ended(x->place, "does not take what it is sent");
-        } else if (const auto* x = std::get_if<start_process>(&a)) {
-          if (auto ok = start(x->place); !ok) return ok;
-        } else if (const auto* x = std::get_if<kill_process>(&a)) {
-          kill(x->place);
-        } else if (const auto* x = std::get_if<say>(&a)) {
-          options_.say(x->line);
-        } else if (const auto* x = std::get_if<finish>(&a)) {
-          code_ = x->code;
-          over_ns_ = core::now_ns();
-        }
-      }
+      for (auto& a : actions)
+        if (auto ok = std::visit([this](auto& x) { return follow(x); }, a); !ok) return ok;
+    return {};
+  }
+  core::result<void> follow(send_to& x) {
+    if (is_here(x.place))
+      children_.send(x.place, std::move(x.what));
+    else
+      tell(options_.job.machine_of(x.place), passed{x.place, encode(x.what.what)});
+    return {};
+  }
+  core::result<void> follow(const start_process& x) {
+    if (is_here(x.place)) return children_.start(x.place);
+    tell(options_.job.machine_of(x.place), start_place{x.place});
+    return {};
+  }
+  core::result<void> follow(const kill_process& x) {
+    if (is_here(x.place))
+      children_.kill(x.place);
+    else
+      tell(options_.job.machine_of(x.place), kill_place{x.place});
+    return {};
+  }
+  core::result<void> follow(const say& x) {
+    options_.say(x.line);
+    return {};
+  }
+  core::result<void> follow(const finish& x) {
+    code_ = x.code;
+    over_ns_ = core::now_ns();
+    children_.let_end();
+    for (uint32_t m = 1; m < agents_.size(); ++m) tell(m, job_over{x.code});
+    return {};
+  }
+  core::result<void> follow(send_to_agent& x) {
+    tell(x.machine, std::move(x.what));
+    return {};
+  }
+  core::result<void> follow(const drop_agent& x) {
+    agents_[x.machine].reset();
     return {};
   }
 
-  core::result<void> start(uint32_t place) {
-    auto ends = make_pair();
-    if (!ends) return core::fail(ends.error());
-    const int inherited = ends->second->number();
-    const std::string link = fmt::format("{}:{}", inherited, place);
-    std::vector<char*> argv;
-    for (const auto& a : options_.arguments) argv.push_back(const_cast<char*>(a.c_str()));
-    argv.push_back(nullptr);
-    // A group of its own: what a terminal sends to all goes to this process alone, which passes it on.
-    posix_spawnattr_t how;
-    posix_spawn_file_actions_t files;
-    sigset_t none;
-    sigemptyset(&none);
-    ::posix_spawnattr_init(&how);
-    ::posix_spawnattr_setflags(&how, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
-    ::posix_spawnattr_setsigmask(&how, &none);
-    ::posix_spawn_file_actions_init(&files);
-    ::posix_spawn_file_actions_adddup2(&files, inherited, inherited);  // onto itself: it stays open
-    std::vector<std::string> variables{fmt::format("{}={}", link_variable, link)};
-    for (char** v = environ; *v != nullptr; ++v) variables.emplace_back(*v);
-    std::vector<char*> envp;
-    for (auto& v : variables) envp.push_back(v.data());
-    envp.push_back(nullptr);
-    pid_t pid = 0;
-    const int refused = ::posix_spawn(&pid, options_.program.c_str(), &files, &how, argv.data(), envp.data());
-    ::posix_spawn_file_actions_destroy(&files);
-    ::posix_spawnattr_destroy(&how);
-    if (refused != 0)
-      return core::fail(core::error_kind::limit, fmt::format("cluster.processes: the system refuses process {}, {}: {}",
-                                                             place, options_.program.string(), std::strerror(refused)));
-    children_[place].pid = pid;
-    children_[place].end = std::make_unique<socket_link>(ends->first);
+  void tell(uint32_t machine, message m) {
+    auto& agent = agents_[machine];
+    if (agent == nullptr) return;
+    if (const auto sent = agent->send({std::move(m), {}}); !sent) agent_ended(machine, sent.error().text);
+  }
+
+  void agent_ended(uint32_t machine, const std::string& how) {
+    agents_[machine].reset();
+    supervision_.parted(machine, "was lost: its host's agent has gone: " + how, core::now_ns());
+  }
+
+  void welcome() {
+    for (auto& x : options_.agents->take()) {
+      const auto at = std::ranges::find(options_.job.hosts, x.host);
+      const auto machine = static_cast<uint32_t>(at - options_.job.hosts.begin());
+      if (at == options_.job.hosts.end() || machine == 0 || code_) continue;
+      if (agents_[machine] != nullptr) agent_ended(machine, "it has come back");
+      agents_[machine] = std::move(x.link);
+      job_order order{options_.arguments,        options_.file_argument, options_.file, machine, {},
+                      options_.job.lost_after_ns};
+      for (uint32_t p = 0; p < options_.job.places(); ++p)
+        if (options_.job.machine_of(p) == machine) order.places.push_back(p);
+      tell(machine, std::move(order));
+      supervision_.joined(machine, core::now_ns());
+    }
+  }
+
+  void hear_agent(uint32_t machine) {
+    auto came = agents_[machine]->receive();
+    if (!came) return agent_ended(machine, came.error().text);
+    for (auto& p : *came) {
+      supervision_.heard_agent(machine, core::now_ns());
+      if (auto ok = hear_agent(machine, p.what); !ok) return agent_ended(machine, ok.error().text);
+    }
+  }
+  core::result<void> hear_agent(uint32_t machine, const message& m) {
+    const auto is_of_it = [&](uint32_t place) {
+      return place < options_.job.places() && options_.job.machine_of(place) == machine;
+    };
+    if (const auto* x = std::get_if<passed>(&m)) {
+      auto inner = decode(x->what);
+      if (!inner) return core::fail(inner.error());
+      if (is_of_it(x->place)) supervision_.hear(x->place, {std::move(*inner), {}}, core::now_ns());
+    } else if (const auto* x = std::get_if<place_ended>(&m)) {
+      if (is_of_it(x->place)) supervision_.closed(x->place, x->how, core::now_ns());
+    } else if (const auto* x = std::get_if<signalled>(&m)) {
+      signal_leader(x->signal);
+    }
     return {};
   }
 
-  /// Until it is gone: nothing writes its memory afterwards.
-  void kill(uint32_t place) {
-    child& c = children_[place];
-    if (c.pid > 0) {
-      ::kill(c.pid, SIGKILL);
-      ::waitpid(c.pid, nullptr, 0);
-    }
-    c = {};
+  void signal_leader(int number) {
+    const uint32_t leader = supervision_.leader();
+    if (is_here(leader))
+      children_.signal(leader, number);
+    else
+      tell(options_.job.machine_of(leader), signalled{number, leader});
   }
-
-  /// Its link has ended: says how the process did.
-  void ended(uint32_t place, const std::string& how) {
-    child& c = children_[place];
-    if (c.pid == 0) return;
-    std::string text = how;
-    const int64_t until = core::now_ns() + reaping_ns;
-    int status = 0;
-    pid_t gone = 0;
-    while ((gone = ::waitpid(c.pid, &status, WNOHANG)) == 0 && core::now_ns() < until) ::usleep(1000);
-    if (gone == c.pid) {
-      text = end_of(status);
-      c.pid = 0;
-    }
-    c.end.reset();
-    // One that leaves in good order may take its time.
-    if (supervision_.of(place) == standing::left || code_) return supervision_.closed(place, text, core::now_ns());
-    kill(place);
-    supervision_.closed(place, text, core::now_ns());
-  }
-
-  void reap() {
-    for (uint32_t p = 0; p < children_.size(); ++p) {
-      child& c = children_[p];
-      int status = 0;
-      if (c.pid == 0 || ::waitpid(c.pid, &status, WNOHANG) != c.pid) continue;
-      c.pid = 0;
-      hear(p);  // its last words
-      if (c.end == nullptr) continue;
-      c.end.reset();
-      supervision_.closed(p, end_of(status), core::now_ns());
-    }
-  }
-
-  void hear(uint32_t place) {
-    child& c = children_[place];
-    while (c.end != nullptr) {
-      auto came = c.end->receive();
-      if (!came) return c.pid == 0 ? void() : ended(place, came.error().text);
-      if (came->empty()) return;
-      for (auto& p : *came) supervision_.hear(place, std::move(p), core::now_ns());
-    }
-  }
-
   void pass_on() {
     signalfd_siginfo info{};
-    while (::read(options_.signals->number(), &info, sizeof info) == sizeof info) {
-      const child& first = children_[supervision_.leader()];
-      if (first.pid > 0) ::kill(first.pid, static_cast<int>(info.ssi_signo));
-    }
+    while (::read(options_.signals->number(), &info, sizeof info) == sizeof info)
+      signal_leader(static_cast<int>(info.ssi_signo));
   }
 
   void wait() {
-    std::vector<pollfd> on{{options_.signals ? options_.signals->number() : -1, POLLIN, 0}};
-    std::vector<uint32_t> places;
-    for (uint32_t p = 0; p < children_.size(); ++p) {
-      const auto& c = children_[p];
-      if (c.end == nullptr) continue;
-      const int events = POLLIN | (c.end->has_waiting() ? POLLOUT : 0);
-      on.push_back({c.end->number(), static_cast<short>(events), 0});
-      places.push_back(p);
+    std::vector<pollfd> on{{options_.signals ? options_.signals->number() : -1, POLLIN, 0},
+                           {options_.agents != nullptr ? options_.agents->number() : -1, POLLIN, 0}};
+    for (const auto& a : agents_) {
+      const int events = POLLIN | (a != nullptr && a->has_waiting() ? POLLOUT : 0);
+      on.push_back({a != nullptr ? a->number() : -1, static_cast<short>(events), 0});
     }
+    const size_t first_child = on.size();
+    children_.add_to(on);
     const int64_t left_ms = (supervision_.due_ns() - core::now_ns()) / 1'000'000;
     ::poll(on.data(), on.size(), static_cast<int>(std::clamp<int64_t>(left_ms, 1, 200)));
-    for (size_t i = 1; i < on.size(); ++i) {
-      const uint32_t p = places[i - 1];
-      auto& c = children_[p];
-      if (c.end != nullptr && (on[i].revents & POLLOUT) != 0) (void)c.end->flush();
-      if (c.end != nullptr && (on[i].revents & (POLLIN | POLLHUP | POLLERR)) != 0) hear(p);
-    }
     if (on[0].revents != 0) pass_on();
-    reap();
+    if (on[1].revents != 0) welcome();
+    for (uint32_t m = 1; m < agents_.size(); ++m) {
+      const short came = on[2 + m].revents;
+      if (agents_[m] == nullptr || came == 0) continue;
+      if ((came & POLLOUT) != 0) (void)agents_[m]->flush();
+      if ((came & ~POLLOUT) != 0) hear_agent(m);
+    }
+    children_.listen(on, first_child);
   }
 
   const launch_options& options_;
   supervision supervision_;
-  std::vector<child> children_;
+  children children_;
+  std::vector<std::unique_ptr<polled_link>> agents_;  ///< [machine]
   std::optional<int> code_;
   int64_t over_ns_ = 0;
 };

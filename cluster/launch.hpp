@@ -1,16 +1,32 @@
-// Starts the processes of a job on this machine, watches and reaps them: the hands of supervision.hpp. Owns processes
-// and their links; every decision is the supervision's, and the program's signals are the program's.
+// Starts the processes of a job, watches and reaps them: the hands of supervision.hpp. Owns those of this machine and
+// the links to the agents of others (agent.hpp); every decision is the supervision's, and the program's signals are the
+// program's.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "cluster/link.hpp"
 #include "cluster/supervision.hpp"
 
 namespace troupe::cluster {
+
+struct arrival {  ///< an agent that has come
+  std::string host;
+  std::unique_ptr<polled_link> link;
+};
+
+class arrivals {  ///< the agents of other machines, as they come
+ public:
+  virtual ~arrivals() = default;
+  /// A descriptor that is readable when somebody has come.
+  [[nodiscard]] virtual int number() const = 0;
+  virtual std::vector<arrival> take() = 0;
+};
 
 struct launch_options {  ///< a job and how its processes are started
   supervised_job job;
@@ -19,6 +35,9 @@ struct launch_options {  ///< a job and how its processes are started
   std::function<void(const std::string&)> say;
   /// A signalfd, not blocking, of the signals that go on to the process that leads; null: none.
   shared_descriptor signals{};
+  arrivals* agents = nullptr;  ///< of a job on several machines
+  std::string file{};          ///< for them: the text of the file that an argument names
+  uint32_t file_argument = 0;  ///< and which one
 };
 
 /// How long processes may take to end once the job is over; then they are killed.

@@ -28,6 +28,16 @@ class link {  ///< one end of an edge
   virtual core::result<std::vector<parcel>> receive() = 0;
 };
 
+class polled_link : public link {  ///< one that a poll loop can wait for
+ public:
+  /// A descriptor that is readable when `receive` has something to say.
+  [[nodiscard]] virtual int number() const = 0;
+  /// Whether `flush` is to be called when the descriptor is writable.
+  [[nodiscard]] virtual bool has_waiting() const { return false; }
+  /// Sends what waits, as far as the other end takes it.
+  virtual core::result<void> flush() { return {}; }
+};
+
 /// Frames out of a stream of bytes and the descriptors that came beside them.
 class frame_reader {
  public:
@@ -44,17 +54,16 @@ class frame_reader {
 /// The bytes of a message that travels with so many descriptors.
 std::string frame_of(const message& m, size_t num_descriptors);
 
-class socket_link final : public link {  ///< between processes of a machine
+class socket_link final : public polled_link {  ///< between processes of a machine
  public:
   /// `end` is one of a pair of connected stream sockets.
   explicit socket_link(shared_descriptor end);
 
   core::result<void> send(parcel p) override;
   core::result<std::vector<parcel>> receive() override;
-  /// Sends what waits, as far as the other end takes it. Call it when `number` is writable and something waits.
-  core::result<void> flush();
-  [[nodiscard]] bool has_waiting() const;
-  [[nodiscard]] int number() const { return end_->number(); }
+  core::result<void> flush() override;
+  [[nodiscard]] bool has_waiting() const override;
+  [[nodiscard]] int number() const override { return end_->number(); }
 
  private:
   struct outgoing {

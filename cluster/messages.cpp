@@ -38,7 +38,11 @@ void fields(F& f, answer& x) {
 }
 template <class F>
 void fields(F& f, kept_file& x) {
-  f(x.path, x.bytes);
+  f(x.path, x.bytes, x.place);
+}
+template <class F>
+void fields(F& f, address& x) {
+  f(x.term, x.place, x.host, x.port);
 }
 template <class F>
 void fields(F& f, kept_save& x) {
@@ -58,11 +62,11 @@ void fields(F& f, leaving& x) {
 }
 template <class F>
 void fields(F& f, seat& x) {
-  f(x.place, x.first, x.count);
+  f(x.place, x.first, x.count, x.machine);
 }
 template <class F>
 void fields(F& f, begin_term& x) {
-  f(x.number, x.data, x.seats, x.folder, x.cause);
+  f(x.number, x.data, x.seats, x.folder, x.cause, x.secret);
 }
 template <class F>
 void fields(F& f, started& x) {
@@ -82,13 +86,42 @@ void fields(F& f, state_question& x) {
 }
 template <class F>
 void fields(F&, dismissal&) {}
+template <class F>
+void fields(F& f, job_order& x) {
+  f(x.arguments, x.file_argument, x.file, x.machine, x.places, x.lost_after_ns);
+}
+template <class F>
+void fields(F& f, start_place& x) {
+  f(x.place);
+}
+template <class F>
+void fields(F& f, kill_place& x) {
+  f(x.place);
+}
+template <class F>
+void fields(F& f, place_ended& x) {
+  f(x.place, x.how);
+}
+template <class F>
+void fields(F& f, passed& x) {
+  f(x.place, x.what);
+}
+template <class F>
+void fields(F& f, signalled& x) {
+  f(x.signal, x.place);
+}
+template <class F>
+void fields(F& f, job_over& x) {
+  f(x.code);
+}
 
 namespace {
 
 constexpr std::array<std::string_view, std::variant_size_v<message>> names = {
-    "hello",   "beat",      "offer",       "ready",          "quiet",      "failed",  "call",
-    "answer",  "kept_file", "kept_save",   "between_steps",  "state_text", "leaving", "begin_term",
-    "started", "end_term",  "join_wanted", "state_question", "dismissal"};
+    "hello",       "beat",       "offer",       "ready",          "quiet",      "failed",  "call",
+    "answer",      "kept_file",  "kept_save",   "between_steps",  "state_text", "leaving", "begin_term",
+    "started",     "end_term",   "join_wanted", "state_question", "dismissal",  "address", "job_order",
+    "start_place", "kill_place", "place_ended", "passed",         "signalled",  "job_over"};
 
 template <size_t I = 0>
 bool read_as(size_t index, core::byte_reader& in, message& out) {

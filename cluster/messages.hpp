@@ -1,5 +1,5 @@
-// What the supervisor of a job and its processes tell each other. Owns their form as bytes; who says what when is
-// supervision.hpp's and process.hpp's. docs/cluster.md has a row for each.
+// What the supervisor of a job, its processes and the agents of other machines tell each other. Owns their form as
+// bytes; who says what when is supervision.hpp's, process.hpp's and agent.hpp's. docs/cluster.md has a row for each.
 //
 // A term is the time in which the ranks, their processes and their degrees stay the same. What belongs to a term
 // carries its number: what is of another term is dropped.
@@ -57,10 +57,19 @@ struct answer {
   uint32_t place = 0;
   std::string what;
 };
-/// Both ways: a file of a save in memory, with its descriptor.
+/// Both ways: a file of a save in memory, with its descriptor where it lies on this machine.
 struct kept_file {
   std::string path;
   uint64_t bytes = 0;
+  /// To a process: one in the new term on whose machine it lies.
+  uint32_t place = 0;
+};
+/// Both ways: where this process takes bytes from those of other machines; to all of them.
+struct address {
+  uint64_t term = 0;
+  uint32_t place = 0;
+  std::string host;
+  uint16_t port = 0;
 };
 /// Both ways: the save that is kept under `folder` is whole; its files were written under `written`.
 struct kept_save {
@@ -86,9 +95,10 @@ struct leaving {
 
 // ---- supervisor -> process
 
-/// Consecutive ranks of a process.
+/// Consecutive ranks of a process, on this machine.
 struct seat {
   uint32_t place = 0, first = 0, count = 0;
+  uint32_t machine = 0;
   friend bool operator==(const seat&, const seat&) = default;
 };
 struct begin_term {  ///< to each process that has a seat in it
@@ -97,6 +107,7 @@ struct begin_term {  ///< to each process that has a seat in it
   std::vector<seat> seats;  ///< in the order of ranks; the first leads
   std::string folder;       ///< of the save in memory that it continues from; empty: none
   std::string cause;        ///< why there is another term than before
+  std::string secret;       ///< known to this term's processes alone: by it they trust each other over the network
 };
 /// All processes are ready.
 struct started {
@@ -120,9 +131,50 @@ struct state_question {
 /// The job is over.
 struct dismissal {};
 
+// ---- supervisor <-> the agent of another machine, which starts, watches and reaps processes there
+
+/// To the agent, first: what its processes are started with: the same arguments as on the first machine, but for the
+/// file, whose text this is.
+struct job_order {
+  std::vector<std::string> arguments;
+  uint32_t file_argument = 0;  ///< the number of the argument that names the file
+  std::string file;            ///< its text
+  uint32_t machine = 0;
+  std::vector<uint32_t> places;
+  int64_t lost_after_ns = 0;
+};
+/// To the agent.
+struct start_place {
+  uint32_t place = 0;
+};
+/// To the agent: and reap it.
+struct kill_place {
+  uint32_t place = 0;
+};
+/// From the agent: the process has ended, or its link.
+struct place_ended {
+  uint32_t place = 0;
+  std::string how;
+};
+/// Both ways: a message of or for a process of the agent's machine, as it stands.
+struct passed {
+  uint32_t place = 0;
+  std::string what;
+};
+/// Both ways: a signal of the system for the process that leads; to the agent: which is this one.
+struct signalled {
+  int32_t signal = 0;
+  uint32_t place = 0;
+};
+/// To the agent: the job is over, with this code.
+struct job_over {
+  int32_t code = 0;
+};
+
 using message =
     std::variant<hello, beat, offer, ready, quiet, failed, call, answer, kept_file, kept_save, between_steps,
-                 state_text, leaving, begin_term, started, end_term, join_wanted, state_question, dismissal>;
+                 state_text, leaving, begin_term, started, end_term, join_wanted, state_question, dismissal, address,
+                 job_order, start_place, kill_place, place_ended, passed, signalled, job_over>;
 
 /// A message and the descriptors that travel with it.
 struct parcel {

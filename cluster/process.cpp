@@ -191,6 +191,12 @@ core::result<std::map<uint32_t, shared_descriptor>> process::take(const std::vec
   return wait([&] { return state_.take(numbers); });
 }
 
+void process::give_address(const std::string& host, uint16_t port) { send(address{term(), setup_.place, host, port}); }
+
+core::result<std::map<uint32_t, address>> process::addresses(const std::vector<uint32_t>& places) {
+  return wait([&] { return state_.addresses(places); });
+}
+
 uint64_t process::tell(std::string what) {
   const uint64_t number = ++number_;
   send(call{term(), number, std::move(what)});

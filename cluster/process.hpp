@@ -28,6 +28,8 @@ struct process_setup {  ///< what a process says of itself
 
 /// Where a process finds its link: the environment of one that `troupe train` has started.
 inline constexpr const char* link_variable = "TROUPE_LINK";
+/// And, of a job on several machines, the address on which it takes bytes from those of others.
+inline constexpr const char* address_variable = "TROUPE_ADDRESS";
 struct link_place {  ///< the inherited end, and the process's place
   int descriptor = -1;
   uint32_t place = 0;
@@ -76,6 +78,10 @@ class process {
   void give(uint32_t number, const shared_descriptor& what);
   /// Waits for what others offer under these numbers. Errors: the term has ended.
   core::result<std::map<uint32_t, shared_descriptor>> take(const std::vector<uint32_t>& numbers);
+  /// Where this process takes bytes from those of other machines.
+  void give_address(const std::string& host, uint16_t port);
+  /// Waits for those of other processes, by place. Errors: the term has ended.
+  core::result<std::map<uint32_t, address>> addresses(const std::vector<uint32_t>& places);
 
   // ---- calls
   /// Of the process that leads: to all others of the term. Gives the number that answers have.

@@ -19,9 +19,11 @@ consequence process_state::hear(parcel p) {
   if (auto* x = std::get_if<begin_term>(&p.what)) {
     terms_.push_back(std::move(*x));
   } else if (auto* x = std::get_if<kept_file>(&p.what)) {
-    if (!p.with.empty()) files_[x->path] = {x->bytes, p.with.front()};
+    files_[x->path] = {x->bytes, p.with.empty() ? nullptr : p.with.front(), x->place};
   } else if (auto* x = std::get_if<offer>(&p.what)) {
     if (!p.with.empty()) offers_[{x->term, x->number}] = p.with.front();
+  } else if (auto* x = std::get_if<address>(&p.what)) {
+    addresses_[{x->term, x->place}] = *x;
   } else if (auto* x = std::get_if<cluster::started>(&p.what)) {
     started_ = x->term;
   } else if (auto* x = std::get_if<call>(&p.what)) {
@@ -101,7 +103,9 @@ std::optional<core::result<term_order>> process_state::next_term() {
   join_wanted_ = false;
   // What has come of the new term already stays: others may have begun it before.
   const auto is_old = [&](const auto& x) { return x.term < term_; };
-  std::erase_if(offers_, [&](const auto& x) { return x.first.first < term_; });
+  const auto is_before = [&](const auto& x) { return x.first.first < term_; };
+  std::erase_if(offers_, is_before);
+  std::erase_if(addresses_, is_before);
   std::erase_if(calls_, is_old);
   std::erase_if(answers_, is_old);
   std::swap(out.files, files_);
@@ -119,6 +123,16 @@ std::optional<core::result<std::map<uint32_t, shared_descriptor>>> process_state
   if (std::ranges::all_of(numbers, [&](uint32_t n) { return offers_.contains({term_, n}); })) {
     std::map<uint32_t, shared_descriptor> out;
     for (const uint32_t n : numbers) out[n] = std::move(offers_[{term_, n}]);
+    return out;
+  }
+  if (const auto why = is_over()) return core::fail(*why);
+  return std::nullopt;
+}
+
+std::optional<core::result<std::map<uint32_t, address>>> process_state::addresses(const std::vector<uint32_t>& places) {
+  if (std::ranges::all_of(places, [&](uint32_t p) { return addresses_.contains({term_, p}); })) {
+    std::map<uint32_t, address> out;
+    for (const uint32_t p : places) out[p] = addresses_[{term_, p}];
     return out;
   }
   if (const auto why = is_over()) return core::fail(*why);

@@ -18,7 +18,8 @@ namespace troupe::cluster {
 /// A file of a save in memory.
 struct file_in_memory {
   uint64_t bytes = 0;
-  shared_descriptor with;
+  shared_descriptor with;  ///< null: it lies on another machine
+  uint32_t place = 0;      ///< a process of the term on whose machine it lies
 };
 
 struct term_order {  ///< what a process is told of a term
@@ -52,6 +53,7 @@ class process_state {  ///< of one process; one thread at a time
   std::optional<core::result<term_order>> next_term();
   [[nodiscard]] std::optional<core::result<void>> started() const;
   std::optional<core::result<std::map<uint32_t, shared_descriptor>>> take(const std::vector<uint32_t>& numbers);
+  std::optional<core::result<std::map<uint32_t, address>>> addresses(const std::vector<uint32_t>& places);
   std::optional<core::result<std::vector<answer>>> answers(uint64_t number, size_t count);
   std::optional<core::result<call>> next_call();
   [[nodiscard]] std::optional<end_term> end_of_term() const;
@@ -76,6 +78,7 @@ class process_state {  ///< of one process; one thread at a time
   std::deque<begin_term> terms_;
   std::map<std::string, file_in_memory> files_;
   std::map<std::pair<uint64_t, uint32_t>, shared_descriptor> offers_;  ///< by term and number
+  std::map<std::pair<uint64_t, uint32_t>, address> addresses_;         ///< by term and place
   std::deque<call> calls_;
   std::vector<answer> answers_;
   std::optional<end_term> ending_;

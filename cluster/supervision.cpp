@@ -10,10 +10,6 @@ namespace {
 
 using core::error_kind;
 
-bool lies_in(std::string_view path, std::string_view folder) {
-  return path.size() > folder.size() && path.starts_with(folder) && path[folder.size()] == '/';
-}
-
 /// Of failures that another process may have caused, which then says why, or is lost.
 bool may_follow_another(error_kind why) { return why == error_kind::peer_lost || why == error_kind::stopped; }
 
@@ -24,7 +20,11 @@ constexpr std::string_view names[] = {"absent", "starting", "idle", "working", "
 
 }  // namespace
 
-supervision::supervision(supervised_job job) : job_(std::move(job)), members_(job_.places()), wanted_(job_.data) {}
+supervision::supervision(supervised_job job)
+    : job_(std::move(job)),
+      members_(job_.places()),
+      wanted_(job_.data),
+      machines_(std::max<size_t>(job_.hosts.size(), 1)) {}
 
 std::vector<action> supervision::take() { return std::exchange(actions_, {}); }
 
@@ -38,22 +38,61 @@ bool supervision::has_seat(uint32_t place) const {
 
 std::string supervision::ranks_of(uint32_t place) const {
   const auto at = std::ranges::find(term_.seats, place, &seat::place);
-  if (at == term_.seats.end()) return fmt::format("process {}", place);
-  if (at->count == 1) return fmt::format("rank {} (process {})", at->first, place);
-  return fmt::format("ranks {} to {} (process {})", at->first, at->first + at->count - 1, place);
+  std::string who = fmt::format("process {}", place);
+  if (machines_.size() > 1) who += " on " + job_.hosts[job_.machine_of(place)];
+  if (at == term_.seats.end()) return who;
+  if (at->count == 1) return fmt::format("rank {} ({})", at->first, who);
+  return fmt::format("ranks {} to {} ({})", at->first, at->first + at->count - 1, who);
+}
+
+void supervision::start(uint32_t place) {
+  members_[place].start_ns.reset();
+  members_[place].is = standing::starting;
+  actions_.push_back(start_process{place});
 }
 
 void supervision::begin(int64_t now_ns) {
   ticked_ns_ = now_ns;
+  joined(0, now_ns);
+}
+
+void supervision::joined(uint32_t machine, int64_t now_ns) {
+  machines_[machine] = {true, now_ns};
+  if (!starts_processes()) return;
+  if (machine > 0) actions_.push_back(say{fmt::format("host {} is there", job_.hosts[machine])});
+  const bool had_term = term_.number > 0;
   for (uint32_t p = 0; p < members_.size(); ++p) {
-    members_[p].is = standing::starting;
-    actions_.push_back(start_process{p});
+    if (job_.machine_of(p) != machine) continue;
+    members_[p].heard_ns = now_ns;
+    if (!had_term || (job_.starts_again && job_.recovers)) start(p);
   }
 }
 
+void supervision::parted(uint32_t machine, const std::string& how, int64_t now_ns) {
+  machines_[machine].is_there = false;
+  kept_.lose(machine);
+  for (uint32_t p = 0; p < members_.size(); ++p) {
+    if (job_.machine_of(p) != machine) continue;
+    if (term_.is == phase::none)
+      members_[p] = {};  // the first term waits for the machine
+    else
+      closed(p, how, now_ns);
+  }
+}
+
+std::vector<uint32_t> supervision::awaited_machines() const {
+  std::vector<uint32_t> out;
+  for (uint32_t m = 0; m < machines_.size() && term_.is == phase::none; ++m)
+    if (!machines_[m].is_there) out.push_back(m);
+  return out;
+}
+
+// What has descriptors stays on its machine.
 void supervision::relay_to_others(uint32_t from, const parcel& p) {
-  for (const seat& s : term_.seats)
-    if (s.place != from && members_[s.place].is == standing::working) actions_.push_back(send_to{s.place, p});
+  for (const seat& s : term_.seats) {
+    if (s.place == from || members_[s.place].is != standing::working) continue;
+    if (p.with.empty() || job_.machine_of(s.place) == job_.machine_of(from)) actions_.push_back(send_to{s.place, p});
+  }
 }
 
 void supervision::hear(uint32_t place, parcel p, int64_t now_ns) {
@@ -64,16 +103,22 @@ void supervision::hear(uint32_t place, parcel p, int64_t now_ns) {
   const auto is_of_term = [&](uint64_t term) { return term == term_.number && has_seat(place); };
   if (const auto* x = std::get_if<hello>(&p.what)) return heard(place, *x);
   if (const auto* x = std::get_if<ready>(&p.what)) return heard(place, *x);
-  if (const auto* x = std::get_if<kept_save>(&p.what)) return heard(*x);
   if (const auto* x = std::get_if<leaving>(&p.what)) return heard(place, *x);
   if (const auto* x = std::get_if<offer>(&p.what)) {
     if (is_of_term(x->term)) relay_to_others(place, p);
+  } else if (const auto* x = std::get_if<address>(&p.what)) {
+    if (is_of_term(x->term)) relay_to_others(place, p);
+  } else if (const auto* x = std::get_if<kept_save>(&p.what)) {
+    kept_.whole(x->folder, x->written);
+    fruitless_ = 0;
+    for (uint32_t machine = 1; machine < machines_.size(); ++machine)
+      if (machines_[machine].is_there) actions_.push_back(send_to_agent{machine, *x});
   } else if (const auto* x = std::get_if<call>(&p.what)) {
     if (is_of_term(x->term) && term_.is != phase::ending) relay_to_others(place, p);
   } else if (const auto* x = std::get_if<answer>(&p.what)) {
     if (is_of_term(x->term) && term_.is != phase::ending) actions_.push_back(send_to{leader(), std::move(p)});
   } else if (const auto* x = std::get_if<kept_file>(&p.what)) {
-    files_[x->path] = {x->bytes, std::move(p.with)};
+    kept_.add(x->path, x->bytes, std::move(p.with), job_.machine_of(place));
   } else if (const auto* x = std::get_if<failed>(&p.what)) {
     heard(place, *x, now_ns);
   } else if (const auto* x = std::get_if<quiet>(&p.what)) {
@@ -108,7 +153,7 @@ void supervision::heard(uint32_t place, const hello& x) {
   m.is = standing::idle;
   if (term_.is == phase::none) {
     const auto comes = [](const member& other) { return other.is == standing::starting; };
-    if (std::ranges::none_of(members_, comes)) begin_next();
+    if (std::ranges::none_of(members_, comes) && awaited_machines().empty()) begin_next();
   } else if (term_.is == phase::running) {
     ask_to_join();
   }
@@ -166,26 +211,6 @@ void supervision::heard(uint32_t place, const ready& x) {
   term_.is = phase::running;
   for (const seat& s : term_.seats) send(s.place, started{term_.number});
   ask_to_join();
-}
-
-void supervision::heard(const kept_save& x) {
-  std::map<std::string, kept> moved;
-  for (auto at = files_.begin(); at != files_.end();) {
-    if (!lies_in(at->first, x.written)) {
-      ++at;
-      continue;
-    }
-    moved[x.folder + at->first.substr(x.written.size())] = std::move(at->second);
-    at = files_.erase(at);
-  }
-  files_.merge(moved);
-  std::erase(saves_, x.folder);
-  saves_.push_back(x.folder);
-  if (saves_.size() > kept_saves_max) saves_.erase(saves_.begin());
-  std::erase_if(files_, [&](const auto& f) {
-    return std::ranges::none_of(saves_, [&](const auto& s) { return lies_in(f.first, s); });
-  });
-  fruitless_ = 0;
 }
 
 void supervision::heard(uint32_t place, const leaving& x) {
@@ -263,44 +288,84 @@ void supervision::go_on_if_quiet() {
   }
 }
 
-void supervision::begin_next() {
-  std::vector<uint32_t> there;
+// Places for a term: who led leads again, who had ranks before comes before who waited. Those of a machine are
+// neighbours.
+std::vector<uint32_t> supervision::seated(uint32_t data) const {
+  std::vector<uint32_t> out;
   for (uint32_t p = 0; p < members_.size(); ++p)
-    if (members_[p].is == standing::idle) there.push_back(p);
-  // Who led leads again; who had ranks before comes before who waited.
-  std::ranges::stable_sort(there, {}, [&](uint32_t p) { return p == last_leader_ ? 0 : has_seat(p) ? 1 : 2; });
-  auto data = degree_for(static_cast<uint32_t>(there.size()));
-  if (there.empty()) data = core::fail(error_kind::peer_lost, "no process is left: " + cause_);
+    if (members_[p].is == standing::idle) out.push_back(p);
+  std::ranges::stable_sort(out, {}, [&](uint32_t p) { return p == last_leader_ ? 0 : has_seat(p) ? 1 : 2; });
+  const uint32_t ranks = data * job_.replica_ranks;
+  out.resize(std::min<size_t>(out.size(), (ranks + job_.ranks_each - 1) / job_.ranks_each));
+  if (machines_.size() == 1 || out.empty()) return out;
+  const uint32_t first = job_.machine_of(out.front());
+  std::ranges::stable_sort(out, {}, [&](uint32_t p) {
+    const uint32_t machine = job_.machine_of(p);
+    return machine == first ? 0 : machine + 1;
+  });
+  return out;
+}
+
+std::vector<uint32_t> supervision::machines_of(const std::vector<uint32_t>& places) const {
+  std::vector<uint32_t> out;
+  for (const uint32_t p : places)
+    if (std::ranges::find(out, job_.machine_of(p)) == out.end()) out.push_back(job_.machine_of(p));
+  return out;
+}
+
+void supervision::begin_next() {
+  const auto is_idle = [](const member& m) { return m.is == standing::idle; };
+  const auto there = static_cast<uint32_t>(std::ranges::count_if(members_, is_idle));
+  auto data = degree_for(there);
+  if (there == 0) data = core::fail(error_kind::peer_lost, "no process is left: " + cause_);
   if (!data) {
     final_ = data.error();
     if (!cause_.empty()) final_ = final_->in("after the loss of " + cause_);
-    for (const uint32_t p : there) send(p, end_term{term_.number, true, final_->kind, final_->text});
-    if (!there.empty() && there.front() == last_leader_ && term_.number > 0) return;  // it ends the run
+    for (uint32_t p = 0; p < members_.size(); ++p)
+      if (is_idle(members_[p])) send(p, end_term{term_.number, true, final_->kind, final_->text});
+    if (term_.number > 0 && is_idle(members_[last_leader_])) return;  // it ends the run
     actions_.push_back(say{final_->text});
     return end_job(1);
   }
+  const auto places = seated(*data);
   ++term_.number;
   term_.data = *data;
   term_.is = phase::beginning;
   term_.seats.clear();
   uint32_t left = *data * job_.replica_ranks, first = 0;
-  for (const uint32_t p : there) {
+  bool crosses = false;
+  for (const uint32_t p : places) {
     const uint32_t count = std::min(left, job_.ranks_each);
-    if (count == 0) break;
-    term_.seats.push_back({p, first, count});
+    term_.seats.push_back({p, first, count, job_.machine_of(p)});
+    crosses = crosses || job_.machine_of(p) != job_.machine_of(places.front());
     first += count;
     left -= count;
   }
   last_leader_ = leader();
-  const begin_term order{term_.number, *data, term_.seats, saves_.empty() ? std::string() : saves_.back(),
-                         std::exchange(cause_, {})};
+  const begin_term order{term_.number,
+                         *data,
+                         term_.seats,
+                         kept_.newest(machines_of(places)),
+                         std::exchange(cause_, {}),
+                         crosses && job_.secret ? job_.secret() : std::string()};
   for (const seat& s : term_.seats) {
     member& m = members_[s.place];
     m.is = standing::working;
     m.is_ready = m.follows = false;
-    for (const auto& [path, x] : files_)
-      if (!saves_.empty() && lies_in(path, saves_.back())) send(s.place, kept_file{path, x.bytes}, x.with);
+    send_kept(s, order.folder);
     send(s.place, order);
+  }
+}
+
+// The files of a save, or where they lie.
+void supervision::send_kept(const seat& to, const std::string& folder) {
+  if (folder.empty()) return;
+  for (const auto& [path, f] : kept_.of(folder)) {
+    const auto lies_at = [&](const seat& s) { return std::ranges::find(f->machines, s.machine) != f->machines.end(); };
+    const auto holder = lies_at(to) ? std::ranges::find(term_.seats, to.place, &seat::place)
+                                    : std::ranges::find_if(term_.seats, lies_at);
+    const uint32_t place = holder == term_.seats.end() ? to.place : holder->place;
+    send(to.place, kept_file{path, f->bytes, place}, to.machine == 0 ? f->with : std::vector<shared_descriptor>());
   }
 }
 
@@ -324,10 +389,12 @@ void supervision::tick(int64_t now_ns) {
   if (followed_ && now_ns - followed_ns_ > job_.lost_after_ns) end(true, core::error(*followed_));
   const bool beats = now_ns >= beat_ns_;
   if (beats) beat_ns_ = now_ns + job_.lost_after_ns / 5;
+  look_at_machines(now_ns, was_away, beats);
   for (uint32_t p = 0; p < members_.size(); ++p) {
     member& m = members_[p];
     if (m.is == standing::idle || m.is == standing::working) {
       if (was_away) m.heard_ns = now_ns;
+      if (is_silent(job_.machine_of(p), now_ns)) continue;  // the machine is, with all that it has
       if (now_ns - m.heard_ns > job_.lost_after_ns)
         lose(p,
              fmt::format("was silent for {:.1f} s (cluster.lost_after){}", double(now_ns - m.heard_ns) / 1e9,
@@ -336,18 +403,38 @@ void supervision::tick(int64_t now_ns) {
       else if (beats)
         send(p, beat{});
     }
-    if (m.start_ns && *m.start_ns <= now_ns && starts_processes()) {
-      m.start_ns.reset();
-      m.is = standing::starting;
-      actions_.push_back(start_process{p});
+    if (m.start_ns && *m.start_ns <= now_ns && starts_processes() && machines_[job_.machine_of(p)].is_there) start(p);
+  }
+}
+
+// Of a machine whose agent has been quiet for two beats: nothing is known of its processes.
+bool supervision::is_silent(uint32_t machine, int64_t now_ns) const {
+  return machine > 0 && machines_[machine].is_there &&
+         now_ns - machines_[machine].heard_ns > job_.lost_after_ns * 2 / 5;
+}
+
+void supervision::look_at_machines(int64_t now_ns, bool was_away, bool beats) {
+  for (uint32_t i = 1; i < machines_.size(); ++i) {
+    auto& m = machines_[i];
+    if (!m.is_there) continue;
+    if (was_away) m.heard_ns = now_ns;
+    if (now_ns - m.heard_ns > job_.lost_after_ns) {
+      actions_.push_back(drop_agent{i});
+      parted(i,
+             fmt::format("was lost: its host was silent for {:.1f} s (cluster.lost_after)",
+                         double(now_ns - m.heard_ns) / 1e9),
+             now_ns);
+    } else if (beats) {
+      actions_.push_back(send_to_agent{i, beat{}});
     }
   }
 }
 
 int64_t supervision::due_ns() const {
   int64_t due = beat_ns_;
-  for (const member& m : members_)
-    if (m.start_ns && starts_processes()) due = std::min(due, *m.start_ns);
+  for (uint32_t p = 0; p < members_.size(); ++p)
+    if (members_[p].start_ns && starts_processes() && machines_[job_.machine_of(p)].is_there)
+      due = std::min(due, *members_[p].start_ns);
   return due;
 }
 

@@ -4,12 +4,12 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "cluster/kept_saves.hpp"
 #include "cluster/messages.hpp"
 
 namespace troupe::cluster {
@@ -29,15 +29,19 @@ struct supervised_job {
   bool starts_again = true;          ///< processes that were lost
   uint32_t losses_max = 10;          ///< that a run recovers from
   int64_t backoff_ns = 500'000'000;  ///< before a process is started again; doubles with each loss of its place
+  /// [place]: the machine on which its process runs, from 0, which is this one; empty: all run here.
+  std::vector<uint32_t> machines{};
+  std::vector<std::string> hosts{};  ///< [machine]: names
+  /// Of a term whose processes run on several machines: a fresh secret for it.
+  std::function<std::string()> secret{};
 
+  [[nodiscard]] uint32_t machine_of(uint32_t place) const { return machines.empty() ? 0 : machines[place]; }
   [[nodiscard]] uint32_t places() const { return processes + spares; }
 };
 /// Longest wait before a process is started again.
 inline constexpr int64_t backoff_max_ns = 30'000'000'000;
 /// Losses in a row without a step in between that end a run: whatever kills the processes does it again.
 inline constexpr uint32_t fruitless_losses_max = 3;
-/// Whole saves in memory that are kept.
-inline constexpr size_t kept_saves_max = 2;
 
 struct send_to {  ///< a message for a process
   uint32_t place = 0;
@@ -55,7 +59,14 @@ struct say {  ///< a line for the console's log
 struct finish {  ///< the job is over; every process has been told
   int32_t code = 0;
 };
-using action = std::variant<send_to, start_process, kill_process, say, finish>;
+struct send_to_agent {  ///< a message for the agent of another machine
+  uint32_t machine = 0;
+  message what;
+};
+struct drop_agent {  ///< its link, that is
+  uint32_t machine = 0;
+};
+using action = std::variant<send_to, start_process, kill_process, say, finish, send_to_agent, drop_agent>;
 
 /// How a process is, as its supervisor sees it.
 enum class standing : uint8_t {
@@ -76,6 +87,12 @@ class supervision {  ///< of one job; one thread
   /// The link has ended, or the process has: `how` says it, as in "was killed by signal 9".
   void closed(uint32_t place, const std::string& how, int64_t now_ns);
   void tick(int64_t now_ns);
+  /// The agent of another machine is there, and runs no process yet.
+  void joined(uint32_t machine, int64_t now_ns);
+  /// It has said something.
+  void heard_agent(uint32_t machine, int64_t now_ns) { machines_[machine].heard_ns = now_ns; }
+  /// It is not there any more: all its processes are lost. `how` as above.
+  void parted(uint32_t machine, const std::string& how, int64_t now_ns);
 
   /// What is to be done since the last call, in order.
   std::vector<action> take();
@@ -88,6 +105,8 @@ class supervision {  ///< of one job; one thread
   [[nodiscard]] standing of(uint32_t place) const { return members_[place].is; }
   [[nodiscard]] bool is_over() const { return over_; }
   [[nodiscard]] uint32_t leader() const { return term_.seats.empty() ? 0 : term_.seats.front().place; }
+  /// Those for which the first term waits.
+  [[nodiscard]] std::vector<uint32_t> awaited_machines() const;
   /// One line for each place.
   [[nodiscard]] std::string table() const;
 
@@ -102,6 +121,10 @@ class supervision {  ///< of one job; one thread
     uint64_t process_id = 0;
     std::string digest;
   };
+  struct machine {
+    bool is_there = false;
+    int64_t heard_ns = 0;  ///< its agent, but for the first one, which has none
+  };
   enum class phase : uint8_t { none, beginning, running, ending };
   struct current_term {
     uint64_t number = 0;
@@ -109,14 +132,8 @@ class supervision {  ///< of one job; one thread
     std::vector<seat> seats;
     phase is = phase::none;
   };
-  struct kept {
-    uint64_t bytes = 0;
-    std::vector<shared_descriptor> with;
-  };
-
   void heard(uint32_t place, const hello& m);
   void heard(uint32_t place, const ready& m);
-  void heard(const kept_save& m);
   void heard(uint32_t place, const leaving& m);
   void heard(uint32_t place, const failed& m, int64_t now_ns);
   void lose(uint32_t place, const std::string& how, int64_t now_ns);
@@ -126,8 +143,14 @@ class supervision {  ///< of one job; one thread
   void go_on_if_quiet();
   void ask_to_join();
   void relay_to_others(uint32_t from, const parcel& p);
+  void start(uint32_t place);
+  [[nodiscard]] std::vector<uint32_t> seated(uint32_t data) const;
+  [[nodiscard]] std::vector<uint32_t> machines_of(const std::vector<uint32_t>& places) const;
+  void send_kept(const seat& to, const std::string& folder);
   void send(uint32_t place, message m, std::vector<shared_descriptor> with = {});
   [[nodiscard]] bool has_seat(uint32_t place) const;
+  void look_at_machines(int64_t now_ns, bool was_away, bool beats);
+  [[nodiscard]] bool is_silent(uint32_t machine, int64_t now_ns) const;
   [[nodiscard]] bool starts_processes() const { return !over_ && !final_; }
   [[nodiscard]] uint32_t number_there() const;
   [[nodiscard]] core::result<uint32_t> degree_for(uint32_t places) const;
@@ -146,8 +169,8 @@ class supervision {  ///< of one job; one thread
   int64_t followed_ns_ = 0;
   bool over_ = false;
   uint32_t losses_ = 0, fruitless_ = 0;
-  std::map<std::string, kept> files_;  ///< by path
-  std::vector<std::string> saves_;     ///< folders of whole ones, the newest last
+  std::vector<machine> machines_;
+  kept_saves kept_;
   std::string version_, configuration_;
   int64_t ticked_ns_ = 0, beat_ns_ = 0;  ///< the last tick, the next beat
   std::vector<action> actions_;

@@ -3,6 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
 
 namespace troupe::config {
 
@@ -18,6 +21,16 @@ struct restarts_section {  ///< `cluster.restarts`
   bool processes = true;   ///< a lost process is started again
 };
 
+struct cluster_host {  ///< of `cluster.hosts`
+  std::string name;    ///< as its certificate has it
+  uint64_t ranks = 1;  ///< neighbours
+  std::string bind;    ///< the address on which its processes take bytes; empty: the one that the first host sees
+};
+
+struct tls_section {  ///< `cluster.tls`; absolute
+  std::filesystem::path ca, certificate, key;
+};
+
 struct cluster_section {  ///< `cluster`
   process_choice choice = process_choice::one;
   uint32_t number = 0;      ///< of process_choice::number: how many, a divisor of the ranks
@@ -26,6 +39,9 @@ struct cluster_section {  ///< `cluster`
   uint32_t spares = 0;      ///< processes beside processes_for(), without ranks
   loss_policy on_loss = loss_policy::recover;
   restarts_section restarts;
+  std::vector<cluster_host> hosts;  ///< empty: this machine alone; else the first is this one
+  std::string listen;               ///< HOST:PORT where the first host awaits the others
+  tls_section tls;
 
   /// The processes that hold so many ranks; 1 too where a process of its own has them all.
   [[nodiscard]] uint32_t processes_for(uint32_t ranks) const {

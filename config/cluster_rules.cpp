@@ -2,9 +2,68 @@
 // processes to open_degrees.cpp.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
+#include <string_view>
+
 #include "config/resolve.hpp"
 
 namespace troupe::config {
+
+namespace {
+
+bool is_host_name(std::string_view name) {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view(".-:_").find(c) != std::string_view::npos;
+  };
+  return !name.empty() && name.size() <= 253 && name.front() != '-' && std::ranges::all_of(name, fits);
+}
+
+bool is_loopback(std::string_view listen) {
+  return listen.starts_with("127.") || listen.starts_with("localhost:") || listen.starts_with("[::1]");
+}
+
+void host_rules(const settings& given, const job_config& config, uint64_t ranks, reporter& report) {
+  const auto& c = config.cluster;
+  const auto error = [&](std::string_view key, std::string text) {
+    report.error(given.where(key), std::string(key), std::move(text));
+  };
+  if (c.hosts.empty()) return;
+  uint64_t sum = 0;
+  std::set<std::string_view> names;
+  for (const auto& h : c.hosts) {
+    sum += h.ranks;
+    if (!is_host_name(h.name))
+      error("cluster.hosts", fmt::format("wanted a name of letters, digits and .-:_, got `{}`", h.name));
+    if (!names.insert(h.name).second)
+      error("cluster.hosts", fmt::format("wanted each name once, got {} twice", h.name));
+  }
+  if (sum != ranks)
+    error("cluster.hosts", fmt::format("wanted hosts for the job's {} ranks, got hosts for {}", ranks, sum));
+  if (c.choice == process_choice::one)
+    return error("cluster.processes", "wanted ranks or a number with cluster.hosts, got one");
+  const uint64_t each =
+      c.choice == process_choice::ranks || c.number == 0 ? 1 : std::max<uint64_t>(1, ranks / c.number);
+  for (const auto& h : c.hosts)
+    if (h.ranks % each != 0)
+      error("cluster.processes", fmt::format("wanted processes of as many ranks as divide those of every host, got {} "
+                                             "ranks each and {} on {}",
+                                             each, h.ranks, h.name));
+  if (c.spares > 0) error("cluster.spares", "wanted 0 with cluster.hosts: a host's ranks are its spares, got more");
+  if (c.listen.empty()) return error("cluster.hosts", "wanted cluster.listen, where the first host awaits the others");
+  const auto port = c.listen.rfind(':');
+  if (port == std::string::npos || port == 0 || port + 1 == c.listen.size())
+    error("cluster.listen", fmt::format("wanted HOST:PORT, got `{}`", c.listen));
+  const bool has_tls = !c.tls.ca.empty() && !c.tls.certificate.empty() && !c.tls.key.empty();
+  if (!has_tls)
+    error("cluster.tls",
+          fmt::format("wanted ca, certificate and key, got {}{}; troupe cert init and issue make them",
+                      c.tls.ca.empty() && c.tls.certificate.empty() && c.tls.key.empty() ? "none" : "some",
+                      is_loopback(c.listen) ? "" : ", and it listens beyond loopback"));
+}
+
+}  // namespace
 
 void cluster_rules(const settings& given, job_config& config, reporter& report, origins& derived) {
   constexpr std::string_view processes = "cluster.processes", fewest = "cluster.min_ranks",
@@ -20,9 +79,14 @@ void cluster_rules(const settings& given, job_config& config, reporter& report, 
   const auto error = [&](std::string_view key, std::string text) {
     report.error(given.where(key), std::string(key), std::move(text));
   };
-  const auto& c = config.cluster;
+  auto& c = config.cluster;
   const auto& p = config.parallel;
   const uint64_t ranks = uint64_t{p.pipeline} * p.data * p.sequence * p.context * p.tensor;
+  if (!c.hosts.empty() && given.value_of(processes) == nullptr) {
+    c.choice = process_choice::ranks;
+    derived.emplace(processes, "derived");
+  }
+  host_rules(given, config, ranks, report);
   if (c.min_ranks > ranks) error(fewest, fmt::format("wanted at most the job's {} ranks, got {}", ranks, c.min_ranks));
   if (c.choice != process_choice::number) return;
   if (c.number > ranks)

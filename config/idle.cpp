@@ -16,6 +16,8 @@ std::string of_other_types(const key_info& key, const job_config& c) {
 
 /// Of a key about processes that may be lost; empty of the other keys of `cluster`.
 std::string of_processes(const key_info& key, const job_config& c) {
+  if (key.key == "cluster.listen" || key.section() == "cluster.tls")
+    return c.cluster.hosts.empty() ? "there are no cluster.hosts" : "";
   const bool restarts = key.section() == "cluster.restarts", in_memory = key.section() == "checkpoint.memory";
   const bool recovers = restarts || key.key == "cluster.min_ranks" || key.key == "cluster.spares";
   if (!recovers && !in_memory && key.key != "cluster.lost_after" && key.key != "cluster.on_loss") return {};

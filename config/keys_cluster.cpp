@@ -47,7 +47,7 @@ void add_process_keys(key_rows& t) {
       .at_most(65536)
       .by_hand(processes_field())
       .means(
-          "The processes that share a job's ranks on this machine: one has them all, ranks gives each rank its own, a "
+          "The processes that share a job's ranks on a machine: one has them all, ranks gives each rank its own, a "
           "number as many, each with as many neighbouring ranks. Where they are several, a process that is lost takes "
           "no other along.");
   t.row("cluster.lost_after", seconds)
@@ -79,8 +79,7 @@ void add_process_keys(key_rows& t) {
 
 void add_restart_keys(key_rows& t) {
   using restarts = restarts_section;
-  t.row("cluster.restarts", section)
-      .means("How often and how soon lost processes are started again.");
+  t.row("cluster.restarts", section).means("How often and how soon lost processes are started again.");
   t.row("cluster.restarts.max", integer)
       .by_default("10")
       .at_least(0)
@@ -97,6 +96,45 @@ void add_restart_keys(key_rows& t) {
       .by_default("true")
       .into<cluster, &processes::restarts, &restarts::processes>()
       .means("A lost process is started again and joins between two steps; false: its place stays empty.");
+}
+
+constexpr auto hosts = [](job_config & c) -> auto& { return c.cluster.hosts; };
+
+void add_host_keys(key_rows& t) {
+  t.row("cluster.hosts[]", section)
+      .list_of(
+          hosts, +[](const job& c) { return c.cluster.hosts.size(); })
+      .means("The machines of a job, in the order of ranks; the first is the one on which it is started.");
+  t.row("cluster.hosts[].name", text)
+      .needed()
+      .into_item<&cluster_host::name>(hosts)
+      .means("As its certificate says: letters, digits and .-:_");
+  t.row("cluster.hosts[].ranks", integer)
+      .by_default("1")
+      .at_least(1)
+      .at_most(65536)
+      .into_item<&cluster_host::ranks>(hosts)
+      .means("Neighbouring ranks of the job that live there.");
+  t.row("cluster.hosts[].bind", text)
+      .by_default("")
+      .into_item<&cluster_host::bind>(hosts)
+      .means("The address on which its processes take bytes; by default the one by which it reaches the first host.");
+  t.row("cluster.listen", text)
+      .by_default("")
+      .into<cluster, &processes::listen>()
+      .means("HOST:PORT where the first host waits for the agents of the others: troupe agent --join HOST:PORT.");
+  using tls = tls_section;
+  t.row("cluster.tls", section)
+      .means("What the machines of a job trust each other by; troupe cert makes it. Wanted beyond loopback.");
+  t.row("cluster.tls.ca", path)
+      .into<cluster, &processes::tls, &tls::ca>()
+      .means("The certificate of the authority that has issued those of all hosts.");
+  t.row("cluster.tls.certificate", path)
+      .into<cluster, &processes::tls, &tls::certificate>()
+      .means("The certificate of the first host.");
+  t.row("cluster.tls.key", path)
+      .into<cluster, &processes::tls, &tls::key>()
+      .means("Its key: a file that nobody else can read.");
 }
 
 void add_limit_keys(key_rows& t) {
@@ -143,6 +181,7 @@ void add_limit_keys(key_rows& t) {
 void add_cluster_keys(key_rows& t) {
   t.row("cluster", section).means("The processes of a job and their limits.");
   add_process_keys(t);
+  add_host_keys(t);
   add_limit_keys(t);
   add_swap_keys(t);
   add_restart_keys(t);

@@ -19,6 +19,11 @@ cluster::supervised_job supervised(const config::job_config& config) {
   out.starts_again = c.restarts.processes;
   out.losses_max = static_cast<uint32_t>(c.restarts.max);
   out.backoff_ns = static_cast<int64_t>(c.restarts.backoff_s * 1e9);
+  if (c.hosts.empty()) return out;
+  for (uint32_t m = 0; m < c.hosts.size(); ++m) {
+    out.hosts.push_back(c.hosts[m].name);
+    out.machines.insert(out.machines.end(), c.hosts[m].ranks / out.ranks_each, m);
+  }
   return out;
 }
 

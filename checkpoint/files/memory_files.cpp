@@ -92,7 +92,12 @@ class memory_files::input final : public input_file {
   [[nodiscard]] core::result<size_t> read_at(uint64_t offset_bytes, std::span<std::byte> out) const override {
     if (offset_bytes >= of_.bytes) return size_t{0};
     const auto n = static_cast<size_t>(std::min<uint64_t>(out.size(), of_.bytes - offset_bytes));
-    if (n > 0) std::memcpy(out.data(), of_.memory->data() + offset_bytes, n);
+    if (n == 0) return n;
+    if (of_.read) {
+      if (auto ok = of_.read(offset_bytes, out.first(n)); !ok) return fail(ok.error());
+      return n;
+    }
+    std::memcpy(out.data(), of_.memory->data() + offset_bytes, n);
     return n;
   }
 
@@ -238,11 +243,19 @@ core::result<void> memory_files::adopt(const fs::path& path, int descriptor, uin
   if (const uint64_t there = file.memory == nullptr ? 0 : file.memory->bytes(); bytes > there)
     return fail(error_kind::bad_input, fmt::format("'{}': wanted {} bytes of another process's memory, which has {}",
                                                    path.string(), bytes, there));
+  return put(path, std::move(file));
+}
+
+core::result<void> memory_files::adopt_elsewhere(const fs::path& path, uint64_t bytes, reader read) {
+  return put(path, {.memory = {}, .bytes = bytes, .adopted = false, .read = std::move(read)});
+}
+
+core::result<void> memory_files::put(const fs::path& path, content file) {
   const std::lock_guard lock(mutex_);
   const auto name = plain(path);
   if (auto ok = has_parent("adopt", path); !ok) return ok;
   if (is_folder(name)) return refused("adopt", path, EISDIR);
-  kept_elsewhere_bytes_ -= std::min(kept_elsewhere_bytes_, bytes);
+  if (file.adopted) kept_elsewhere_bytes_ -= std::min(kept_elsewhere_bytes_, file.bytes);
   auto& here = names_[name];
   if (here != nullptr) forget_file(*here);
   here = std::make_shared<content>(std::move(file));
@@ -258,7 +271,7 @@ core::result<std::vector<shared_file>> memory_files::files_in(const fs::path& fo
     const auto at = names_.find(inside(plain(folder)) + entry.name);
     if (at == names_.end() || at->second == nullptr) continue;
     const auto& file = *at->second;
-    out.push_back({folder / entry.name, file.bytes > 0 ? file.memory->descriptor() : -1, file.bytes});
+    out.push_back({folder / entry.name, file.memory != nullptr ? file.memory->descriptor() : -1, file.bytes});
   }
   return out;
 }

@@ -28,7 +28,7 @@ struct shared_file {  ///< one whole file
   uint64_t bytes = 0;
 };
 
-struct memory_files_options {  ///< limits, and whom to tell
+struct memory_files_options {                ///< limits, and whom to tell
   uint64_t limit_bytes = uint64_t{1} << 60;  ///< of files written here and of memory kept for later ones
   /// Called when a file is synced, in that thread. The descriptor is good during the call.
   std::function<void(const shared_file&)> on_finished{};
@@ -57,6 +57,11 @@ class memory_files final : public file_system {
   /// is ours from now on, on errors too. Errors: bad_input where the folder is missing, the name is a folder's, or the
   /// memory is not as shared_memory::open() wants it or shorter than `bytes`; limit.
   core::result<void> adopt(const std::filesystem::path& path, int descriptor, uint64_t bytes);
+  /// A file of `bytes` that lies in another machine's memory appears at `path`, in the place of one of that name.
+  /// `read` fills a range of it from its offset; any thread. Errors: bad_input where the folder is missing or the name
+  /// is a folder's.
+  using reader = std::function<core::result<void>(uint64_t offset_bytes, std::span<std::byte> out)>;
+  core::result<void> adopt_elsewhere(const std::filesystem::path& path, uint64_t bytes, reader read);
   /// The files of a folder, written here or adopted, for a process that has none of them. Descriptors stay good while
   /// the files do.
   core::result<std::vector<shared_file>> files_in(const std::filesystem::path& folder);
@@ -73,9 +78,11 @@ class memory_files final : public file_system {
     memory_segments::segment memory{};  ///< null: none yet
     uint64_t bytes = 0;
     bool adopted = false;
+    reader read{};  ///< of one that lies elsewhere
   };
   using names = std::map<std::string, std::shared_ptr<content>, std::less<>>;
 
+  core::result<void> put(const std::filesystem::path& path, content file);
   [[nodiscard]] bool is_folder(const std::string& path) const;
   /// Whether a name may be made at `path`.
   [[nodiscard]] core::result<void> has_parent(const char* deed, const std::filesystem::path& path) const;

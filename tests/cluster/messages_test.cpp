@@ -26,12 +26,20 @@ std::vector<message> one_of_each() {
           between_steps{3, 2},
           state_text{1, 2, "computes"},
           leaving{-1},
-          begin_term{4, 2, {{0, 0, 1}, {2, 1, 1}}, "m/step-1", "rank 1 was killed"},
+          begin_term{4, 2, {{0, 0, 1}, {2, 1, 1}}, "m/step-1", "rank 1 was killed", "secret"},
           started{4},
           end_term{4, true, core::error_kind::peer_lost, "rank 1"},
           join_wanted{4},
           state_question{1},
-          dismissal{}};
+          dismissal{},
+          address{4, 1, "10.0.0.2", 41000},
+          job_order{{"troupe", "train", "a.yaml"}, 2, "steps: 3\n", 1, {1, 2}, 5'000'000'000},
+          start_place{1},
+          kill_place{1},
+          place_ended{1, "was killed"},
+          passed{1, "bytes"},
+          signalled{15, 2},
+          job_over{130}};
 }
 
 }  // namespace

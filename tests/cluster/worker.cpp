@@ -16,6 +16,8 @@ namespace {
 
 /// No signal: SIGSTOP, and 0.7 s later SIGCONT.
 constexpr int stop_for_a_while = 1000;
+/// A signal for who has started this process, the agent of its machine; after SIGSTOP SIGCONT follows in 2.5 s.
+constexpr int of_the_agent = 2000;
 
 struct fate {
   uint32_t place = 0;
@@ -36,17 +38,17 @@ bool run(process& me, const term_order& term, const char* log, uint64_t steps, c
   if (!me.ready("plan")) return false;
   const auto meet_fate = [&](uint64_t at) {
     if (term.order.number != 1 || f.place != me.place() || f.step != at || f.signal == 0) return;
-    if (f.signal != stop_for_a_while) {
-      ::raise(f.signal);
-      return;
-    }
-    const pid_t stopped = ::getpid();
-    if (::fork() == 0) {
-      ::usleep(700'000);
-      ::kill(stopped, SIGCONT);
-      ::_exit(0);
-    }
-    ::raise(SIGSTOP);
+    const bool is_own = f.signal < of_the_agent;
+    const pid_t whom = is_own ? ::getpid() : ::getppid();
+    const int signal = f.signal == stop_for_a_while ? SIGSTOP : is_own ? f.signal : f.signal - of_the_agent;
+    if ((signal == SIGSTOP && !is_own) || f.signal == stop_for_a_while)
+      if (::fork() == 0) {
+        ::setpgid(0, 0);
+        ::usleep(is_own ? 700'000 : 2'500'000);
+        ::kill(whom, SIGCONT);
+        ::_exit(0);
+      }
+    ::kill(whom, signal);
   };
   if (!leads) {
     for (;;) {

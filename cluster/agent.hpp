@@ -1,0 +1,26 @@
+// The agent of a machine: starts processes there, watches and reaps them, and passes on what they and the supervisor on
+// the first machine say to each other. Owns the saves in memory that lie on this machine, and what processes of one
+// machine offer each other. Decides nothing: that is the supervision's.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "cluster/link.hpp"
+
+namespace troupe::cluster {
+
+struct agent_options {
+  std::filesystem::path program;  ///< of every process
+  std::function<void(const std::string&)> say;
+  /// A signalfd, not blocking, of the signals that end the whole job; null: none.
+  shared_descriptor signals{};
+};
+
+/// Serves one job until it is over, and gives its exit code. Errors: peer_lost, where the first machine is gone or
+/// silent for `cluster.lost_after`; then no process is left here, and the caller may join again. limit, where the
+/// system refuses a process.
+core::result<int> serve_as_agent(polled_link& supervisor, const agent_options& options);
+
+}  // namespace troupe::cluster

@@ -1,0 +1,174 @@
+#include "cluster/children.hpp"
+
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "cluster/process.hpp"
+#include "core/clock.hpp"
+
+namespace troupe::cluster {
+namespace {
+
+/// How long a process whose link has ended may take to be gone, before it is killed.
+constexpr int64_t reaping_ns = 200'000'000;
+
+std::string end_of(int status) {
+  if (WIFSIGNALED(status))
+    return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+  return fmt::format("ended with code {}", WEXITSTATUS(status));
+}
+
+}  // namespace
+
+children::children(children_setup setup, heard on_heard, ended on_ended)
+    : setup_(std::move(setup)), heard_(std::move(on_heard)), ended_(std::move(on_ended)), all_(setup_.places) {}
+
+children::~children() { kill_all(); }
+
+bool children::is_empty() const {
+  return std::ranges::none_of(all_, [](const child& c) { return c.pid > 0; });
+}
+
+std::string children::condition_of(uint32_t place) const {
+  std::ifstream in(fmt::format("/proc/{}/stat", all_[place].pid));
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  const size_t end = text.rfind(')');  // of its name
+  const char state = end != std::string::npos && end + 2 < text.size() ? text[end + 2] : '?';
+  if (state == 'T') return ": it is stopped (SIGSTOP)";
+  if (state == 't') return ": a debugger holds it; a longer cluster.lost_after waits for it";
+  if (state == 'D') return ": it waits for a disk or a device that does not answer";
+  return {};
+}
+
+core::result<void> children::start(uint32_t place) {
+  auto ends = make_pair();
+  if (!ends) return core::fail(ends.error());
+  const int inherited = ends->second->number();
+  const std::string link = fmt::format("{}:{}", inherited, place);
+  std::vector<char*> argv;
+  for (const auto& a : setup_.arguments) argv.push_back(const_cast<char*>(a.c_str()));
+  argv.push_back(nullptr);
+  // A group of its own: what a terminal sends to all goes to this process alone, which passes it on.
+  posix_spawnattr_t how;
+  posix_spawn_file_actions_t files;
+  sigset_t none;
+  sigemptyset(&none);
+  ::posix_spawnattr_init(&how);
+  ::posix_spawnattr_setflags(&how, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+  ::posix_spawnattr_setsigmask(&how, &none);
+  ::posix_spawn_file_actions_init(&files);
+  ::posix_spawn_file_actions_adddup2(&files, inherited, inherited);  // onto itself: it stays open
+  std::vector<std::string> variables{fmt::format("{}={}", link_variable, link)};
+  for (char** v = environ; *v != nullptr; ++v) variables.emplace_back(*v);
+  std::vector<char*> envp;
+  for (auto& v : variables) envp.push_back(v.data());
+  envp.push_back(nullptr);
+  pid_t pid = 0;
+  const int refused = ::posix_spawn(&pid, setup_.program.c_str(), &files, &how, argv.data(), envp.data());
+  ::posix_spawn_file_actions_destroy(&files);
+  ::posix_spawnattr_destroy(&how);
+  if (refused != 0)
+    return core::fail(core::error_kind::limit, fmt::format("cluster.processes: the system refuses process {}, {}: {}",
+                                                           place, setup_.program.string(), std::strerror(refused)));
+  all_[place] = {pid, false, std::make_unique<socket_link>(ends->first)};
+  return {};
+}
+
+void children::kill(uint32_t place) {
+  child& c = all_[place];
+  if (c.pid > 0) {
+    ::kill(c.pid, SIGKILL);
+    ::waitpid(c.pid, nullptr, 0);
+  }
+  c = {};
+}
+
+void children::kill_all() {
+  for (uint32_t p = 0; p < all_.size(); ++p) kill(p);
+}
+
+void children::send(uint32_t place, parcel p) {
+  const auto& c = all_[place];
+  if (c.end == nullptr) return;
+  if (const auto sent = c.end->send(std::move(p)); !sent) end_of_link(place, "does not take what it is sent");
+}
+
+void children::signal(uint32_t place, int number) const {
+  if (all_[place].pid > 0) ::kill(all_[place].pid, number);
+}
+
+/// Says how the process did.
+void children::end_of_link(uint32_t place, const std::string& how) {
+  child& c = all_[place];
+  if (c.pid == 0) return;
+  std::string text = how;
+  const int64_t until = core::now_ns() + reaping_ns;
+  int status = 0;
+  pid_t gone = 0;
+  while ((gone = ::waitpid(c.pid, &status, WNOHANG)) == 0 && core::now_ns() < until) ::usleep(1000);
+  if (gone == c.pid) {
+    text = end_of(status);
+    c.pid = 0;
+  }
+  c.end.reset();
+  if (!c.leaves && !may_end_) kill(place);
+  ended_(place, text);
+}
+
+void children::reap() {
+  for (uint32_t p = 0; p < all_.size(); ++p) {
+    child& c = all_[p];
+    int status = 0;
+    if (c.pid == 0 || ::waitpid(c.pid, &status, WNOHANG) != c.pid) continue;
+    c.pid = 0;
+    hear(p);  // its last words
+    if (c.end == nullptr) continue;
+    c.end.reset();
+    ended_(p, end_of(status));
+  }
+}
+
+void children::hear(uint32_t place) {
+  child& c = all_[place];
+  while (c.end != nullptr) {
+    auto came = c.end->receive();
+    if (!came) return c.pid == 0 ? void() : end_of_link(place, came.error().text);
+    if (came->empty()) return;
+    for (auto& p : *came) {
+      if (std::holds_alternative<leaving>(p.what)) c.leaves = true;
+      heard_(place, std::move(p));
+    }
+  }
+}
+
+void children::add_to(std::vector<pollfd>& on) const {
+  for (const auto& c : all_) {
+    if (c.end == nullptr) continue;
+    const int events = POLLIN | (c.end->has_waiting() ? POLLOUT : 0);
+    on.push_back({c.end->number(), static_cast<short>(events), 0});
+  }
+}
+
+void children::listen(const std::vector<pollfd>& on, size_t first) {
+  for (uint32_t p = 0; p < all_.size(); ++p) {
+    const child& c = all_[p];
+    if (c.end == nullptr) continue;
+    const auto at = std::find_if(on.begin() + static_cast<std::ptrdiff_t>(first), on.end(),
+                                 [&](const pollfd& x) { return x.fd == c.end->number(); });
+    if (at == on.end()) continue;
+    if ((at->revents & POLLOUT) != 0) (void)c.end->flush();
+    if ((at->revents & (POLLIN | POLLHUP | POLLERR)) != 0) hear(p);
+  }
+  reap();
+}
+
+}  // namespace troupe::cluster

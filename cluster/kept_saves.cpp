@@ -1,0 +1,63 @@
+#include "cluster/kept_saves.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::cluster {
+namespace {
+
+bool lies_in(std::string_view path, std::string_view folder) {
+  return path.size() > folder.size() && path.starts_with(folder) && path[folder.size()] == '/';
+}
+
+}  // namespace
+
+void kept_saves::add(const std::string& path, uint64_t bytes, std::vector<shared_descriptor> with, uint32_t machine) {
+  file& f = files_[path];
+  if (f.bytes != bytes) f = {};
+  f.bytes = bytes;
+  if (!with.empty()) f.with = std::move(with);
+  if (std::ranges::find(f.machines, machine) == f.machines.end()) f.machines.push_back(machine);
+}
+
+void kept_saves::whole(const std::string& folder, const std::string& written) {
+  std::map<std::string, file> moved;
+  for (auto at = files_.begin(); at != files_.end();) {
+    if (!lies_in(at->first, written)) {
+      ++at;
+      continue;
+    }
+    moved[folder + at->first.substr(written.size())] = std::move(at->second);
+    at = files_.erase(at);
+  }
+  files_.merge(moved);
+  std::erase(saves_, folder);
+  saves_.push_back(folder);
+  if (saves_.size() > kept_saves_max) saves_.erase(saves_.begin());
+  std::erase_if(files_, [&](const auto& f) {
+    return std::ranges::none_of(saves_, [&](const auto& s) { return lies_in(f.first, s); });
+  });
+}
+
+void kept_saves::lose(uint32_t machine) {
+  for (auto& [path, f] : files_) std::erase(f.machines, machine);
+}
+
+std::string kept_saves::newest(const std::vector<uint32_t>& machines) const {
+  const auto is_on = [&](uint32_t m) { return std::ranges::find(machines, m) != machines.end(); };
+  for (auto save = saves_.rbegin(); save != saves_.rend(); ++save) {
+    const auto all = of(*save);
+    if (std::ranges::all_of(all, [&](const auto& x) { return std::ranges::any_of(x.second->machines, is_on); }))
+      return *save;
+  }
+  return {};
+}
+
+std::map<std::string, const kept_saves::file*> kept_saves::of(std::string_view folder) const {
+  std::map<std::string, const file*> out;
+  for (const auto& [path, f] : files_)
+    if (lies_in(path, folder)) out[path] = &f;
+  return out;
+}
+
+}  // namespace troupe::cluster

@@ -1,0 +1,43 @@
+// The saves in memory that a supervisor or an agent keeps for processes that may end: files by their paths, and which
+// machines they lie on. Owns the descriptors of those that lie here; what is written into them is the session's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cluster/descriptor.hpp"
+
+namespace troupe::cluster {
+
+/// Whole saves that are kept.
+inline constexpr size_t kept_saves_max = 2;
+
+class kept_saves {
+ public:
+  struct file {
+    uint64_t bytes = 0;
+    std::vector<shared_descriptor> with;  ///< where it lies on this machine
+    std::vector<uint32_t> machines;       ///< on which it lies
+  };
+
+  /// A file that a process of `machine` has written, or has a copy of.
+  void add(const std::string& path, uint64_t bytes, std::vector<shared_descriptor> with, uint32_t machine);
+  /// The files under `written` are whole, and are those of `folder` from now on. The oldest save too many goes.
+  void whole(const std::string& folder, const std::string& written);
+  /// What lay on `machine` is lost.
+  void lose(uint32_t machine);
+
+  /// The folder of the newest save of which every file lies on one of `machines`; empty: there is none.
+  [[nodiscard]] std::string newest(const std::vector<uint32_t>& machines) const;
+  /// By path.
+  [[nodiscard]] std::map<std::string, const file*> of(std::string_view folder) const;
+
+ private:
+  std::map<std::string, file> files_;
+  std::vector<std::string> saves_;  ///< folders of whole ones, the newest last
+};
+
+}  // namespace troupe::cluster

@@ -1,0 +1,154 @@
+// Real processes on several machines, of which each is an agent's process here: it is killed with what it has started,
+// stopped, and comes back.
+#include "cluster/agent.hpp"
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <csignal>
+#include <fstream>
+#include <sstream>
+
+#include "cluster/launch.hpp"
+#include "tests/fakes/unix_agents.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe;
+using namespace troupe::cluster;
+
+namespace {
+
+core::result<uint32_t> any_number(uint32_t ranks) {
+  if (ranks == 0) return core::fail(core::error_kind::peer_lost, "no rank is left");
+  return ranks;
+}
+
+/// Ranks 0 and 1 on the first machine, one on each of the others.
+supervised_job four_ranks() {
+  supervised_job out;
+  out.processes = out.data = 4;
+  out.feasible = any_number;
+  out.lost_after_ns = 1'000'000'000;
+  out.backoff_ns = 200'000'000;
+  out.machines = {0, 0, 1, 2};
+  out.hosts = {"a", "b", "c"};
+  out.secret = [] { return std::string("s"); };
+  return out;
+}
+
+/// A machine: agents one after the other, as long as they are lost.
+pid_t start_machine(const std::filesystem::path& meeting, const std::string& host) {
+  const pid_t machine = ::fork();
+  if (machine != 0) return machine;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  for (;;) {
+    const pid_t one = ::fork();
+    if (one == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      for (;;) {
+        const auto link = tests::join_at(meeting, host);
+        const auto code = serve_as_agent(*link, {TROUPE_WORKER, [](const std::string&) {}, {}});
+        if (code) ::_exit(*code);
+        if (code.error().kind != core::error_kind::peer_lost) ::_exit(98);
+      }
+    }
+    int status = 0;
+    ::waitpid(one, &status, 0);
+    if (WIFEXITED(status)) ::_exit(WEXITSTATUS(status));
+  }
+}
+
+struct outcome {
+  int code = -1;
+  std::vector<int> agents;
+  std::string terms, said;
+};
+
+outcome run(const std::string& steps, const std::string& fate) {
+  const tests::scratch_folder folder;
+  const auto log = (folder.path() / "log").string(), said = (folder.path() / "said").string();
+  const auto meeting = folder.path() / "meeting";
+  const std::vector<pid_t> machines = {start_machine(meeting, "b"), start_machine(meeting, "c")};
+  const pid_t first = ::fork();
+  if (first == 0) {
+    tests::unix_arrivals agents(meeting);
+    launch_options options{four_ranks(), TROUPE_WORKER, {"worker", log, steps, fate}, {}};
+    options.say = [&](const std::string& line) { std::ofstream(said, std::ios::app) << line << "\n"; };
+    options.agents = &agents;
+    options.file_argument = 99;
+    const auto code = launch(options);
+    ::_exit(code ? *code : 99);
+  }
+  outcome out;
+  int status = 0;
+  ::waitpid(first, &status, 0);
+  out.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  for (const pid_t m : machines) {
+    ::waitpid(m, &status, 0);
+    out.agents.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+  }
+  const auto text = [](const std::string& path) {
+    std::ostringstream all;
+    all << std::ifstream(path).rdbuf();
+    return all.str();
+  };
+  out.terms = text(log);
+  out.said = text(said);
+  return out;
+}
+
+/// Data ranks of the terms, one after the other.
+std::string degrees(const std::string& terms) {
+  std::istringstream in(terms);
+  std::string out;
+  for (std::string line; std::getline(in, line);) {
+    const size_t at = line.find(": ");
+    out += (out.empty() ? "" : " ") + line.substr(at + 2, line.find(" at ") - at - 2);
+  }
+  return out;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(agent)
+
+BOOST_AUTO_TEST_CASE(processes_of_three_machines_run_one_term_and_all_agents_end_with_the_jobs_code) {
+  const auto did = run("5", "9@0:0");
+  BOOST_TEST(did.code == 0, did.said);
+  BOOST_TEST((did.agents == std::vector<int>{0, 0}));
+  BOOST_TEST(did.terms == "term 1: 4 at 0\n");
+  BOOST_TEST(did.said.find("waits for agents on b, c") != std::string::npos, did.said);
+}
+
+BOOST_AUTO_TEST_CASE(a_process_of_another_machine_that_is_killed_is_named_with_its_host_and_comes_back) {
+  const auto did = run("60", "2@5:9");
+  BOOST_TEST(did.code == 0, did.said);
+  BOOST_TEST(degrees(did.terms) == "4 3 4", did.terms);
+  BOOST_TEST(did.said.find("rank 2 (process 2 on b) was killed by signal 9") != std::string::npos, did.said);
+}
+
+BOOST_AUTO_TEST_CASE(a_machine_whose_agent_is_killed_is_lost_at_once_with_all_its_ranks_and_comes_back) {
+  const auto did = run("60", "2@5:2009");
+  BOOST_TEST(did.code == 0, did.said);
+  BOOST_TEST(degrees(did.terms) == "4 3 4", did.terms);
+  BOOST_TEST(did.said.find("rank 2 (process 2 on b) was lost: its host's agent has gone") != std::string::npos,
+             did.said);
+}
+
+BOOST_AUTO_TEST_CASE(a_machine_that_is_silent_is_lost_and_comes_back_when_it_is_heard_again) {
+  const auto did = run("150", "3@5:2019");
+  BOOST_TEST(did.code == 0, did.said);
+  BOOST_TEST(degrees(did.terms) == "4 3 4", did.terms);
+  BOOST_TEST(did.said.find("its host was silent") != std::string::npos, did.said);
+}
+
+BOOST_AUTO_TEST_CASE(another_process_leads_where_that_of_the_first_rank_is_killed) {
+  const auto did = run("60", "0@5:9");
+  BOOST_TEST(did.code == 0, did.said);
+  BOOST_TEST(degrees(did.terms) == "4 3 4", did.terms);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

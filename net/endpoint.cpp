@@ -1,0 +1,87 @@
+#include "net/endpoint.hpp"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <future>
+#include <memory>
+#include <utility>
+
+namespace troupe::net {
+namespace {
+
+/// Links that wait to be taken; those beyond are closed.
+constexpr size_t accepted_max = 4096;
+
+}  // namespace
+
+core::result<std::unique_ptr<endpoint>> endpoint::open(endpoint_setup setup) {
+  auto loop = io_loop::start();
+  if (!loop) return core::fail(loop.error());
+  return std::unique_ptr<endpoint>(new endpoint(std::move(setup), std::make_shared<links_room>(std::move(*loop))));
+}
+
+endpoint::endpoint(endpoint_setup setup, std::shared_ptr<links_room> room)
+    : setup_(std::move(setup)),
+      room_(std::move(room)),
+      event_(cluster::own(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC))),
+      door_(std::make_unique<door>(room_->loop(), door_options{})) {}
+
+endpoint::~endpoint() {
+  // The door's work ends on its thread; links go on without it.
+  const auto closed = std::make_shared<std::promise<void>>();
+  room_->loop().post([this, closed] {
+    door_->close();
+    closed->set_value();
+  });
+  closed->get_future().wait();
+}
+
+core::result<uint16_t> endpoint::listen(const std::string& address, uint16_t port) {
+  return door_->listen(
+      address, port, setup_.me.options(tls_side::accepts),
+      [this] { return std::make_unique<greeting>(setup_.me, setup_.admit); },
+      [this](core::result<connection> c, std::unique_ptr<first_words> words) { hear(std::move(c), std::move(words)); });
+}
+
+void endpoint::hear(core::result<connection> c, std::unique_ptr<first_words> words) {
+  if (!c) {
+    if (setup_.on_refused) setup_.on_refused(c.error().in("a connection was refused"));
+    return;
+  }
+  const auto& said = static_cast<const greeting&>(*words);
+  const std::lock_guard lock(mutex_);
+  if (accepted_.size() >= accepted_max) return c->socket->close();
+  accepted_.push_back(std::make_unique<tls_link>(room_, std::move(*c), said.name(), said.introduction()));
+  const uint64_t one = 1;
+  (void)!::write(event_->number(), &one, sizeof one);
+}
+
+std::vector<std::unique_ptr<tls_link>> endpoint::accepted() {
+  const std::lock_guard lock(mutex_);
+  uint64_t count = 0;
+  (void)!::read(event_->number(), &count, sizeof count);
+  return std::exchange(accepted_, {});
+}
+
+core::result<std::unique_ptr<tls_link>> endpoint::connect(const std::string& host, uint16_t port,
+                                                          const std::string& wanted, const std::string& introduction,
+                                                          int64_t within_ns) {
+  if (introduction.size() > introduction_bytes_max)
+    return core::fail(core::error_kind::bad_input, "an introduction: wanted at most " +
+                                                       std::to_string(introduction_bytes_max) + " bytes, got " +
+                                                       std::to_string(introduction.size()));
+  const auto done = std::make_shared<std::promise<core::result<std::unique_ptr<tls_link>>>>();
+  room_->loop().post([=, this, &host, &wanted, &introduction] {
+    door_->connect(
+        host, port, setup_.me.options(tls_side::connects), std::make_unique<greeting>(setup_.me, wanted, introduction),
+        within_ns, [this, done](core::result<connection> c, std::unique_ptr<first_words> words) {
+          if (!c) return done->set_value(core::fail(c.error()));
+          const auto& said = static_cast<const greeting&>(*words);
+          done->set_value(std::make_unique<tls_link>(room_, std::move(*c), said.name(), said.introduction()));
+        });
+  });
+  return done->get_future().get();
+}
+
+}  // namespace troupe::net

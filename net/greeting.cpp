@@ -1,0 +1,142 @@
+#include "net/greeting.hpp"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "core/text.hpp"
+
+namespace troupe::net {
+namespace {
+
+constexpr std::string_view mark = "TROUPE";
+constexpr size_t version_bytes = mark.size() + 2, block_head_bytes = 3, sentence_bytes_max = 1024;
+
+std::string number_bytes(size_t n) { return {static_cast<char>(n & 0xff), static_cast<char>(n >> 8 & 0xff)}; }
+size_t number_at(const std::string& bytes, size_t at) {
+  return static_cast<unsigned char>(bytes[at]) | size_t{static_cast<unsigned char>(bytes[at + 1])} << 8;
+}
+
+std::string block_of(bool good, std::string_view text) {
+  return std::string(1, good ? '\1' : '\0') + number_bytes(text.size()) + std::string(text);
+}
+
+/// Fit for one line, from somebody who may be anybody.
+std::string printable(std::string text) {
+  for (char& c : text)
+    if (core::is_ascii_control(c)) c = '?';
+  return text;
+}
+
+core::error no_greeting() { return {core::error_kind::mismatch, "it says nothing that a process of a job says"}; }
+
+}  // namespace
+
+greeting::greeting(const identity& me, std::string wanted, std::string introduction)
+    : me_(me), side_(tls_side::connects), wanted_(std::move(wanted)), own_introduction_(std::move(introduction)) {}
+
+greeting::greeting(const identity& me, admission admit) : me_(me), side_(tls_side::accepts), admit_(std::move(admit)) {}
+
+core::result<void> greeting::say(tls_stream& with, const std::string& bytes) const {
+  const auto taken = with.write(std::as_bytes(std::span(bytes)));
+  if (!taken) return core::fail(taken.error());
+  if (*taken != bytes.size()) return core::fail(core::error_kind::limit, "it does not take what is said first");
+  return {};
+}
+
+core::result<bool> greeting::hear(tls_stream& with, size_t bytes) {
+  while (heard_.size() < bytes) {
+    const size_t before = heard_.size();
+    heard_.resize(bytes);
+    const auto n = with.read(std::as_writable_bytes(std::span(heard_).subspan(before)));
+    heard_.resize(before + (n ? *n : 0));
+    if (!n) return core::fail(n.error());
+    if (*n == 0) return false;
+  }
+  return true;
+}
+
+core::result<bool> greeting::hear_block(tls_stream& with, size_t before, size_t text_bytes_max) {
+  auto there = hear(with, before + block_head_bytes);
+  if (!there || !*there) return there;
+  const size_t bytes = number_at(heard_, before + 1);
+  if (static_cast<unsigned char>(heard_[before]) > 1 || bytes > text_bytes_max) return core::fail(no_greeting());
+  there = hear(with, before + block_head_bytes + bytes);
+  if (!there || !*there) return there;
+  is_good_ = heard_[before] == '\1';
+  text_ = heard_.substr(before + block_head_bytes);
+  return true;
+}
+
+core::result<void> greeting::weigh_greeting() {
+  std::string why = objection_;
+  if (!is_good_) why += (why.empty() ? "it refuses: " : "; it refuses, too: ") + printable(text_);
+  if (!why.empty()) return core::fail(core::error_kind::mismatch, why);
+  const size_t version = number_at(heard_, mark.size());
+  if (version != link_protocol)
+    return core::fail(core::error_kind::mismatch, "wanted version " + std::to_string(link_protocol) +
+                                                      " of the links' protocol, got " + std::to_string(version));
+  return {};
+}
+
+core::result<void> greeting::answer(tls_stream& with) {
+  introduction_ = text_;
+  auto own = admit_ ? admit_(name_, introduction_) : core::result<std::string>(std::string());
+  if (own && own->size() > introduction_bytes_max)
+    own = core::fail(core::error_kind::limit, "an introduction: wanted at most " +
+                                                  std::to_string(introduction_bytes_max) + " bytes, got " +
+                                                  std::to_string(own->size()));
+  if (own) return say(with, block_of(true, *own));
+  if (auto said = say(with, block_of(false, own.error().text.substr(0, sentence_bytes_max))); !said) return said;
+  return core::fail(own.error());
+}
+
+core::result<bool> greeting::advance(tls_stream& with) {
+  for (;;) {
+    core::result<void> good;
+    core::result<bool> there = true;
+    switch (next_) {
+      case part::say_greeting:
+        name_ = peer_name(with);
+        objection_ = me_.objection(with, wanted_);
+        good = say(with, std::string(mark) + number_bytes(link_protocol) +
+                             block_of(objection_.empty(), objection_.substr(0, sentence_bytes_max)));
+        next_ = part::hear_greeting;
+        break;
+      case part::hear_greeting:
+        there = hear(with, mark.size());
+        if (there && *there && !heard_.starts_with(mark)) return core::fail(no_greeting());
+        if (there && *there) there = hear_block(with, version_bytes, sentence_bytes_max);
+        if (!there || !*there) break;
+        good = weigh_greeting();
+        next_ = side_ == tls_side::connects ? part::say_introduction : part::hear_introduction;
+        heard_.clear();
+        break;
+      case part::say_introduction:
+        good = say(with, block_of(true, own_introduction_));
+        next_ = part::hear_answer;
+        break;
+      case part::hear_introduction:
+        there = hear_block(with, 0, introduction_bytes_max);
+        if (!there || !*there) break;
+        good = answer(with);
+        next_ = part::done;
+        break;
+      case part::hear_answer:
+        there = hear_block(with, 0, introduction_bytes_max);
+        if (!there || !*there) break;
+        if (!is_good_) good = core::fail(core::error_kind::mismatch, "it refuses: " + printable(text_));
+        introduction_ = text_;
+        next_ = part::done;
+        break;
+      case part::done:
+        return true;
+    }
+    if (!there && !objection_.empty())  // the other end goes without a word: this end's is still why
+      return core::fail(core::error_kind::mismatch, objection_);
+    if (!there || !*there) return there;
+    if (!good) return core::fail(good.error());
+  }
+}
+
+}  // namespace troupe::net

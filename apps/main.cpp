@@ -26,33 +26,44 @@
 
 namespace {
 
-// `troupe-train` stands beside `troupe`, wherever both are installed.
-int execute_beside(int argc, char** argv) {
-  if (!troupe::apps::has_working_directory()) {  // the MKL inside LibTorch ends the process while it is loaded
-    std::fprintf(stderr, "troupe: error: %s\n", troupe::apps::no_working_directory);
-    return 1;
-  }
+// The other programs stand beside `troupe`, wherever all are installed.
+std::filesystem::path beside(const char* name) {
   std::error_code e;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", e);
-  const auto other = self.parent_path() / "troupe-train";
-  // Every lane computes alone: a team would only change the order of sums, and cost threads that may be refused.
-  ::setenv("OMP_NUM_THREADS", "1", 0);
-  if (argc > 1 && std::strcmp(argv[1], "train") == 0)
-    if (const auto code = troupe::apps::launch_processes(argc, argv, other)) return *code;
+  return std::filesystem::read_symlink("/proc/self/exe", e).parent_path() / name;
+}
+
+int execute(const std::filesystem::path& other, char** argv) {
   ::execv(other.c_str(), argv);
   std::fprintf(stderr, "troupe: error: cannot execute %s: %s\n", other.c_str(), std::strerror(errno));
   return 1;
 }
 
+int execute_trainer(int argc, char** argv) {
+  if (!troupe::apps::has_working_directory()) {  // the MKL inside LibTorch ends the process while it is loaded
+    std::fprintf(stderr, "troupe: error: %s\n", troupe::apps::no_working_directory);
+    return 1;
+  }
+  const auto other = beside("troupe-train");
+  // Every lane computes alone: a team would only change the order of sums, and cost threads that may be refused.
+  ::setenv("OMP_NUM_THREADS", "1", 0);
+  if (argc > 1 && std::strcmp(argv[1], "train") == 0)
+    if (const auto code = troupe::apps::launch_processes(argc, argv, other)) return *code;
+  return execute(other, argv);
+}
+
 int run(int argc, char** argv) {
   using namespace troupe;
   apps::open_missing_descriptors();
-  if (argc > 1 && std::strcmp(argv[1], "train") == 0) return execute_beside(argc, argv);
+  if (argc > 1 && std::strcmp(argv[1], "train") == 0) return execute_trainer(argc, argv);
+  if (argc > 1 && (std::strcmp(argv[1], "agent") == 0 || std::strcmp(argv[1], "cert") == 0))
+    return execute(beside("troupe-agent"), argv);
 
   CLI::App app{"trains transformer models whose states do not fit where they have to run", "troupe"};
   app.set_version_flag("--version", std::string(TROUPE_VERSION));
   app.require_subcommand(1);
   app.add_subcommand("train", "train the model that a topology describes (see troupe train --help)");
+  app.add_subcommand("agent", "this machine's part in a job on several (see troupe agent --help)");
+  app.add_subcommand("cert", "certificates by which the machines of a job trust each other (see troupe cert --help)");
   apps::plan_command plan(app);
   apps::schedule_command schedule(app);
   apps::config_command configuration(app);
@@ -72,10 +83,10 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
   }
-  if (plan.chosen()) return plan.measures() ? execute_beside(argc, argv) : plan.run({});
+  if (plan.chosen()) return plan.measures() ? execute_trainer(argc, argv) : plan.run({});
   if (schedule.chosen()) return schedule.run();
   if (checkpoint.chosen()) return checkpoint.run();
-  if (compress.chosen()) return compress.computes() ? execute_beside(argc, argv) : compress.run({});
+  if (compress.chosen()) return compress.computes() ? execute_trainer(argc, argv) : compress.run({});
   if (io.chosen()) return io.run();
   if (data.chosen()) return data.run();
   if (ask.chosen()) return ask.run();

@@ -1,6 +1,6 @@
 # What `cmake --install` writes, and where. Everything refers to everything else relative to itself, so that the tree may
 # be moved and needs neither this checkout nor .venv.
-#   bin/                     troupe, troupe-train               component programs
+#   bin/                     troupe, troupe-train, troupe-agent  component programs
 #   lib/troupe/torch/lib/    LibTorch and what it links         component programs
 #   share/troupe/            examples, documentation            component programs
 #   include/troupe/, lib/*.a, lib/cmake/troupe/                 component sdk
@@ -25,7 +25,7 @@ install(FILES ${CMAKE_BINARY_DIR}/troupe-config.cmake ${CMAKE_BINARY_DIR}/troupe
 install(CODE "set(TROUPE_SOURCE_DIR \"${CMAKE_SOURCE_DIR}\")" COMPONENT sdk)
 install(SCRIPT cmake/install_headers.cmake COMPONENT sdk)
 
-install(TARGETS troupe troupe-train RUNTIME DESTINATION bin COMPONENT programs)
+install(TARGETS troupe troupe-train troupe-agent RUNTIME DESTINATION bin COMPONENT programs)
 set_target_properties(troupe-train PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/troupe/torch/lib")
 install(DIRECTORY examples DESTINATION share/troupe COMPONENT programs)
 install(DIRECTORY docs DESTINATION share/troupe COMPONENT programs FILES_MATCHING PATTERN "*.md")

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "config/resolve.hpp"
+#include "core/host_port.hpp"
 
 namespace troupe::config {
 
@@ -52,9 +53,7 @@ void host_rules(const settings& given, const job_config& config, uint64_t ranks,
                                              each, h.ranks, h.name));
   if (c.spares > 0) error("cluster.spares", "wanted 0 with cluster.hosts: a host's ranks are its spares, got more");
   if (c.listen.empty()) return error("cluster.hosts", "wanted cluster.listen, where the first host awaits the others");
-  const auto port = c.listen.rfind(':');
-  if (port == std::string::npos || port == 0 || port + 1 == c.listen.size())
-    error("cluster.listen", fmt::format("wanted HOST:PORT, got `{}`", c.listen));
+  if (!core::read_host_port(c.listen)) error("cluster.listen", fmt::format("wanted HOST:PORT, got `{}`", c.listen));
   const bool has_tls = !c.tls.ca.empty() && !c.tls.certificate.empty() && !c.tls.key.empty();
   if (!has_tls)
     error("cluster.tls",

@@ -38,7 +38,7 @@ uint16_t address::port() const {
   return 0;
 }
 
-std::string address::text() const {
+std::string address::host() const {
   std::array<char, INET6_ADDRSTRLEN> out{};
   if (storage.ss_family == AF_INET) {
     ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr, out.data(), out.size());
@@ -48,10 +48,13 @@ std::string address::text() const {
       ::inet_ntop(AF_INET, &ip.s6_addr[12], out.data(), out.size());
     else
       ::inet_ntop(AF_INET6, &ip, out.data(), out.size());
-  } else {
-    return {};
   }
-  return place_text(out.data(), port());
+  return out.data();
+}
+
+std::string address::text() const {
+  const auto who = host();
+  return who.empty() ? who : place_text(who, port());
 }
 
 std::string address_text(std::string_view bytes) {

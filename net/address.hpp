@@ -16,6 +16,8 @@ struct address {  ///< an IP address and a port
   static address of(const void* sockaddr, size_t bytes);
   [[nodiscard]] const ::sockaddr* get() const { return reinterpret_cast<const ::sockaddr*>(&storage); }
   [[nodiscard]] uint16_t port() const;
+  /// "10.0.0.3", "::1"
+  [[nodiscard]] std::string host() const;
   /// "10.0.0.3:4242", "[::1]:4242"
   [[nodiscard]] std::string text() const;
 

@@ -11,6 +11,7 @@
 #include <span>
 #include <utility>
 
+#include "net/address.hpp"
 #include "net/farewell.hpp"
 
 namespace troupe::net {
@@ -226,11 +227,21 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
   bool is_woken_ = false;
 };
 
+namespace {
+
+std::string host_of(int socket) {
+  const auto own = address_of(socket);
+  return own ? own->host() : std::string();
+}
+
+}  // namespace
+
 tls_link::tls_link(std::shared_ptr<links_room> room, connection c, std::string name, std::string introduction)
     : room_(std::move(room)),
       name_(std::move(name)),
       introduction_(std::move(introduction)),
       address_(c.address),
+      own_address_(host_of(c.socket->number())),
       traffic_(std::make_shared<traffic>(*room_, std::move(c))) {
   traffic_->begin();
 }
@@ -238,7 +249,7 @@ tls_link::tls_link(std::shared_ptr<links_room> room, connection c, std::string n
 tls_link::~tls_link() { traffic_->finish(); }
 
 int tls_link::number() const { return traffic_->number(); }
-bool tls_link::has_waiting() const { return traffic_->has_waiting(); }
+bool tls_link::is_sending() const { return traffic_->has_waiting(); }
 
 core::result<void> tls_link::send(cluster::parcel p) {
   if (!p.with.empty())

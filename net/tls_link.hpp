@@ -29,7 +29,7 @@ class links_room {
   std::unique_ptr<io_loop> loop_;
 };
 
-class tls_link final : public cluster::link {
+class tls_link final : public cluster::polled_link {
  public:
   /// `name`: of the other end's certificate; `introduction`: what it said of itself.
   tls_link(std::shared_ptr<links_room> room, connection c, std::string name, std::string introduction);
@@ -42,19 +42,21 @@ class tls_link final : public cluster::link {
   core::result<void> send(cluster::parcel p) override;
   core::result<std::vector<cluster::parcel>> receive() override;
   /// Readable when `receive` has something to give, or an error.
-  [[nodiscard]] int number() const;
+  [[nodiscard]] int number() const override;
   /// Something that was sent waits for the other end.
-  [[nodiscard]] bool has_waiting() const;
+  [[nodiscard]] bool is_sending() const;
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::string& introduction() const { return introduction_; }
   [[nodiscard]] const std::string& address() const { return address_; }
+  /// This end's IP address.
+  [[nodiscard]] const std::string& own_address() const { return own_address_; }
 
  private:
   class traffic;
 
   std::shared_ptr<links_room> room_;
-  std::string name_, introduction_, address_;
+  std::string name_, introduction_, address_, own_address_;
   std::shared_ptr<traffic> traffic_;
   cluster::frame_reader in_;
 };

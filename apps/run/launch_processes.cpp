@@ -1,23 +1,28 @@
 #include "apps/run/launch_processes.hpp"
 
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <span>
 
 #include "actors/processes/swap_folder_name.hpp"
 #include "apps/base/exit_code.hpp"
 #include "apps/run/process_log.hpp"
 #include "apps/run/train_options.hpp"
-#include "cluster/launch.hpp"
 #include "cluster/process.hpp"
+#include "core/host_port.hpp"
 #include "job/degree_changes.hpp"
 #include "job/feasible_degree.hpp"
 #include "job/supervised.hpp"
@@ -28,7 +33,9 @@ namespace {
 
 /// Whether the file or an argument has the key at all: most have not, and their runs begin at once.
 bool names_processes(const train_arguments& a) {
-  const auto has_key = [](const std::string& text) { return text.find("processes") != std::string::npos; };
+  const auto has_key = [](const std::string& text) {
+    return text.find("processes") != std::string::npos || text.find("hosts") != std::string::npos;
+  };
   if (std::ranges::any_of(a.set, has_key)) return true;
   std::error_code e;
   if (!std::filesystem::is_regular_file(a.file, e)) return false;  // a pipe can be read once
@@ -82,7 +89,36 @@ class swap_places {
   bool made_ = false;
 };
 
-/// A link for each process, and a descriptor for each file of the saves that are kept: as many as the system allows.
+/// 32 bytes that nobody can guess.
+std::string draw_secret() {
+  std::string out(32, '\0');
+  size_t got = 0;
+  while (got < out.size()) {
+    const ssize_t n = ::getrandom(&out[got], out.size() - got, 0);
+    if (n > 0) got += static_cast<size_t>(n);
+  }
+  return out;
+}
+
+std::string text_of(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {(std::istreambuf_iterator<char>(in)), {}};
+}
+
+/// What the agents of other hosts, and the processes here, need to know of the job.
+void describe_hosts(const train_arguments& a, const config::job_config& config, std::span<char*> argv,
+                    cluster::launch_options& out) {
+  const auto& c = config.cluster;
+  out.job.secret = draw_secret;
+  out.file = text_of(a.file);
+  for (uint32_t i = 2; i < argv.size(); ++i)
+    if (argv[i] == a.file) out.file_argument = i;
+  const std::string own = c.hosts.front().bind.empty() ? core::read_host_port(c.listen)->host : c.hosts.front().bind;
+  ::setenv(cluster::address_variable, own.c_str(), 1);
+}
+
+}  // namespace
+
 void raise_descriptors() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -90,14 +126,28 @@ void raise_descriptors() {
   (void)::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-}  // namespace
+cluster::shared_descriptor take_signals() {
+  sigset_t passed;
+  sigemptyset(&passed);
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&passed, signal);
+  ::sigprocmask(SIG_BLOCK, &passed, nullptr);
+  return cluster::own(::signalfd(-1, &passed, SFD_NONBLOCK | SFD_CLOEXEC));
+}
 
-std::optional<int> launch_processes(int argc, char** argv, const std::filesystem::path& program) {
+std::optional<int> launch_processes(int argc, char** argv, const std::filesystem::path& program,
+                                    const agents_opener& open_agents) {
   if (std::getenv(cluster::link_variable) != nullptr) return std::nullopt;
   const auto a = wants_processes(argc, argv);
   if (!a) return std::nullopt;
   const auto loaded = load_configuration(*a, a->steps, intent::run);
   if (!loaded) return 2;
+  const bool spans_hosts = !loaded->config.cluster.hosts.empty();
+  if (spans_hosts && !open_agents) {
+    const auto other = program.parent_path() / "troupe-agent";
+    ::execv(other.c_str(), argv);
+    return failed(
+        {core::error_kind::bad_input, "cluster.hosts: cannot execute " + other.string() + ": " + std::strerror(errno)});
+  }
   cluster::launch_options options;
   auto config = loaded->config;
   if (!a->degrees.empty()) {
@@ -116,11 +166,15 @@ std::optional<int> launch_processes(int argc, char** argv, const std::filesystem
     log.line(line);
   };
   raise_descriptors();
-  sigset_t passed;
-  sigemptyset(&passed);
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&passed, signal);
-  ::sigprocmask(SIG_BLOCK, &passed, nullptr);
-  options.signals = cluster::own(::signalfd(-1, &passed, SFD_NONBLOCK | SFD_CLOEXEC));
+  options.signals = take_signals();
+  std::unique_ptr<cluster::arrivals> agents;
+  if (spans_hosts) {
+    auto opened = open_agents(config);
+    if (!opened) return failed(opened.error());
+    agents = std::move(*opened);
+    options.agents = agents.get();
+    describe_hosts(*a, config, {argv, static_cast<size_t>(argc)}, options);
+  }
   const swap_places swaps(config, options.job.places());
   const auto code = cluster::launch(options);
   return code ? *code : failed(code.error());

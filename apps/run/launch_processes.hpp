@@ -3,12 +3,27 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <optional>
+
+#include "cluster/launch.hpp"
+#include "config/job_config.hpp"
 
 namespace troupe::apps {
 
+/// Listens for the agents of a job's other hosts.
+using agents_opener = std::function<core::result<std::unique_ptr<cluster::arrivals>>(const config::job_config&)>;
+
 /// Runs the job to its end, each process as `program` with the same arguments, and gives the exit code. Nothing where
-/// the command asks for one process, or is wrong, which `program` says better: then nothing has been done.
-std::optional<int> launch_processes(int argc, char** argv, const std::filesystem::path& program);
+/// the command asks for one process, or is wrong, which `program` says better: then nothing has been done. A job on
+/// several hosts is the business of `troupe-agent` beside `program`, which this executes where it cannot listen itself.
+std::optional<int> launch_processes(int argc, char** argv, const std::filesystem::path& program,
+                                    const agents_opener& open_agents = {});
+
+/// A link for each process, and a descriptor for each file of the saves that are kept: as many as the system allows.
+void raise_descriptors();
+/// A signalfd of the signals that go on to the process that leads, which are blocked from now on.
+cluster::shared_descriptor take_signals();
 
 }  // namespace troupe::apps

@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(messages_arrive_in_order_both_ways_however_long_they_are) {
       BOOST_TEST(c.what.size() == i * 100'000);
     }
   }
-  BOOST_TEST(!l.of_a->has_waiting());
+  BOOST_TEST(!l.of_a->is_sending());
 }
 
 BOOST_AUTO_TEST_CASE(each_end_knows_the_others_certified_name_and_introduction) {
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(what_waits_for_an_end_that_does_not_read_is_bounded_and_nob
   BOOST_TEST((sent.error().kind == core::error_kind::limit));
   BOOST_TEST(taken >= 15U);
   BOOST_TEST(taken <= 20U);  // 512 MiB, and what the other end and the system hold
-  BOOST_TEST(l.of_b->has_waiting());
+  BOOST_TEST(l.of_b->is_sending());
   BOOST_TEST(core::now_ns() - begin < 5'000'000'000);
   const auto came = all_of(*l.of_a, taken);
   BOOST_TEST(std::get<call>(came.back().what).number == taken - 1);

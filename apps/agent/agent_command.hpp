@@ -1,0 +1,23 @@
+// `troupe agent --join HOST:PORT`: this machine's part in a job that was started on another one. Owns the options and
+// how often it joins; what an agent does is cluster/agent.hpp's.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <string>
+
+namespace troupe::apps {
+
+struct agent_arguments {
+  std::string join;           ///< HOST:PORT of the first host
+  std::string first;          ///< what its certificate is for; empty: HOST
+  std::filesystem::path tls;  ///< this host's certificate, key and authority, as `troupe cert issue` lays them
+};
+
+void add_agent_options(CLI::App& command, agent_arguments& a);
+
+/// Serves the job until it is over, and joins again where the first host was lost or could not hear this one. Exit
+/// codes: the job's; 2 bad input; 130, 143: ended by a signal before there was a job.
+int agent(const agent_arguments& a, const std::filesystem::path& program);
+
+}  // namespace troupe::apps

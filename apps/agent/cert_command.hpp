@@ -1,0 +1,31 @@
+// `troupe cert init|issue|renew`: certificates by which the machines of a job trust each other. Owns the options; what
+// is made and where it lies is net/certificates.hpp's.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace troupe::apps {
+
+class cert_command {
+ public:
+  /// Adds `cert` and what stands below it; `parent` outlives this object, which does not move.
+  explicit cert_command(CLI::App& parent);
+  cert_command(const cert_command&) = delete;
+  cert_command& operator=(const cert_command&) = delete;
+
+  /// After parsing: whether it was asked for; then does it and gives the exit status.
+  [[nodiscard]] bool chosen() const;
+  [[nodiscard]] int run() const;
+
+ private:
+  CLI::App *command_, *init_, *issue_, *renew_;
+  std::string folder_, authority_ = "troupe";
+  std::vector<std::string> hosts_;
+  uint32_t days_ = 0;
+  bool force_ = false;
+};
+
+}  // namespace troupe::apps

@@ -22,7 +22,18 @@ HWY_INLINE floats<D> rounded_to(D d, floats<D> x, core::dtype to) {
   return x;
 }
 
-/// `convert`: whether contributions are scaled or rounded before they are added; most reductions do neither.
+/// What elements from `i` on of a rank's `input` add to a sum. `convert`: whether they are scaled or rounded before;
+/// most reductions do neither.
+template <class In, bool convert, class D>
+HWY_INLINE floats<D> contribution(D d, const std::byte* input, uint64_t i, const reduce_options& o) {
+  const auto x = load(d, reinterpret_cast<const In*>(input) + i);
+  if constexpr (!convert) return x;
+  const auto scaled = o.input_scale == 1.0F ? x : hn::Mul(x, hn::Set(d, o.input_scale));
+  return rounded_to(d, scaled, o.communication);
+}
+
+bool converts(const reduce_options& o) { return o.input_scale != 1.0F || o.communication != o.input; }
+
 template <class In, class Out, bool convert>
 void sum_as(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count,
             const reduce_options& options) {
@@ -30,15 +41,10 @@ void sum_as(std::span<const std::byte* const> inputs, std::byte* output, uint64_
   const reduce_options o = options;
   // Rounding to the type that the store rounds to anyway would change nothing.
   const bool round_sum = o.accumulate || o.communication != o.output;
-  const auto contribution = [=](auto d, uint64_t rank, uint64_t i) HWY_ATTR {
-    const auto x = load(d, reinterpret_cast<const In*>(inputs[rank]) + i);
-    if constexpr (!convert) return x;
-    const auto scaled = o.input_scale == 1.0F ? x : hn::Mul(x, hn::Set(d, o.input_scale));
-    return rounded_to(d, scaled, o.communication);
-  };
   for_each_vector(count, [=](auto d, uint64_t i) HWY_ATTR {
-    auto sum = contribution(d, 0, i);
-    for (uint64_t rank = 1; rank < inputs.size(); ++rank) sum = hn::Add(sum, contribution(d, rank, i));
+    auto sum = contribution<In, convert>(d, inputs[0], i, o);
+    for (uint64_t rank = 1; rank < inputs.size(); ++rank)
+      sum = hn::Add(sum, contribution<In, convert>(d, inputs[rank], i, o));
     if (round_sum) sum = rounded_to(d, sum, o.communication);
     if (o.accumulate) sum = hn::Add(load(d, out + i), sum);
     store(d, sum, out + i);
@@ -48,9 +54,29 @@ void sum_as(std::span<const std::byte* const> inputs, std::byte* output, uint64_
 void sum_fp32(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count, const reduce_options& o) {
   with_fp32_dtype(o.input, [&]<class In>(std::type_identity<In>) {
     with_fp32_dtype(o.output, [&]<class Out>(std::type_identity<Out>) {
-      const bool convert = o.input_scale != 1.0F || o.communication != o.input;
-      convert ? sum_as<In, Out, true>(inputs, output, count, o) : sum_as<In, Out, false>(inputs, output, count, o);
+      converts(o) ? sum_as<In, Out, true>(inputs, output, count, o) : sum_as<In, Out, false>(inputs, output, count, o);
     });
+  });
+}
+
+template <class In, bool convert>
+void add_as(std::span<const std::byte* const> inputs, std::byte* partial, bool begins, uint64_t count,
+            const reduce_options& options) {
+  auto* out = reinterpret_cast<float*>(partial);
+  const reduce_options o = options;
+  for_each_vector(count, [=](auto d, uint64_t i) HWY_ATTR {
+    auto sum = begins ? contribution<In, convert>(d, inputs[0], i, o) : load(d, out + i);
+    for (uint64_t rank = begins ? 1 : 0; rank < inputs.size(); ++rank)
+      sum = hn::Add(sum, contribution<In, convert>(d, inputs[rank], i, o));
+    store(d, sum, out + i);
+  });
+}
+
+void add_fp32(std::span<const std::byte* const> inputs, std::byte* partial, bool begins, uint64_t count,
+              const reduce_options& o) {
+  with_fp32_dtype(o.input, [&]<class In>(std::type_identity<In>) {
+    converts(o) ? add_as<In, true>(inputs, partial, begins, count, o)
+                : add_as<In, false>(inputs, partial, begins, count, o);
   });
 }
 
@@ -61,6 +87,7 @@ HWY_AFTER_NAMESPACE();
 namespace troupe::kernels {
 
 HWY_EXPORT(sum_fp32);
+HWY_EXPORT(add_fp32);
 
 void sum_in_rank_order(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count,
                        const reduce_options& options) {
@@ -88,6 +115,27 @@ void sum_in_rank_order_reference(std::span<const std::byte* const> inputs, std::
       else
         run(std::type_identity<float>{});
     });
+  });
+}
+
+core::dtype partial_type(const reduce_options& options) {
+  return uses_fp64(options) ? core::dtype::f64 : core::dtype::f32;
+}
+
+void add_in_rank_order(std::span<const std::byte* const> inputs, std::byte* partial, bool begins, uint64_t count,
+                       const reduce_options& options) {
+  assert(!inputs.empty());
+  if (!uses_fp64(options)) {
+    HWY_DYNAMIC_DISPATCH(add_fp32)(inputs, partial, begins, count, options);
+    return;
+  }
+  with_float_dtype(options.input, [&]<class In>(std::type_identity<In>) {
+    auto* sums = reinterpret_cast<double*>(partial);
+    for (uint64_t i = 0; i < count; ++i)
+      for (size_t r = 0; r < inputs.size(); ++r) {
+        const auto x = contribution_of<double>(reinterpret_cast<const In*>(inputs[r])[i], options);
+        sums[i] = begins && r == 0 ? x : sums[i] + x;
+      }
   });
 }
 

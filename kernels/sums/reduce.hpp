@@ -33,4 +33,15 @@ void sum_in_rank_order(std::span<const std::byte* const> inputs, std::byte* outp
 void sum_in_rank_order_reference(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count,
                                  const reduce_options& options);
 
+/// A sum that somebody continues where others hold the contributions: what is in `partial` becomes
+///   ((partial + c[0]) + c[1]) + ...,   or (c[0] + c[1]) + ... where the sum `begins`
+/// with c as above, unrounded, as fp32 (fp64 when any of the three types is). `output` and `accumulate` do not count.
+/// `sum_in_rank_order` of the partial sum alone, with its type as `input` and no factor, ends it: the bits are those of
+/// all contributions in one call.
+void add_in_rank_order(std::span<const std::byte* const> inputs, std::byte* partial, bool begins, uint64_t count,
+                       const reduce_options& options);
+
+/// Of a partial sum: f32 or f64.
+core::dtype partial_type(const reduce_options& options);
+
 }  // namespace troupe::kernels

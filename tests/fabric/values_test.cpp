@@ -7,6 +7,7 @@
 #include "tests/fabric/company.hpp"
 #include "tests/fabric/operands.hpp"
 #include "tests/fabric/shared_company.hpp"
+#include "tests/fabric/wire_company.hpp"
 
 namespace {
 
@@ -15,7 +16,9 @@ using namespace troupe::tests;
 using core::dtype;
 using fabric::operation;
 using backends = boost::mpl::list<in_process_on_one_thread, modelled, in_process_on_threads, shared_on_one_thread,
-                                  shared_in_processes>;
+                                  shared_in_processes, wire_on_one_thread<a_machine_each>,
+                                  wire_on_one_thread<two_machines>, wire_on_one_thread<two_machines_of_processes>,
+                                  wire_on_one_thread<uneven_machines>, wire_on_threads<uneven_machines>>;
 
 constexpr dtype floats[] = {dtype::f32, dtype::bf16, dtype::f16, dtype::f64};
 

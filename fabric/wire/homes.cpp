@@ -1,0 +1,37 @@
+#include "fabric/wire/homes.hpp"
+
+#include <cassert>
+#include <map>
+#include <set>
+#include <string>
+
+namespace troupe::fabric {
+
+core::result<homes> homes::make(const std::vector<home>& of_members) {
+  assert(!of_members.empty());
+  homes out;
+  std::set<uint32_t> seen;
+  std::map<uint32_t, uint32_t> machine_of_place;
+  for (uint32_t m = 0; m < of_members.size(); ++m) {
+    const home& x = of_members[m];
+    if (m == 0 || x.machine != of_members[m - 1].machine) {
+      if (!seen.insert(x.machine).second)
+        return core::fail(core::error_kind::mismatch,
+                          "members of a machine that are neighbours were wanted, got member " + std::to_string(m) +
+                              " on machine " + std::to_string(x.machine) + " behind members of machine " +
+                              std::to_string(of_members[m - 1].machine));
+      out.first_.push_back(m);
+    }
+    if (machine_of_place.emplace(x.place, x.machine).first->second != x.machine)
+      return core::fail(core::error_kind::mismatch, "a process on one machine was wanted, got process " +
+                                                        std::to_string(x.place) + " on machines " +
+                                                        std::to_string(machine_of_place[x.place]) + " and " +
+                                                        std::to_string(x.machine));
+    out.machine_.push_back(static_cast<uint32_t>(out.first_.size()) - 1);
+    out.place_.push_back(x.place);
+  }
+  out.first_.push_back(static_cast<uint32_t>(of_members.size()));
+  return out;
+}
+
+}  // namespace troupe::fabric

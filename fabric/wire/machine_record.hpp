@@ -1,0 +1,50 @@
+// What the processes of a machine know together of a communicator over several machines, in memory that all of them
+// map: who has arrived and done its share, who has ended it, what has been sent.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/math.hpp"
+#include "fabric/shared/board.hpp"
+#include "fabric/wire/endings.hpp"
+#include "fabric/wire/homes.hpp"
+#include "fabric/wire/sent_counts.hpp"
+
+namespace troupe::fabric {
+
+/// Any thread of any process, as its parts say. What members of other machines say is written by one process of this
+/// machine, the one that speaks for it (`homes::carrier`).
+struct machine_record {
+  static uint64_t bytes_of(const board_shape& shape) {
+    return board_bytes(shape) + core::round_up(endings::bytes_of(shape.members), 64) +
+           sent_counts::bytes_of(shape.members);
+  }
+
+  /// A view. `memory`: bytes_of(shape), zeros at first, at a multiple of 64.
+  machine_record(std::span<std::byte> memory, const board_shape& shape, const homes& where, uint32_t of_machine)
+      : arrivals(memory, shape),
+        ended(memory.subspan(board_bytes(shape)), shape.members),
+        sent(memory.subspan(board_bytes(shape) + core::round_up(endings::bytes_of(shape.members), 64)), shape.members),
+        first(where.first(of_machine)),
+        count(where.count(of_machine)) {}
+
+  [[nodiscard]] bool is_here(uint32_t member) const { return member - first < count; }
+  /// All members of this machine have done their share: nobody here touches memory of it any more.
+  [[nodiscard]] bool is_done(uint64_t sequence) const {
+    for (uint32_t m = first; m < first + count; ++m)
+      if (!arrivals.has_finished(m, sequence)) return false;
+    return true;
+  }
+
+  board arrivals;  ///< of all machines; shares of this one's members alone
+  endings ended;
+  sent_counts sent;
+  uint32_t first, count;  ///< members of this machine
+
+ private:
+  static uint64_t board_bytes(const board_shape& shape) { return core::round_up(board::bytes_of(shape), 64); }
+};
+
+}  // namespace troupe::fabric

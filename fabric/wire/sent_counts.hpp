@@ -1,0 +1,41 @@
+// How many of its contributions to sums each member of a machine has sent, as all processes of the machine know it: a
+// sum that comes back may be written over a contribution, in place, once that has gone. Lies in memory that those
+// processes map; a count has one writer and only grows.
+#pragma once
+
+#include <atomic>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace troupe::fabric {
+
+class sent_counts {
+ public:
+  static uint64_t bytes_of(uint32_t members) { return members * sizeof(line); }
+
+  /// A view. `memory`: bytes_of(members), zeros at first, at a multiple of 64.
+  sent_counts(std::span<std::byte> memory, uint32_t members) : lines_(reinterpret_cast<line*>(memory.data())) {
+    assert(memory.size() >= bytes_of(members) && reinterpret_cast<uintptr_t>(lines_) % 64 == 0);
+    (void)members;
+  }
+
+  void set(uint32_t member, uint64_t sent) { lines_[member].sent.store(sent); }
+  [[nodiscard]] uint64_t of(uint32_t member) const { return lines_[member].sent.load(); }
+
+  /// `member` waits for others' counts: it says so, looks once more, and is told when they have changed.
+  void wait(uint32_t member) { lines_[member].waits.store(1); }
+  /// Whether `member` has waited until now.
+  bool take_waiting(uint32_t member) {
+    return lines_[member].waits.load() != 0 && lines_[member].waits.exchange(0) != 0;
+  }
+
+ private:
+  struct alignas(64) line {
+    std::atomic<uint64_t> sent, waits;
+  };
+  line* lines_;
+};
+
+}  // namespace troupe::fabric

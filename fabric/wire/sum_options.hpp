@@ -1,0 +1,17 @@
+// What a request asks of the kernels that add.
+#pragma once
+
+#include "fabric/communicator.hpp"
+#include "kernels/sums/reduce.hpp"
+
+namespace troupe::fabric {
+
+inline kernels::reduce_options options_of(const request& r) {
+  return {.input = r.input_type,
+          .communication = r.communication,
+          .output = r.output_type,
+          .input_scale = r.input_scale,
+          .accumulate = r.accumulate};
+}
+
+}  // namespace troupe::fabric

@@ -16,6 +16,7 @@
 
 namespace troupe::fabric {
 
+/// From where on, and why.
 struct ending_said {
   uint64_t from = 0;  ///< the first sequence that fails
   core::error why;    ///< cut where it is too long (fabric/shared/board.hpp)

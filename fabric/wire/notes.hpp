@@ -19,6 +19,7 @@
 
 namespace troupe::fabric {
 
+/// One of them.
 struct wire_note {
   enum class kind : uint8_t {
     arrived,  ///< `member` has arrived at `sequence`

@@ -11,6 +11,7 @@
 
 namespace troupe::fabric {
 
+/// Any thread of any process.
 class sent_counts {
  public:
   static uint64_t bytes_of(uint32_t members) { return members * sizeof(line); }

@@ -9,12 +9,14 @@
 
 namespace troupe::fabric {
 
+/// One buffer; a transfer that uses it keeps it.
 struct staging_buffer {
   explicit staging_buffer(uint64_t n) : bytes(new std::byte[n]), size(n) {}
   std::unique_ptr<std::byte[]> bytes;
   uint64_t size;
 };
 
+/// Those of one purpose.
 class staging {
  public:
   explicit staging(uint64_t bytes_max) : bytes_max_(bytes_max) {}

@@ -97,9 +97,11 @@ wire_traffic traffic_of(const request& r, const homes& where, uint32_t member, c
 
 /// The names of the transfers of a chunk: contributions by member, then partial sums and results by machine.
 inline uint64_t part_of_contribution(const wire_chunk& c, uint32_t from) { return c.part + from; }
+/// Of the sum that enters a machine unrounded.
 inline uint64_t part_of_partial(const wire_chunk& c, const homes& where, uint32_t to_machine) {
   return c.part + where.size() + to_machine;
 }
+/// Of the rounded sum that enters a machine.
 inline uint64_t part_of_result(const wire_chunk& c, const homes& where, uint32_t to_machine) {
   return c.part + where.size() + where.machines() + to_machine;
 }

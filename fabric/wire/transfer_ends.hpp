@@ -22,6 +22,7 @@ struct transfer_tag {
   uint64_t index = 0;  ///< among what is of its kind
 };
 
+/// Of one member.
 class transfer_ends {
  public:
   /// `wake`: the member's; null for one that calls `advance` by itself.

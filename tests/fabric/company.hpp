@@ -168,11 +168,10 @@ class modelled_stage {
   std::shared_ptr<fabric::modelled_group> group_;
 };
 
-/// All members on this thread; `seed` decides the order of starts and wakes.
+/// All members on this thread and one stage; `seed` decides the order of starts and wakes.
 template <class Stage>
-std::vector<ending> run_on_one_thread(std::vector<part> parts, uint32_t seed) {
+std::vector<ending> run_on_stage(Stage& stage, std::vector<part> parts, uint32_t seed) {
   std::mt19937 random(seed);
-  Stage stage(static_cast<uint32_t>(parts.size()));
   std::vector<performer> company;
   for (uint32_t rank = 0; rank < parts.size(); ++rank) company.emplace_back(std::move(parts[rank]), stage.join(rank));
   std::vector<uint32_t> to_start;
@@ -194,6 +193,12 @@ std::vector<ending> run_on_one_thread(std::vector<part> parts, uint32_t seed) {
     out.push_back(p.end());
   }
   return out;
+}
+
+template <class Stage>
+std::vector<ending> run_on_one_thread(std::vector<part> parts, uint32_t seed) {
+  Stage stage(static_cast<uint32_t>(parts.size()));
+  return run_on_stage(stage, std::move(parts), seed);
 }
 
 /// Ways in which every test of values and failures runs; shared_company.hpp has more.

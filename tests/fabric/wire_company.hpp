@@ -69,16 +69,17 @@ struct wire_world {
       const uint32_t place = where.place_of(m);
       if (groups.contains(place)) continue;
       movers[place] = wires->at(place);
-      groups[place] = *fabric::wire_group::make({.memory = records[where.machine_of(m)],
-                                                 .shape = shape,
-                                                 .where = where,
-                                                 .place = place,
-                                                 .communicator = 5,
-                                                 .space = same_addresses(),
-                                                 .ring = [this](uint32_t member) { ring(where.place_of(member)); },
-                                                 .mover = movers[place],
-                                                 .notes = notes.emplace_back(fabric::note_switch::make(*movers[place])),
-                                                 .limits = limits});
+      groups[place] = fabric::wire_group::make({.memory = records[where.machine_of(m)],
+                                                .shape = shape,
+                                                .where = where,
+                                                .place = place,
+                                                .communicator = 5,
+                                                .space = same_addresses(),
+                                                .ring = [this](uint32_t member) { ring(where.place_of(member)); },
+                                                .mover = movers[place],
+                                                .notes = notes.emplace_back(fabric::note_switch::make(*movers[place])),
+                                                .limits = limits})
+                          .value();
     }
   }
 
@@ -131,6 +132,7 @@ class wire_stage {
   template <class Random>
   std::optional<std::pair<uint32_t, uint64_t>> next(Random& random) {
     while (true) {
+      if (steps_++ == lost_at_) lose();
       const size_t wakes = mail_->size(), rings = world_.rings.size(), moves = world_.wires->under_way();
       if (wakes + rings + moves == 0) return std::nullopt;
       const size_t drawn = random() % (wakes + rings + moves);
@@ -150,7 +152,21 @@ class wire_stage {
   [[nodiscard]] size_t under_way() const { return mail_->size() + world_.rings.size() + world_.wires->under_way(); }
   [[nodiscard]] wire_world& world() { return world_; }
 
+  /// A process is lost before so many things have happened. As a supervisor does, all others are told.
+  void lose_at(uint64_t steps, uint32_t place) {
+    lost_at_ = steps;
+    lost_ = place;
+  }
+
  private:
+  void lose() {
+    const core::error why{core::error_kind::peer_lost, "process " + std::to_string(lost_) + " was lost"};
+    world_.wires->lose(lost_, why);
+    for (const auto& [place, group] : world_.groups) group->end(why);
+  }
+
+  uint64_t steps_ = 0, lost_at_ = ~uint64_t{0};
+  uint32_t lost_ = 0;
   std::shared_ptr<std::vector<std::pair<uint32_t, uint64_t>>> mail_ =
       std::make_shared<std::vector<std::pair<uint32_t, uint64_t>>>();
   wire_world world_;

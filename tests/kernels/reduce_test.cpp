@@ -130,5 +130,69 @@ BOOST_AUTO_TEST_CASE(bits_depend_on_neither_splitting_nor_alignment) {
   }));
 }
 
+BOOST_AUTO_TEST_CASE(a_sum_that_others_continue_has_the_bits_of_one_that_is_made_at_once) {
+  for_each_simd_target([] {
+    for (const auto input : float_dtypes)
+      for (const auto communication : float_dtypes)
+        for (const auto output : float_dtypes)
+          for (const bool accumulate : {false, true})
+            for (const uint64_t first : {1U, 2U, 4U}) {
+              const uint64_t count = 61 + first, ranks = 5;
+              const reduce_options o{.input = input,
+                                     .communication = communication,
+                                     .output = output,
+                                     .input_scale = first == 2 ? 1.0F : 0.3F,
+                                     .accumulate = accumulate};
+              const auto arrays = contributions(input, ranks, count);
+              const auto pointers = pointers_to(arrays);
+              const auto all = std::span<const std::byte* const>(pointers);
+              auto wanted = awkward_bytes(output, count, 5);
+              auto got = wanted;
+              sum_in_rank_order(all, wanted.data(), count, o);
+              std::vector<std::byte> partial(count * core::size_of(partial_type(o)), std::byte{0xff});
+              add_in_rank_order(all.first(first), partial.data(), true, count, o);
+              add_in_rank_order(all.subspan(first, 1), partial.data(), false, count, o);
+              if (first + 1 < ranks) add_in_rank_order(all.subspan(first + 1), partial.data(), false, count, o);
+              const std::byte* const sum[] = {partial.data()};
+              sum_in_rank_order(sum, got.data(), count,
+                                {.input = partial_type(o),
+                                 .communication = communication,
+                                 .output = output,
+                                 .accumulate = accumulate});
+              TROUPE_CHECK_SAME_BITS(got, wanted);
+            }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_rounded_sum_that_is_sent_is_stored_or_added_with_the_same_bits) {
+  for_each_simd_target([] {
+    for (const auto input : float_dtypes)
+      for (const auto communication : float_dtypes)
+        for (const auto output : float_dtypes)
+          for (const bool accumulate : {false, true}) {
+            const uint64_t count = 67;
+            reduce_options o{.input = input,
+                             .communication = communication,
+                             .output = output,
+                             .input_scale = 0.3F,
+                             .accumulate = accumulate};
+            const auto arrays = contributions(input, 3, count);
+            auto wanted = awkward_bytes(output, count, 5);
+            auto got = wanted;
+            sum_in_rank_order(pointers_to(arrays), wanted.data(), count, o);
+            const auto sent = partial_type(o) == core::dtype::f64 ? core::dtype::f64 : communication;
+            std::vector<std::byte> rounded(count * core::size_of(sent));
+            o.output = sent;
+            o.accumulate = false;
+            sum_in_rank_order(pointers_to(arrays), rounded.data(), count, o);
+            const std::byte* const sum[] = {rounded.data()};
+            sum_in_rank_order(
+                sum, got.data(), count,
+                {.input = sent, .communication = communication, .output = output, .accumulate = accumulate});
+            TROUPE_CHECK_SAME_BITS(got, wanted);
+          }
+  });
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 }  // namespace troupe::kernels::tests

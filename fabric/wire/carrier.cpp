@@ -50,9 +50,18 @@ core::result<void> carrier::hear(machine_record& record, uint32_t from, std::str
   const auto speaks_for = [&](uint32_t member) {
     return !record.is_here(member) && where_.carrier(where_.machine_of(member)) == from;
   };
-  const bool sound =
-      note && note->member < where_.size() && (note->what == wire_note::kind::ended || speaks_for(note->member)) &&
-      (note->what != wire_note::kind::arrived || note->sequence == next_[note->member] + due_[note->member].size());
+  const auto is_carrier = [&] {
+    for (uint32_t k = 0; k < where_.machines(); ++k)
+      if (k != machine_ && where_.carrier(k) == from) return true;
+    return false;
+  };
+  // Nobody is further ahead than this: his own board has as many slots.
+  const auto is_next = [&](uint32_t member, uint64_t sequence) {
+    return sequence == next_[member] + due_[member].size() && due_[member].size() <= record.arrivals.shape().operations;
+  };
+  const bool sound = note && note->member < where_.size() &&
+                     (note->what == wire_note::kind::ended ? is_carrier() : speaks_for(note->member)) &&
+                     (note->what != wire_note::kind::arrived || is_next(note->member, note->sequence));
   if (!sound)
     return core::fail(core::error_kind::mismatch, "process " + std::to_string(from) +
                                                       ": a note of its machine's members was wanted, got " +

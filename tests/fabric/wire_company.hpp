@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 
 #include "fabric/wire/group.hpp"
 #include "tests/fabric/company.hpp"
@@ -58,17 +59,19 @@ inline fabric::wire_limits small_limits() {
           .sum_elements = 700};
 }
 
-/// Machines, processes and links of one communicator.
+using movers_by_place = std::map<uint32_t, std::shared_ptr<fabric::byte_mover>>;
+
+/// Machines and processes of one communicator, over any links.
 struct wire_world {
-  wire_world(const std::vector<fabric::home>& of_members, const fabric::wire_limits& limits, uint64_t seed,
+  wire_world(const std::vector<fabric::home>& of_members, const fabric::wire_limits& limits, movers_by_place links,
              uint32_t operations = 512)
-      : where(*fabric::homes::make(of_members)), wires(std::make_shared<fabric::modelled_wires>(seed)) {
+      : where(fabric::homes::make(of_members).value()), movers(std::move(links)) {
     const fabric::board_shape shape{where.size(), operations};
     for (uint32_t k = 0; k < where.machines(); ++k) records.emplace_back(fabric::machine_record::bytes_of(shape));
     for (uint32_t m = 0; m < where.size(); ++m) {
       const uint32_t place = where.place_of(m);
       if (groups.contains(place)) continue;
-      movers[place] = wires->at(place);
+      const auto& mover = movers.at(place);
       groups[place] = fabric::wire_group::make({.memory = records[where.machine_of(m)],
                                                 .shape = shape,
                                                 .where = where,
@@ -76,8 +79,8 @@ struct wire_world {
                                                 .communicator = 5,
                                                 .space = same_addresses(),
                                                 .ring = [this](uint32_t member) { ring(where.place_of(member)); },
-                                                .mover = movers[place],
-                                                .notes = notes.emplace_back(fabric::note_switch::make(*movers[place])),
+                                                .mover = mover,
+                                                .notes = notes.emplace_back(fabric::note_switch::make(*mover)),
                                                 .limits = limits})
                           .value();
     }
@@ -107,13 +110,29 @@ struct wire_world {
   }
 
   fabric::homes where;
-  std::shared_ptr<fabric::modelled_wires> wires;
   std::vector<shared_vector<std::byte>> records;  // by machine
-  std::map<uint32_t, std::shared_ptr<fabric::byte_mover>> movers;
+  movers_by_place movers;
   std::vector<std::shared_ptr<fabric::note_switch>> notes;
   std::map<uint32_t, std::shared_ptr<fabric::wire_group>> groups;  // by place
   std::mutex mutex;
   std::deque<uint32_t> rings;  // places
+};
+
+/// Fake links of all processes.
+struct fake_links {
+  fake_links(const std::vector<fabric::home>& of_members, uint64_t seed)
+      : wires(std::make_shared<fabric::modelled_wires>(seed)) {
+    for (const auto& h : of_members) links[h.place] = wires->at(h.place);
+  }
+  std::shared_ptr<fabric::modelled_wires> wires;
+  movers_by_place links;
+};
+
+/// A world over them.
+struct fake_world : fake_links, wire_world {
+  fake_world(const std::vector<fabric::home>& of_members, const fabric::wire_limits& limits, uint64_t seed,
+             uint32_t operations = 512)
+      : fake_links(of_members, seed), wire_world(of_members, limits, links, operations) {}
 };
 
 /// A group for each process, all on the calling thread.
@@ -150,7 +169,7 @@ class wire_stage {
   }
 
   [[nodiscard]] size_t under_way() const { return mail_->size() + world_.rings.size() + world_.wires->under_way(); }
-  [[nodiscard]] wire_world& world() { return world_; }
+  [[nodiscard]] fake_world& world() { return world_; }
 
   /// A process is lost before so many things have happened. As a supervisor does, all others are told.
   void lose_at(uint64_t steps, uint32_t place) {
@@ -169,7 +188,7 @@ class wire_stage {
   uint32_t lost_ = 0;
   std::shared_ptr<std::vector<std::pair<uint32_t, uint64_t>>> mail_ =
       std::make_shared<std::vector<std::pair<uint32_t, uint64_t>>>();
-  wire_world world_;
+  fake_world world_;
 };
 
 template <class Machines>
@@ -185,44 +204,48 @@ struct wire_on_one_thread {
   }
 };
 
-/// Members on threads of their own, and one thread for all links and bells.
+/// Members on threads of their own, and one thread for all bells and for links that have to be told to: `step` says
+/// whether it did something.
+inline std::vector<ending> run_on_threads(wire_world& world, std::vector<part> parts,
+                                          const std::function<bool()>& step) {
+  std::atomic<bool> over = false;
+  std::thread links([&] {
+    while (!over) {
+      bool busy = step();
+      while (const auto place = world.next_ring()) {
+        world.groups.at(*place)->look();
+        busy = true;
+      }
+      if (!busy) std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  });
+  std::vector<ending> out(parts.size());
+  std::vector<std::thread> threads;
+  for (uint32_t rank = 0; rank < parts.size(); ++rank)
+    threads.emplace_back([&, rank] {
+      const auto box = std::make_shared<mailbox>();
+      const auto& group = world.groups.at(world.where.place_of(rank));
+      performer self(std::move(parts[rank]), group->join(rank, [box](uint64_t sequence) { box->push(sequence); }));
+      self.start();
+      while (!self.over()) {
+        if (const auto sequence = box->pop())
+          self.woken(*sequence);
+        else
+          self.stalled();
+      }
+      out[rank] = self.end();
+    });
+  for (auto& t : threads) t.join();
+  over = true;
+  links.join();
+  return out;
+}
+
 template <class Machines>
 struct wire_on_threads {
   static std::vector<ending> run(std::vector<part> parts, uint32_t seed = 1) {
-    const auto size = static_cast<uint32_t>(parts.size());
-    wire_world world(Machines::of(size), small_limits(), seed);
-    std::atomic<bool> over = false;
-    std::thread links([&] {
-      while (!over) {
-        bool busy = world.wires->step();
-        while (const auto place = world.next_ring()) {
-          world.groups.at(*place)->look();
-          busy = true;
-        }
-        if (!busy) std::this_thread::sleep_for(std::chrono::microseconds(20));
-      }
-    });
-    std::vector<ending> out(size);
-    std::vector<std::thread> threads;
-    for (uint32_t rank = 0; rank < size; ++rank)
-      threads.emplace_back([&, rank] {
-        const auto box = std::make_shared<mailbox>();
-        performer self(
-            std::move(parts[rank]),
-            world.groups.at(world.where.place_of(rank))->join(rank, [box](uint64_t sequence) { box->push(sequence); }));
-        self.start();
-        while (!self.over()) {
-          if (const auto sequence = box->pop())
-            self.woken(*sequence);
-          else
-            self.stalled();
-        }
-        out[rank] = self.end();
-      });
-    for (auto& t : threads) t.join();
-    over = true;
-    links.join();
-    return out;
+    fake_world world(Machines::of(static_cast<uint32_t>(parts.size())), small_limits(), seed);
+    return run_on_threads(world, std::move(parts), [&] { return world.wires->step(); });
   }
 };
 

@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(a_process_lost_at_any_moment_ends_all_members_with_an_error
 BOOST_AUTO_TEST_CASE(a_transfer_that_fails_ends_the_communicator_on_all_machines) {
   // Nobody is told but by the link itself: two machines, whose members all wait for each other.
   for (uint32_t seed = 0; seed < 30; ++seed) {
-    wire_world world({{0, 0}, {0, 0}, {1, 1}}, small_limits(), seed);
+    fake_world world({{0, 0}, {0, 0}, {1, 1}}, small_limits(), seed);
     std::vector<std::pair<uint32_t, uint64_t>> woken;
     std::vector<std::unique_ptr<fabric::communicator>> members;
     endless_company c(3, 1);
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(a_transfer_that_fails_ends_the_communicator_on_all_machines
 }
 
 BOOST_AUTO_TEST_CASE(those_who_have_not_arrived_are_named_on_every_machine) {
-  wire_world world({{0, 0}, {0, 1}, {1, 2}}, small_limits(), 1);
+  fake_world world({{0, 0}, {0, 1}, {1, 2}}, small_limits(), 1);
   endless_company c(3, 1);
   std::vector<std::unique_ptr<fabric::communicator>> members;
   for (uint32_t m = 0; m < 3; ++m) members.push_back(world.groups.at(m)->join(m, {}));
@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(a_member_that_leaves_when_it_has_done_all_does_no_harm_to_m
 
 BOOST_AUTO_TEST_CASE(a_machine_may_be_far_ahead_of_another) {
   // The second machine's member is done with each operation long before the first one's look at it again.
-  wire_world world({{0, 0}, {0, 0}, {1, 1}}, small_limits(), 1, 4);
+  fake_world world({{0, 0}, {0, 0}, {1, 1}}, small_limits(), 1, 4);
   std::vector<std::unique_ptr<fabric::communicator>> members;
   for (uint32_t m = 0; m < 3; ++m) members.push_back(world.groups.at(world.where.place_of(m))->join(m, {}));
   const auto barrier = [](uint64_t sequence) {
@@ -262,7 +262,7 @@ BOOST_AUTO_TEST_CASE(a_machine_may_be_far_ahead_of_another) {
 }
 
 BOOST_AUTO_TEST_CASE(a_note_that_is_none_ends_the_communicator_and_names_who_sent_it) {
-  wire_world world({{0, 0}, {1, 1}}, small_limits(), 1);
+  fake_world world({{0, 0}, {1, 1}}, small_limits(), 1);
   const auto a = world.groups.at(0)->join(0, {}), b = world.groups.at(1)->join(1, {});
   // Of the right communicator, in the name of the other's own member.
   world.movers.at(1)->note(0, fabric::text_of(5, {fabric::wire_note::kind::arrived, 0, 0, {}, {}}));

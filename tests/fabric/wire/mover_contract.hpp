@@ -174,7 +174,7 @@ struct mover_contract {
   }
 
   static void whoever_stops_touches_and_tells_nothing_any_more() {
-    transfers here, there;
+    transfers here, there, refused;  // those that are asked for behind the stop may be told so, or nothing
     const auto from = random_bytes(1'000'000, 6);
     std::vector<std::byte> to(from.size()), never(from.size());
     {
@@ -188,9 +188,10 @@ struct mover_contract {
       const auto told = here.told();
       for (const auto& e : here.errors()) BOOST_TEST(e.text.find("the end") != std::string::npos, e.text);
       to.assign(to.size(), std::byte{1});
-      world.at(1).receive(0, {0, 1, 0}, never, here.tell());
+      world.at(1).receive(0, {0, 1, 0}, never, refused.tell());
       for (int i = 0; i < 50; ++i) world.let_pass();
       BOOST_TEST(here.told() == told);
+      for (const auto& e : refused.errors()) BOOST_TEST(e.text.find("the end") != std::string::npos, e.text);
       BOOST_TEST((to == std::vector<std::byte>(to.size(), std::byte{1})));
       BOOST_TEST((never == std::vector<std::byte>(never.size())));
       world.at(0).stop({core::error_kind::stopped, "the end"});

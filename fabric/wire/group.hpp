@@ -48,7 +48,8 @@ struct wire_setting {
 
 /// As shared_group, and: what a member refuses on another machine than the first, `advance` says, once the first has
 /// decided which of several reasons is the one for all. After an error bytes may still be moved from and to memory of
-/// unfinished operations until the mover has stopped: stop it before that memory is given back.
+/// unfinished operations until the mover has stopped: stop it before that memory, or what `ring` uses, is given back,
+/// and not before all processes have ended their members, for what they have been told may still be under way.
 class wire_group : public std::enable_shared_from_this<wire_group> {
  public:
   /// `memory` and the segments of `space` are kept mapped by the caller, who keeps the group as long as any process

@@ -1,0 +1,96 @@
+// Somebody else than a process of the job, at a socket: says any bytes, or TLS with any certificate, and hears what it
+// is answered. Waits as it likes, but never longer than its time.
+#pragma once
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/test/unit_test.hpp>
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace troupe::net {
+
+class stranger {
+ public:
+  explicit stranger(uint16_t port, int within_ms = 5000) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const timeval t{within_ms / 1000, within_ms % 1000 * 1000};
+    ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
+    ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);
+    BOOST_TEST_REQUIRE(::connect(socket_, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0);
+  }
+  stranger(const stranger&) = delete;
+  stranger& operator=(const stranger&) = delete;
+  ~stranger() {
+    ssl_.reset();
+    ::close(socket_);
+  }
+
+  [[nodiscard]] int socket() const { return socket_; }
+
+  /// False where the other end has gone.
+  bool say(std::string_view bytes) const {
+    while (!bytes.empty()) {
+      const ssize_t n = ssl_ != nullptr ? SSL_write(ssl_.get(), bytes.data(), static_cast<int>(bytes.size()))
+                                        : ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (n <= 0) return false;
+      bytes.remove_prefix(static_cast<size_t>(n));
+    }
+    return true;
+  }
+  /// All that comes until the end; `stops_at`: until so much has come.
+  [[nodiscard]] std::string hear(size_t stops_at = SIZE_MAX) const {
+    std::string out;
+    std::array<char, 4096> part{};
+    while (out.size() < stops_at) {
+      const size_t most = std::min(part.size(), stops_at - out.size());
+      const ssize_t n = ssl_ != nullptr ? SSL_read(ssl_.get(), part.data(), static_cast<int>(most))
+                                        : ::recv(socket_, part.data(), most, 0);
+      if (n <= 0) break;
+      out.append(part.data(), static_cast<size_t>(n));
+    }
+    return out;
+  }
+  /// Whether the other end has closed, within the stranger's time.
+  [[nodiscard]] bool is_closed() const {
+    std::array<char, 4096> part{};
+    for (;;) {
+      const ssize_t n = ::recv(socket_, part.data(), part.size(), 0);
+      if (n == 0) return true;
+      if (n < 0) return errno == ECONNRESET || errno == EPIPE;
+    }
+  }
+
+  /// With the key and certificate in a host's folder, or with none. False where the handshake fails.
+  bool begin_tls(const std::filesystem::path& folder = {}, int version = TLS1_3_VERSION) {
+    const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> c(SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
+    SSL_CTX_set_max_proto_version(c.get(), version);
+    if (!folder.empty()) {
+      BOOST_TEST_REQUIRE(SSL_CTX_use_certificate_file(c.get(), (folder / "host.crt").c_str(), SSL_FILETYPE_PEM) == 1);
+      BOOST_TEST_REQUIRE(SSL_CTX_use_PrivateKey_file(c.get(), (folder / "host.key").c_str(), SSL_FILETYPE_PEM) == 1);
+    }
+    ssl_.reset(SSL_new(c.get()));
+    SSL_set_fd(ssl_.get(), socket_);
+    return SSL_connect(ssl_.get()) == 1;
+  }
+
+ private:
+  struct free_ssl {
+    void operator()(SSL* s) const { SSL_free(s); }
+  };
+  int socket_;
+  std::unique_ptr<SSL, free_ssl> ssl_;
+};
+
+}  // namespace troupe::net

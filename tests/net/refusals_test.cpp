@@ -61,9 +61,11 @@ std::string refusal_of(const gate& at, identity who, const std::string& wanted =
 /// A certificate of our authority that is good at another time.
 identity at_another_time(const tests::scratch_folder& f, const std::string& host, int64_t begins_in_days) {
   fs::copy(hosts().path() / "ours", f.path(), fs::copy_options::recursive | fs::copy_options::overwrite_existing);
-  made_up_hosts::must(issue_certificate(
-      f.path(), host,
-      {.days = 5, .begins_unix_s = static_cast<int64_t>(core::unix_seconds()) + begins_in_days * 86'400, .replaces = true}));
+  made_up_hosts::must(
+      issue_certificate(f.path(), host,
+                        {.days = 5,
+                         .begins_unix_s = static_cast<int64_t>(core::unix_seconds()) + begins_in_days * 86'400,
+                         .replaces = true}));
   return must(identity::load(identity_files_in(f / host)));
 }
 
@@ -81,12 +83,14 @@ BOOST_AUTO_TEST_SUITE(refusals)
 BOOST_AUTO_TEST_CASE(a_certificate_of_another_authority_is_refused_by_both) {
   gate g(hosts().of("node1"));
   const std::string heard = refusal_of(g, hosts().of("node2", "theirs"));
-  BOOST_TEST(heard ==
-             "the certificate for 'node1' is of another authority; wanted one of the authority 'theirs'; it refuses, too: "
-             "the certificate for 'node2' is of another authority; wanted one of the authority 'ours'");
-  BOOST_TEST(g.next_sentence() ==
-             "the certificate for 'node2' is of another authority; wanted one of the authority 'ours'; it refuses, too: "
-             "the certificate for 'node1' is of another authority; wanted one of the authority 'theirs'");
+  BOOST_TEST(
+      heard ==
+      "the certificate for 'node1' is of another authority; wanted one of the authority 'theirs'; it refuses, too: "
+      "the certificate for 'node2' is of another authority; wanted one of the authority 'ours'");
+  BOOST_TEST(
+      g.next_sentence() ==
+      "the certificate for 'node2' is of another authority; wanted one of the authority 'ours'; it refuses, too: "
+      "the certificate for 'node1' is of another authority; wanted one of the authority 'theirs'");
   BOOST_TEST(!g.has_links());
 }
 

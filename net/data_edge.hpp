@@ -1,0 +1,113 @@
+// The connection to one other process that moves bytes: transfers and notes both ways. Owns the protocol on it, the
+// transfers under way and their turns; which processes there are is tls_mover.hpp's.
+//
+// A receiver says `ready` once it has memory; a sender that has the bytes, too, sends them in chunks out of the user's
+// memory, and they are read into the user's memory. Notes and `ready` go before chunks; transfers take turns by chunk.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fabric/wire/byte_mover.hpp"
+#include "net/data_frames.hpp"
+#include "net/door.hpp"
+
+namespace troupe::net {
+
+class data_edge : public std::enable_shared_from_this<data_edge> {
+ public:
+  struct listeners {
+    std::function<void(uint32_t from, std::string_view text)> note;
+    std::function<void(uint32_t place, const core::error&)> lost;
+  };
+  data_edge(io_loop& loop, uint32_t place, connection c, const listeners& tell);
+
+  /// On the loop's thread, once.
+  void begin() { turn(); }
+
+  // Any thread.
+  void send(const fabric::transfer_name& name, std::span<const std::byte> bytes, fabric::transfer_end tell);
+  void receive(const fabric::transfer_name& name, std::span<std::byte> bytes, fabric::transfer_end tell);
+  void note(std::string text);
+  [[nodiscard]] fabric::moved_bytes moved() const { return {sent_bytes_, received_bytes_}; }
+
+  /// Ends all transfers with `why`, and tells. On the loop's thread, or when it is stopped.
+  void end(const core::error& why);
+
+ private:
+  struct outgoing {
+    std::span<const std::byte> bytes;
+    fabric::transfer_end tell;
+    size_t sent = 0;
+    bool is_ready = false;  ///< the other end is
+  };
+  struct incoming {
+    std::span<std::byte> bytes;
+    fabric::transfer_end tell;
+    size_t got = 0;
+  };
+  struct ended_transfer {
+    fabric::transfer_end tell;
+    core::result<void> how;
+  };
+
+  void turn();
+  core::result<bool> write();
+  core::result<bool> read();
+  bool next_frame();
+  void end_chunk();
+  core::result<void> hear_frame();
+  core::result<void> hear_ready();
+  core::result<void> hear_data();
+  void end_payload();
+  void compare(const fabric::transfer_name& name, outgoing& x, uint64_t wanted);
+  void say_urgently(const data_frame& f, std::string_view payload = {});
+  void wake();
+  void tell_ended();
+  void lose(const core::error& why);
+  [[nodiscard]] bool is_over() const;
+  [[nodiscard]] bool has_too_much() const;
+  [[nodiscard]] core::error of_transfer(const fabric::transfer_name& name, const char* what, uint64_t ours,
+                                        uint64_t theirs) const;
+
+  io_loop& loop_;
+  const uint32_t place_;
+  const listeners& tell_;
+
+  // The loop's thread.
+  connection with_;
+  std::string head_out_;  ///< a frame's head, or all of a short frame
+  size_t head_sent_ = 0;
+  std::span<const std::byte> chunk_;  ///< behind it, of `chunk_name_`
+  size_t chunk_bytes_ = 0;
+  fabric::transfer_name chunk_name_;
+  std::array<std::byte, sizeof(data_frame)> head_in_{};
+  size_t head_got_ = 0;
+  data_frame frame_{};
+  std::span<std::byte> payload_;  ///< what of the frame's is still to come
+  std::string note_;
+
+  std::atomic<uint64_t> sent_bytes_{0}, received_bytes_{0};
+
+  mutable std::mutex mutex_;
+  std::map<fabric::transfer_name, outgoing> sends_;
+  std::map<fabric::transfer_name, incoming> receives_;
+  std::map<fabric::transfer_name, uint64_t> readies_;  ///< of the other end, for what is not sent yet
+  std::deque<std::string> urgent_;
+  size_t urgent_bytes_ = 0;
+  std::deque<fabric::transfer_name> turns_;
+  std::deque<ended_transfer> ended_;
+  std::optional<core::error> over_;
+  bool is_woken_ = false;
+};
+
+}  // namespace troupe::net

@@ -1,0 +1,165 @@
+#include "net/tls_mover.hpp"
+
+#include <chrono>
+#include <utility>
+
+namespace troupe::net {
+namespace {
+
+constexpr size_t job_bytes_max = 128;
+/// Many records go with one call of the system; of what it keeps unsent, a note waits behind.
+constexpr door_options of_data{.buffer_bytes = size_t{512} << 10, .queue_bytes = 512 << 10};
+
+core::error refused(core::error why) {
+  if (why.kind == core::error_kind::mismatch)
+    why.text += "; wanted a process of the same job and term, with its secret";
+  return why;
+}
+
+}  // namespace
+
+tls_mover::tls_mover(mover_setup setup, std::unique_ptr<io_loop> loop)
+    : key_(std::make_shared<const term_key>(std::move(setup.key))),
+      loop_(std::move(loop)),
+      door_(std::make_unique<door>(*loop_, of_data)) {
+  heard_.note = [this](uint32_t from, std::string_view text) {
+    if (listeners_.note) listeners_.note(from, text);
+  };
+  heard_.lost = [this](uint32_t place, const core::error& why) {
+    fail(why);
+    if (listeners_.lost) listeners_.lost(place, why);
+  };
+}
+
+core::result<std::unique_ptr<tls_mover>> tls_mover::open(mover_setup setup) {
+  if (setup.key.job.size() > job_bytes_max)
+    return core::fail(core::error_kind::bad_input, "a job's name: wanted at most " + std::to_string(job_bytes_max) +
+                                                       " bytes, got " + std::to_string(setup.key.job.size()));
+  auto loop = io_loop::start();
+  if (!loop) return core::fail(loop.error());
+  const std::string at = setup.listen_at;
+  std::unique_ptr<tls_mover> out(new tls_mover(std::move(setup), std::move(*loop)));
+  auto options = secret_options(out->key_);
+  if (!options) return core::fail(options.error());
+  auto* const self = out.get();
+  const auto port = out->door_->listen(
+      at, 0, std::move(*options), [] { return std::make_unique<secret_check>(); },
+      [self](core::result<connection> c, std::unique_ptr<first_words>) {
+        if (!c) return;  // a stranger
+        if (const auto place = place_of(*c->tls)) return self->join(*place, std::move(*c));
+        c->socket->close();
+      });
+  if (!port) return core::fail(port.error());
+  out->port_ = *port;
+  return out;
+}
+
+tls_mover::~tls_mover() { tls_mover::stop({core::error_kind::stopped, "the mover of bytes has ended"}); }
+
+void tls_mover::join(uint32_t place, connection c) {
+  std::shared_ptr<data_edge> edge;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopped_ || edges_.contains(place)) return c.socket->close();
+    edge = std::make_shared<data_edge>(*loop_, place, std::move(c), heard_);
+    edges_.emplace(place, edge);
+  }
+  joined_.notify_all();
+  edge->begin();
+}
+
+void tls_mover::fail(core::error why) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_) failure_ = std::move(why);
+  joined_.notify_all();
+}
+
+core::result<void> tls_mover::connect(const std::map<uint32_t, mover_peer>& peers, int64_t within_ns) {
+  for (const auto& [place, peer] : peers) {
+    if (place == key_->place)
+      return core::fail(core::error_kind::bad_input,
+                        "a mover's peers: wanted other places than its own, got " + std::to_string(place));
+    if (place > key_->place) continue;
+    auto options = secret_options_to(key_, place);
+    if (!options) return core::fail(options.error());
+    loop_->post([this, place = place, peer = peer, within_ns, options = std::move(*options)] {
+      door_->connect(peer.host, peer.port, options, std::make_unique<secret_check>(), within_ns,
+                     [this, place](core::result<connection> c, std::unique_ptr<first_words>) {
+                       if (c) return join(place, std::move(*c));
+                       fail(refused(c.error()).in("place " + std::to_string(place)));
+                     });
+    });
+  }
+  std::unique_lock lock(mutex_);
+  std::string missing;
+  const auto is_over = [&] {
+    missing.clear();
+    for (const auto& [place, peer] : peers)
+      if (!edges_.contains(place)) missing += (missing.empty() ? "" : ", ") + std::to_string(place);
+    return missing.empty() || failure_ || stopped_;
+  };
+  const bool over = joined_.wait_for(lock, std::chrono::nanoseconds(within_ns), is_over);
+  if (stopped_) return core::fail(*stopped_);
+  if (failure_) return core::fail(*failure_);
+  if (over) return {};
+  return core::fail(core::error_kind::peer_lost, "connections to move bytes: wanted all places within " +
+                                                     std::to_string(within_ns / 1'000'000'000) +
+                                                     " s, got none to place " + missing);
+}
+
+std::shared_ptr<data_edge> tls_mover::edge_to(uint32_t place, core::error& why) const {
+  const std::lock_guard lock(mutex_);
+  if (stopped_) {
+    why = *stopped_;
+    return nullptr;
+  }
+  const auto at = edges_.find(place);
+  if (at != edges_.end()) return at->second;
+  why = {core::error_kind::bad_input, "a transfer: wanted a place that is connected, got " + std::to_string(place)};
+  return nullptr;
+}
+
+void tls_mover::send(uint32_t place, const fabric::transfer_name& name, std::span<const std::byte> bytes,
+                     fabric::transfer_end tell) {
+  core::error why;
+  if (const auto edge = edge_to(place, why)) return edge->send(name, bytes, std::move(tell));
+  tell(core::fail(why));
+}
+
+void tls_mover::receive(uint32_t place, const fabric::transfer_name& name, std::span<std::byte> bytes,
+                        fabric::transfer_end tell) {
+  core::error why;
+  if (const auto edge = edge_to(place, why)) return edge->receive(name, bytes, std::move(tell));
+  tell(core::fail(why));
+}
+
+void tls_mover::note(uint32_t place, std::string text) {
+  core::error why;
+  if (text.size() > fabric::note_bytes_max) text.resize(fabric::note_bytes_max);
+  if (const auto edge = edge_to(place, why)) edge->note(std::move(text));
+}
+
+void tls_mover::stop(const core::error& why) {
+  const bool here = loop_->is_own_thread();
+  std::unique_lock alone(stopping_, std::defer_lock);
+  if (!here) alone.lock();  // another thread's call has ended all when this one returns
+  std::map<uint32_t, std::shared_ptr<data_edge>> edges;
+  core::error reason;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!stopped_) stopped_ = why;
+    reason = *stopped_;
+    edges = edges_;
+  }
+  joined_.notify_all();
+  loop_->stop();
+  for (const auto& [place, edge] : edges) edge->end(reason);
+}
+
+fabric::moved_bytes tls_mover::moved(uint32_t place) const {
+  const std::lock_guard lock(mutex_);
+  const auto at = edges_.find(place);
+  return at == edges_.end() ? fabric::moved_bytes{} : at->second->moved();
+}
+
+}  // namespace troupe::net

@@ -1,0 +1,80 @@
+// Moves bytes of transfers between processes of several machines: a connection to each other place of the term, over
+// TLS with the term's secret. Owns the thread that moves, the port, and who is connected; transfers on one connection
+// are data_edge.hpp's.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "fabric/wire/byte_mover.hpp"
+#include "net/data_edge.hpp"
+#include "net/term_secret.hpp"
+
+namespace troupe::net {
+
+struct mover_setup {
+  term_key key;
+  std::string listen_at = "*";  ///< an address of this machine; the system gives the port
+};
+struct mover_peer {
+  std::string host;
+  uint16_t port = 0;
+};
+
+class tls_mover final : public fabric::byte_mover {
+ public:
+  using lost = std::function<void(uint32_t place, const core::error&)>;
+
+  /// Listens. Errors: bad_input, limit.
+  static core::result<std::unique_ptr<tls_mover>> open(mover_setup setup);
+  /// Stops.
+  ~tls_mover() override;
+  tls_mover(const tls_mover&) = delete;
+  tls_mover& operator=(const tls_mover&) = delete;
+
+  [[nodiscard]] uint16_t port() const { return port_; }
+  /// Waits until all these places are connected: this one connects to lower ones, higher ones to this. Errors:
+  /// peer_lost, where one is not there within `within_ns` or was lost; what `stop` was told.
+  core::result<void> connect(const std::map<uint32_t, mover_peer>& peers, int64_t within_ns = 30'000'000'000);
+  /// Set before use; called on the mover's thread, after the transfers with that place have ended.
+  void on_lost(lost tell) { listeners_.lost = std::move(tell); }
+
+  void send(uint32_t place, const fabric::transfer_name& name, std::span<const std::byte> bytes,
+            fabric::transfer_end tell) override;
+  void receive(uint32_t place, const fabric::transfer_name& name, std::span<std::byte> bytes,
+               fabric::transfer_end tell) override;
+  void note(uint32_t place, std::string text) override;
+  void on_note(std::function<void(uint32_t from, std::string_view text)> hear) override {
+    listeners_.note = std::move(hear);
+  }
+  void stop(const core::error& why) override;
+  [[nodiscard]] fabric::moved_bytes moved(uint32_t place) const override;
+
+ private:
+  tls_mover(mover_setup setup, std::unique_ptr<io_loop> loop);
+  /// Null with the reason.
+  std::shared_ptr<data_edge> edge_to(uint32_t place, core::error& why) const;
+  void join(uint32_t place, connection c);
+  void fail(core::error why);
+
+  std::shared_ptr<const term_key> key_;
+  data_edge::listeners listeners_, heard_;  ///< the user's; what edges tell
+  uint16_t port_ = 0;
+
+  mutable std::mutex mutex_;
+  std::condition_variable joined_;
+  std::map<uint32_t, std::shared_ptr<data_edge>> edges_;
+  std::optional<core::error> failure_;  ///< of connecting
+  std::optional<core::error> stopped_;
+  std::mutex stopping_;
+
+  std::unique_ptr<io_loop> loop_;
+  std::unique_ptr<door> door_;
+};
+
+}  // namespace troupe::net

@@ -328,6 +328,7 @@ void data_edge::end(const core::error& why) {
   chunk_ = {};
   payload_ = {};
   if (const auto socket = std::exchange(with_.socket, nullptr)) socket->close();
+  with_.tls.reset();
   tell_ended();
 }
 

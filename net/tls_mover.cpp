@@ -26,7 +26,7 @@ tls_mover::tls_mover(mover_setup setup, std::unique_ptr<io_loop> loop)
     if (listeners_.note) listeners_.note(from, text);
   };
   heard_.lost = [this](uint32_t place, const core::error& why) {
-    fail(why);
+    fail(place, why);
     if (listeners_.lost) listeners_.lost(place, why);
   };
 }
@@ -68,9 +68,9 @@ void tls_mover::join(uint32_t place, connection c) {
   edge->begin();
 }
 
-void tls_mover::fail(core::error why) {
+void tls_mover::fail(uint32_t place, core::error why) {
   const std::lock_guard lock(mutex_);
-  if (!failure_) failure_ = std::move(why);
+  failures_.emplace(place, std::move(why));
   joined_.notify_all();
 }
 
@@ -86,21 +86,24 @@ core::result<void> tls_mover::connect(const std::map<uint32_t, mover_peer>& peer
       door_->connect(peer.host, peer.port, options, std::make_unique<secret_check>(), within_ns,
                      [this, place](core::result<connection> c, std::unique_ptr<first_words>) {
                        if (c) return join(place, std::move(*c));
-                       fail(refused(c.error()).in("place " + std::to_string(place)));
+                       fail(place, refused(c.error()).in("place " + std::to_string(place)));
                      });
     });
   }
   std::unique_lock lock(mutex_);
   std::string missing;
+  std::optional<core::error> failure;
   const auto is_over = [&] {
     missing.clear();
-    for (const auto& [place, peer] : peers)
+    for (const auto& [place, peer] : peers) {
+      if (const auto at = failures_.find(place); at != failures_.end()) failure = at->second;
       if (!edges_.contains(place)) missing += (missing.empty() ? "" : ", ") + std::to_string(place);
-    return missing.empty() || failure_ || stopped_;
+    }
+    return missing.empty() || failure || stopped_;
   };
   const bool over = joined_.wait_for(lock, std::chrono::nanoseconds(within_ns), is_over);
   if (stopped_) return core::fail(*stopped_);
-  if (failure_) return core::fail(*failure_);
+  if (failure) return core::fail(*failure);
   if (over) return {};
   return core::fail(core::error_kind::peer_lost, "connections to move bytes: wanted all places within " +
                                                      std::to_string(within_ns / 1'000'000'000) +

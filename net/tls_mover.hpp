@@ -60,7 +60,7 @@ class tls_mover final : public fabric::byte_mover {
   /// Null with the reason.
   std::shared_ptr<data_edge> edge_to(uint32_t place, core::error& why) const;
   void join(uint32_t place, connection c);
-  void fail(core::error why);
+  void fail(uint32_t place, core::error why);
 
   std::shared_ptr<const term_key> key_;
   data_edge::listeners listeners_, heard_;  ///< the user's; what edges tell
@@ -69,7 +69,7 @@ class tls_mover final : public fabric::byte_mover {
   mutable std::mutex mutex_;
   std::condition_variable joined_;
   std::map<uint32_t, std::shared_ptr<data_edge>> edges_;
-  std::optional<core::error> failure_;  ///< of connecting
+  std::map<uint32_t, core::error> failures_;  ///< places that are not there, or no more
   std::optional<core::error> stopped_;
   std::mutex stopping_;
 

@@ -92,8 +92,9 @@ core::result<tls_options> make_tls_options(tls_side side) {
 
 void tls_stream::free_ssl::operator()(SSL* s) const { SSL_free(s); }
 
-tls_stream::tls_stream(int socket, size_t buffer_bytes)
-    : socket_(socket),
+tls_stream::tls_stream(tls_options options, int socket, size_t buffer_bytes)
+    : options_(std::move(options)),
+      socket_(socket),
       capacity_(std::max(buffer_bytes, 2 * record_room + spare_room)),
       in_(new char[capacity_]),  // not filled: an idle connection takes no memory
       out_(new char[capacity_]) {}
@@ -103,7 +104,7 @@ tls_stream::~tls_stream() = default;
 core::result<std::unique_ptr<tls_stream>> tls_stream::make(const tls_options& options, tls_side side, int socket,
                                                            size_t buffer_bytes) {
   ERR_clear_error();
-  std::unique_ptr<tls_stream> out(new tls_stream(socket, buffer_bytes));
+  std::unique_ptr<tls_stream> out(new tls_stream(options, socket, buffer_bytes));
   out->ssl_.reset(SSL_new(options.get()));
   BIO* const b = stream_bio::method() == nullptr ? nullptr : BIO_new(stream_bio::method());
   if (out->ssl_ == nullptr || b == nullptr) {

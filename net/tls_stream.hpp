@@ -62,13 +62,14 @@ class tls_stream {
   };
   friend struct stream_bio;
 
-  tls_stream(int socket, size_t buffer_bytes);
+  tls_stream(tls_options options, int socket, size_t buffer_bytes);
   int take(char* to, int bytes);          ///< of the socket, for OpenSSL: as a BIO's read
   int give(const char* from, int bytes);  ///< as a BIO's write
   [[nodiscard]] size_t room() const { return capacity_ - end_; }
   void compact();
   core::error failure(int returned);
 
+  tls_options options_;  // with what its callbacks read
   int socket_;
   size_t capacity_;
   std::unique_ptr<char[]> in_, out_;

@@ -20,11 +20,19 @@ namespace troupe::net {
 
 class stranger {
  public:
-  explicit stranger(uint16_t port, int within_ms = 5000) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  /// `from`: one of this machine's many addresses, 127.0.0.1 on; each has ports for some thousand strangers a minute.
+  explicit stranger(uint16_t port, int within_ms = 5000, uint32_t from = 0)
+      : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in to{};
     to.sin_family = AF_INET;
     to.sin_port = htons(port);
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    sockaddr_in own = to;
+    own.sin_port = 0;
+    own.sin_addr.s_addr = htonl(INADDR_LOOPBACK + from);
+    const int on = 1;
+    ::setsockopt(socket_, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
+    BOOST_TEST_REQUIRE(::bind(socket_, reinterpret_cast<sockaddr*>(&own), sizeof own) == 0);
     const timeval t{within_ms / 1000, within_ms % 1000 * 1000};
     ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
     ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);

@@ -33,10 +33,10 @@ class stranger {
     const int on = 1;
     ::setsockopt(socket_, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
     BOOST_TEST_REQUIRE(::bind(socket_, reinterpret_cast<sockaddr*>(&own), sizeof own) == 0);
+    BOOST_TEST_REQUIRE(::connect(socket_, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0);
     const timeval t{within_ms / 1000, within_ms % 1000 * 1000};
     ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
     ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);
-    BOOST_TEST_REQUIRE(::connect(socket_, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0);
   }
   stranger(const stranger&) = delete;
   stranger& operator=(const stranger&) = delete;

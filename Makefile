@@ -8,7 +8,7 @@ ARGS ?=
 SOURCES = git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test train cut survive cuda install soak asan tsan mutants fuzz bench peer format tidy docs clean
+.PHONY: help setup build test train cut survive cluster cuda install soak asan tsan mutants fuzz bench peer format tidy docs clean
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,11 @@ survive: setup ## kills one of three processes that train, and compares what fol
 	@$(call configure,release)
 	@ninja -C build/release -j $(JOBS) survive
 	@build/release/tests/survive/survive $(CURDIR)/build/release/troupe $(CURDIR)/examples/survive.yaml
+
+cluster: setup ## cuts one of three hosts off that train, and compares what follows with an undisturbed run
+	@cmake --preset release $(QUIET)
+	@ninja -C build/release -j $(JOBS) cluster
+	@build/release/tests/machines/cluster $(CURDIR)/build/release/troupe $(CURDIR)/examples/cluster.yaml
 
 install: build ## installs programs, headers and libraries under PREFIX, with LibTorch; the tree may be moved
 	@ninja -C build/release -j $(JOBS) troupe-sdk

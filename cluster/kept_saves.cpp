@@ -13,7 +13,9 @@ bool lies_in(std::string_view path, std::string_view folder) {
 }  // namespace
 
 void kept_saves::add(const std::string& path, uint64_t bytes, std::vector<shared_descriptor> with, uint32_t machine) {
-  file& f = files_[path];
+  // A copy may be told of after the save that it belongs to.
+  const auto moved = std::ranges::find_if(written_, [&](const auto& w) { return lies_in(path, w.first); });
+  file& f = files_[moved == written_.end() ? path : moved->second + path.substr(moved->first.size())];
   if (f.bytes != bytes) f = {};
   f.bytes = bytes;
   if (!with.empty()) f.with = std::move(with);
@@ -33,6 +35,8 @@ void kept_saves::whole(const std::string& folder, const std::string& written) {
   files_.merge(moved);
   std::erase(saves_, folder);
   saves_.push_back(folder);
+  std::erase_if(written_, [&](const auto& w) { return std::ranges::find(saves_, w.second) == saves_.end(); });
+  written_.emplace_back(written, folder);
   if (saves_.size() > kept_saves_max) saves_.erase(saves_.begin());
   std::erase_if(files_, [&](const auto& f) {
     return std::ranges::none_of(saves_, [&](const auto& s) { return lies_in(f.first, s); });

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cluster/descriptor.hpp"
@@ -37,7 +38,8 @@ class kept_saves {
 
  private:
   std::map<std::string, file> files_;
-  std::vector<std::string> saves_;  ///< folders of whole ones, the newest last
+  std::vector<std::string> saves_;                            ///< folders of whole ones, the newest last
+  std::vector<std::pair<std::string, std::string>> written_;  ///< where they were written, and their folder
 };
 
 }  // namespace troupe::cluster

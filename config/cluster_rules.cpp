@@ -67,6 +67,10 @@ void host_rules(const settings& given, const job_config& config, uint64_t ranks,
 void cluster_rules(const settings& given, job_config& config, reporter& report, origins& derived) {
   constexpr std::string_view processes = "cluster.processes", fewest = "cluster.min_ranks",
                              in_memory = "checkpoint.memory.every_steps";
+  if (!config.cluster.hosts.empty() && given.value_of(processes) == nullptr) {
+    config.cluster.choice = process_choice::ranks;
+    derived.emplace(processes, "derived");
+  }
   if (given.value_of(in_memory) == nullptr) {
     config.checkpoint.memory.every_steps = config.cluster.is_on() ? 1 : 0;
     derived.emplace(in_memory, "derived");
@@ -78,13 +82,9 @@ void cluster_rules(const settings& given, job_config& config, reporter& report, 
   const auto error = [&](std::string_view key, std::string text) {
     report.error(given.where(key), std::string(key), std::move(text));
   };
-  auto& c = config.cluster;
+  const auto& c = config.cluster;
   const auto& p = config.parallel;
   const uint64_t ranks = uint64_t{p.pipeline} * p.data * p.sequence * p.context * p.tensor;
-  if (!c.hosts.empty() && given.value_of(processes) == nullptr) {
-    c.choice = process_choice::ranks;
-    derived.emplace(processes, "derived");
-  }
   host_rules(given, config, ranks, report);
   if (c.min_ranks > ranks) error(fewest, fmt::format("wanted at most the job's {} ranks, got {}", ranks, c.min_ranks));
   if (c.choice != process_choice::number) return;

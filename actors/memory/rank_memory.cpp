@@ -62,6 +62,7 @@ core::result<void> rank_memory::train_by(std::shared_ptr<const plan::rank_plan> 
     const uint64_t bytes = pool_bytes(*trains, sizes, which);
     if (which == owner::staging || bytes <= pools_[k].bytes()) continue;
     const std::string rank = "rank " + std::to_string(trains->rank);
+    if (!place_.is_here && place_.shared.bytes.empty()) continue;  // on another machine
     if (is_shared(which) && !place_.shared.bytes.empty())
       return core::fail(core::error_kind::limit,
                         rank + ": between two steps: wanted at most " + std::to_string(pools_[k].bytes()) +

@@ -7,13 +7,34 @@
 #include "checkpoint/commit/open_native.hpp"
 
 namespace troupe::actors {
+
 memory_saves::memory_saves(cluster::process& link)
-    : link_(link), files_({.on_finished = [&link](const checkpoint::shared_file& f) {
-        cluster::shared_descriptor with;
-        if (f.descriptor >= 0)
-          if (const auto copy = duplicate(f.descriptor)) with = cluster::own(*copy);
-        if (with) link.keep(f.path.string(), f.bytes, with);
-      }}) {}
+    : link_(link), files_({.on_finished = [this](const checkpoint::shared_file& f) { finished(f); }}) {}
+
+void memory_saves::use(std::shared_ptr<machine_files> elsewhere, uint32_t copies_to,
+                       std::function<void(const std::string&)> warn) {
+  elsewhere_ = std::move(elsewhere);
+  copies_to_ = copies_to;
+  warn_ = std::move(warn);
+}
+
+memory_saves::~memory_saves() {
+  if (elsewhere_ != nullptr) elsewhere_->end();
+}
+
+void memory_saves::serve() {
+  if (elsewhere_ != nullptr) elsewhere_->serve(files_);
+}
+
+void memory_saves::finished(const checkpoint::shared_file& f) {
+  cluster::shared_descriptor with;
+  if (f.descriptor >= 0)
+    if (const auto copy = duplicate(f.descriptor)) with = cluster::own(*copy);
+  if (with) link_.keep(f.path.string(), f.bytes, with);
+  if (elsewhere_ == nullptr || elsewhere_->is_serving()) return;
+  if (const auto copied = elsewhere_->copy(copies_to_, files_, f.path); !copied && !link_.ending())
+    warn_("checkpoint.memory: '" + f.path.string() + "' has no copy on another machine: " + copied.error().text);
+}
 
 core::result<void> memory_saves::make_folders(const std::filesystem::path& path) {
   std::filesystem::path sum;
@@ -33,11 +54,21 @@ core::result<checkpoint::tensor_source> memory_saves::open(const std::string& fo
   if (auto ok = make_folders(at); !ok) return core::fail(ok.error());
   for (const auto& [path, file] : sent) {
     if (std::filesystem::path(path).parent_path() != at) continue;
+    if (file.with == nullptr) {
+      if (elsewhere_ == nullptr)
+        return core::fail(core::error_kind::bug, "'" + path + "': wanted its memory, got none on one machine");
+      const auto read = [from = elsewhere_, place = file.place, path](uint64_t offset, std::span<std::byte> out) {
+        return from->read(place, path, offset, out);
+      };
+      if (auto ok = files_.adopt_elsewhere(path, file.bytes, read); !ok) return core::fail(ok.error());
+      continue;
+    }
     const auto copy = duplicate(file.with->number());
     if (!copy) return core::fail(copy.error());
     if (auto ok = files_.adopt(path, *copy, file.bytes); !ok) return core::fail(ok.error());
   }
   folders_ = {folder};
+  serve();
   return checkpoint::open_native(files_, at);
 }
 

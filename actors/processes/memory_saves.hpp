@@ -3,11 +3,14 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "actors/processes/calls.hpp"
+#include "actors/processes/machine_files.hpp"
 #include "checkpoint/files/memory_files.hpp"
 #include "checkpoint/source/tensor_source.hpp"
 #include "cluster/process.hpp"
@@ -21,6 +24,16 @@ class memory_saves {
  public:
   /// Files that are written here are offered through `link`, which outlives this.
   explicit memory_saves(cluster::process& link);
+
+  /// Of a term on several machines: files that are written here get a copy in the process `copies_to`, and those that
+  /// lie elsewhere are read from there. `warn` is told of copies that fail.
+  void use(std::shared_ptr<machine_files> elsewhere, uint32_t copies_to, std::function<void(const std::string&)> warn);
+
+  ~memory_saves();
+  memory_saves(const memory_saves&) = delete;
+  memory_saves& operator=(const memory_saves&) = delete;
+  /// From now on others may read and write here; `open` does the same.
+  void serve();
 
   /// Where save_job writes.
   [[nodiscard]] checkpoint::file_system& files() { return files_; }
@@ -43,7 +56,12 @@ class memory_saves {
   core::result<void> make_folders(const std::filesystem::path& path);
   core::result<void> remove_folder(const std::filesystem::path& path);
 
+  void finished(const checkpoint::shared_file& f);
+
   cluster::process& link_;
+  std::shared_ptr<machine_files> elsewhere_;  ///< null: one machine
+  uint32_t copies_to_ = 0;
+  std::function<void(const std::string&)> warn_;
   checkpoint::memory_files files_;
   std::vector<std::string> folders_;  ///< of committed saves, the oldest first
 };

@@ -4,8 +4,6 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include <array>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -19,41 +17,25 @@ namespace {
 /// What is offered under which number.
 constexpr uint32_t boards_offer = 0, first_segment_offer = 1, first_bell_offer = 1U << 24;
 
-/// Bytes of what a rank says of its lanes, for people; longer sentences are cut.
-constexpr size_t sentence_bytes = 960;
-
-/// A rank's pulse as others read it: fields may be of two writes, which a look at its silence does not mind, nor a
-/// person at a sentence.
-struct alignas(64) shown_pulse {
-  std::atomic<uint64_t> run, num_ended;
-  std::atomic<int64_t> longest_work_ns;
-  std::atomic<uint32_t> doing;
-  std::array<std::atomic<char>, sentence_bytes> sentence;  ///< ends with 0 where it is shorter
-
-  [[nodiscard]] std::string text() const {
-    std::string out;
-    for (const auto& c : sentence) {
-      const char one = c.load(std::memory_order_relaxed);
-      if (one == 0) break;
-      out += one;
-    }
-    return out;
-  }
-  void write(const std::string& text) {
-    for (size_t i = 0; i < std::min(text.size() + 1, sentence.size()); ++i)
-      sentence[i].store(i < text.size() ? text[i] : '\0', std::memory_order_relaxed);
-  }
-};
-
 constexpr uint64_t alignment_bytes = 64;
 
 fabric::board_shape shape_of(const plan::communicator& c) {
   return {static_cast<uint32_t>(c.members.size()), static_cast<uint32_t>(fabric::operations_in_flight_max)};
 }
 
+/// Whether they live on several machines.
+bool spans_machines(const plan::communicator& c, const term_members& who) {
+  return std::ranges::any_of(c.members,
+                             [&](uint32_t r) { return who.machine_of(r) != who.machine_of(c.members.front()); });
+}
 /// Whether its members live in several processes.
 bool crosses(const plan::communicator& c, const term_members& who) {
   return std::ranges::any_of(c.members, [&](uint32_t r) { return who.place_of(r) != who.place_of(c.members.front()); });
+}
+
+uint64_t record_bytes(const plan::communicator& c, const term_members& who) {
+  const auto shape = shape_of(c);
+  return spans_machines(c, who) ? fabric::machine_record::bytes_of(shape) : fabric::board::bytes_of(shape);
 }
 
 /// Where each communicator's board begins, those that cross alone; the pulses behind the last.
@@ -65,9 +47,9 @@ boards_layout boards_of(const plan::job_layout& layout, const term_members& who)
   boards_layout out;
   for (const auto& c : layout.communicators) {
     out.offset.push_back(out.bytes);
-    if (crosses(c, who)) out.bytes += core::round_up(fabric::board::bytes_of(shape_of(c)), alignment_bytes);
+    if (crosses(c, who)) out.bytes += core::round_up(record_bytes(c, who), alignment_bytes);
   }
-  out.bytes += who.here().size() * sizeof(shown_pulse);
+  out.bytes += machine_pulses::bytes_of(static_cast<uint32_t>(who.here().size()));
   return out;
 }
 
@@ -100,8 +82,13 @@ shared_term::~shared_term() {
 core::result<std::shared_ptr<shared_term>> shared_term::make(cluster::process& link, const term_members& who,
                                                              const plan::job_layout& layout,
                                                              const std::vector<uint64_t>& segment_bytes,
-                                                             device::device_id device) {
+                                                             const std::string& secret, device::device_id device) {
   std::shared_ptr<shared_term> out(new shared_term(who, boards_of(layout, who).bytes));
+  if (who.machines().size() > 1) {
+    auto wire = machine_wire::open(link, who, secret);
+    if (!wire) return core::fail(wire.error());
+    out->wire_ = std::move(*wire);
+  }
   if (auto ok = out->map(link, layout, segment_bytes, device); !ok) return core::fail(ok.error());
   return out;
 }
@@ -113,7 +100,7 @@ core::result<void> shared_term::offer_segments(cluster::process& link, const std
     link.give(number, cluster::own(*copy));
     return {};
   };
-  if (who_.leads()) {
+  if (speaks_for_machine()) {
     auto made = storage::shared_memory::create(boards_bytes_);
     if (!made) return core::fail(made.error());
     boards_ = std::make_shared<storage::shared_memory>(std::move(*made));
@@ -137,11 +124,11 @@ core::result<void> shared_term::map(cluster::process& link, const plan::job_layo
                                     const std::vector<uint64_t>& segment_bytes, device::device_id device) {
   if (auto ok = offer_segments(link, segment_bytes); !ok) return ok;
   std::vector<uint32_t> wanted;
-  if (!who_.leads()) wanted.push_back(boards_offer);
+  if (!speaks_for_machine()) wanted.push_back(boards_offer);
   for (uint32_t r = 0; r < segments_.size(); ++r)
-    if (!who_.is_here(r)) wanted.push_back(first_segment_offer + r);
+    if (!who_.is_here(r) && who_.is_near(r)) wanted.push_back(first_segment_offer + r);
   for (const auto& s : who_.seats)
-    if (s.place != who_.place) wanted.push_back(first_bell_offer + s.place);
+    if (s.place != who_.place && s.machine == who_.machine()) wanted.push_back(first_bell_offer + s.place);
   auto offered = link.take(wanted);
   if (!offered) return core::fail(offered.error());
   for (const auto& [number, what] : *offered) {
@@ -154,16 +141,18 @@ core::result<void> shared_term::map(cluster::process& link, const plan::job_layo
     if (!got) return core::fail(got.error());
     to = std::move(*got);
   }
-  for (uint32_t r = 0; r < segments_.size(); ++r)
+  for (uint32_t r = 0; r < segments_.size(); ++r) {
+    if (segments_[r] == nullptr) continue;
     if (auto ok = space_->add(r, {segments_[r]->data(), segments_[r]->bytes()}); !ok) return ok;
-  make_groups(layout, device);
+  }
+  if (auto ok = make_groups(layout, device); !ok) return ok;
   auto watch = storage::event_watch::start();
   if (!watch) return core::fail(watch.error());
   watch_ = std::move(*watch);
   return watch_->add(bell_->number(), [this] { hear_bell(); });
 }
 
-void shared_term::make_groups(const plan::job_layout& layout, device::device_id device) {
+core::result<void> shared_term::make_groups(const plan::job_layout& layout, device::device_id device) {
   const auto boards = boards_of(layout, who_);
   for (uint32_t c = 0; c < layout.communicators.size(); ++c) {
     const auto& x = layout.communicators[c];
@@ -174,10 +163,37 @@ void shared_term::make_groups(const plan::job_layout& layout, device::device_id 
       continue;
     }
     const auto shape = shape_of(x);
-    const std::span<std::byte> memory(boards_->data() + boards.offset[c], fabric::board::bytes_of(shape));
+    const std::span<std::byte> memory(boards_->data() + boards.offset[c], record_bytes(x, who_));
     const auto ring_member = [this, members = x.members](uint32_t m) { ring(who_.place_of(members[m])); };
-    to.across = fabric::shared_group::make(memory, shape, space_, ring_member, device, x.members);
+    if (!spans_machines(x, who_)) {
+      to.across = fabric::shared_group::make(memory, shape, space_, ring_member, device, x.members);
+      continue;
+    }
+    std::vector<fabric::home> where;
+    for (const uint32_t r : x.members) where.push_back({who_.machine_of(r), who_.place_of(r)});
+    auto homes = fabric::homes::make(where);
+    if (!homes) return core::fail(homes.error());
+    auto group = fabric::wire_group::make({.memory = memory,
+                                           .shape = shape,
+                                           .where = std::move(*homes),
+                                           .place = who_.place,
+                                           .communicator = c,
+                                           .space = space_,
+                                           .ring = ring_member,
+                                           .mover = wire_->mover(),
+                                           .notes = wire_->notes(),
+                                           .ranks = x.members});
+    if (!group) return core::fail(group.error());
+    to.between = std::move(*group);
   }
+  if (wire_ != nullptr)
+    wire_->on_lost([self = weak_from_this()](const core::error& why) {
+      const auto term = self.lock();
+      if (term == nullptr) return;
+      for (const auto& m : term->meetings_)
+        if (m.between) m.between->end(why);
+    });
+  return {};
 }
 
 void shared_term::ring(uint32_t place) const {
@@ -191,12 +207,15 @@ void shared_term::hear_bell() {
   uint64_t count = 0;
   (void)!::read(bell_->number(), &count, sizeof count);
   watch_->resume(bell_->number());
-  for (const auto& m : meetings_)
+  for (const auto& m : meetings_) {
     if (m.across) m.across->look();
+    if (m.between) m.between->look();
+  }
 }
 
 shared_segment shared_term::segment_of(uint32_t rank) const {
   const auto& s = segments_[rank];
+  if (s == nullptr) return {};
   return {{s->data(), s->bytes()}, s};
 }
 
@@ -204,23 +223,20 @@ std::shared_ptr<fabric::communicator> shared_term::join(uint32_t communicator, u
   const auto& m = meetings_[communicator];
   if (m.within) return m.within->join(member, std::move(wake));
   // Until the member has ended, its board stays mapped and its bells can be rung.
-  auto made = m.across->join(member, std::move(wake));
+  auto made = m.between ? m.between->join(member, std::move(wake)) : m.across->join(member, std::move(wake));
   return {made.release(), [keep = shared_from_this()](fabric::communicator* x) { delete x; }};
 }
 
 core::result<void> shared_term::show_pulses(const std::shared_ptr<pulse_board>& board, std::chrono::nanoseconds every) {
   pulses_ = board;
   const auto here = who_.here();
-  const std::byte* const at = boards_->data() + boards_bytes_ - here.size() * sizeof(shown_pulse);
-  for (uint32_t r = 0; r < here.size(); ++r) {
-    if (here[r]) continue;
-    const auto* const shown = reinterpret_cast<const shown_pulse*>(at) + r;
-    board->show(r, [shown, keep = boards_] {
-      return pulse{shown->run.load(), shown->num_ended.load(), static_cast<activity>(shown->doing.load()),
-                   std::chrono::nanoseconds(shown->longest_work_ns.load())};
+  const auto ranks = static_cast<uint32_t>(here.size());
+  shown_.emplace(boards_->data() + boards_bytes_ - machine_pulses::bytes_of(ranks), ranks, boards_);
+  shown_->show_on(*board, here);
+  if (wire_ != nullptr && speaks_for_machine())
+    wire_->on_pulses([self = weak_from_this()](std::string_view text) {
+      if (const auto term = self.lock()) term->shown_->hear(text);
     });
-    board->explain(r, [shown, keep = boards_] { return shown->text(); });
-  }
   timer_ = cluster::own(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   constexpr int64_t ns_per_s = 1'000'000'000;
   const timespec period{every.count() / ns_per_s, every.count() % ns_per_s};
@@ -235,16 +251,18 @@ void shared_term::write_pulses() {
   (void)!::read(timer_->number(), &count, sizeof count);
   watch_->resume(timer_->number());
   const auto here = who_.here();
-  auto* const at = reinterpret_cast<shown_pulse*>(boards_->data() + boards_bytes_ - here.size() * sizeof(shown_pulse));
-  const auto all = pulses_->look();
-  for (uint32_t r = 0; r < here.size(); ++r) {
-    if (!here[r]) continue;
-    at[r].num_ended = all[r].num_ended;
-    at[r].longest_work_ns = all[r].longest_work.count();
-    at[r].doing = static_cast<uint32_t>(all[r].doing);
-    at[r].run = all[r].run;
-    at[r].write(pulses_->explained(r));
-  }
+  shown_->write(*pulses_, here);
+  if (wire_ == nullptr) return;
+  const auto notes = machine_pulses::notes_of(*pulses_, here, fabric::note_bytes_max - 1);
+  for (const uint32_t m : who_.machines())
+    if (m != who_.machine())
+      for (const auto& n : notes) wire_->send_pulses(who_.first_place_of(m), n);
+}
+
+bool shared_term::speaks_for_machine() const { return who_.first_place_of(who_.machine()) == who_.place; }
+
+void shared_term::stop(const core::error& why) {
+  if (wire_ != nullptr) wire_->stop(why);
 }
 
 }  // namespace troupe::actors

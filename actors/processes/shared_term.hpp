@@ -1,19 +1,23 @@
-// What the ranks of a term share when they live in several processes of a machine: the pools that fabric instructions
-// name, a segment for each rank; the boards on which they meet; the bells by which they wake each other; and their
-// signs of life. Owns one process's mappings of them, for one term. Who has which rank, and what a rank's pools hold,
-// is the caller's business.
+// What the ranks of a term share when they live in several processes. On one machine: the pools that fabric
+// instructions name, a segment for each rank; the boards on which they meet; the bells by which they wake each other;
+// and their signs of life. Between machines: a wire. Owns one process's mappings of them, for one term. Who has which
+// rank, and what a rank's pools hold, is the caller's business.
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "actors/memory/shared_pools.hpp"
+#include "actors/processes/machine_pulses.hpp"
+#include "actors/processes/machine_wire.hpp"
 #include "actors/processes/members.hpp"
-#include "actors/silence.hpp"
 #include "cluster/process.hpp"
 #include "device/device_id.hpp"
 #include "fabric/in_process.hpp"
 #include "fabric/shared/group.hpp"
+#include "fabric/wire/group.hpp"
 #include "plan/job_layout.hpp"
 #include "storage/memory/shared_memory.hpp"
 #include "storage/queue/event_watch.hpp"
@@ -24,16 +28,16 @@ class shared_term : public std::enable_shared_from_this<shared_term> {
  public:
   /// Makes what is this process's, offers it to the others of the term that `link` is in, and maps what they offer.
   /// Equal on all processes: `layout`, and `segment_bytes` [rank], which shared_layout_of() gives. Waits for the
-  /// others. Errors: limit; those of `link`, where the term ends meanwhile.
+  /// others. `secret`: the term's. Errors: limit; those of `link`, where the term ends meanwhile.
   static core::result<std::shared_ptr<shared_term>> make(cluster::process& link, const term_members& who,
                                                          const plan::job_layout& layout,
                                                          const std::vector<uint64_t>& segment_bytes,
-                                                         device::device_id device = {});
+                                                         const std::string& secret, device::device_id device = {});
   ~shared_term();
   shared_term(const shared_term&) = delete;
   shared_term& operator=(const shared_term&) = delete;
 
-  /// Of any rank. Keeps its mapping alone.
+  /// Of a rank of this machine; of others nothing. Keeps its mapping alone.
   [[nodiscard]] shared_segment segment_of(uint32_t rank) const;
 
   /// A rank of this process joins a communicator of the layout as its `member`-th: on a board where others live
@@ -43,16 +47,23 @@ class shared_term : public std::enable_shared_from_this<shared_term> {
   /// From now on the others see the pulses of this process's ranks, as old as `every` at most, and `board` has theirs.
   core::result<void> show_pulses(const std::shared_ptr<pulse_board>& board, std::chrono::nanoseconds every);
 
+  /// Null where all processes are on one machine.
+  [[nodiscard]] machine_wire* wire() const { return wire_.get(); }
+  /// The term has ended: what other machines read and write here is touched no more when it returns.
+  void stop(const core::error& why);
+
  private:
-  struct meeting_place {  ///< of one communicator; one of the two, or none where nobody of it lives here
+  struct meeting_place {  ///< of one communicator; one of the three, or none where nobody of it lives here
     std::shared_ptr<fabric::in_process_group> within;
     std::shared_ptr<fabric::shared_group> across;
+    std::shared_ptr<fabric::wire_group> between;  ///< machines
   };
   shared_term(const term_members& who, uint64_t boards_bytes);
   core::result<void> map(cluster::process& link, const plan::job_layout& layout,
                          const std::vector<uint64_t>& segment_bytes, device::device_id device);
   [[nodiscard]] core::result<void> offer_segments(cluster::process& link, const std::vector<uint64_t>& bytes);
-  void make_groups(const plan::job_layout& layout, device::device_id device);
+  core::result<void> make_groups(const plan::job_layout& layout, device::device_id device);
+  [[nodiscard]] bool speaks_for_machine() const;
   void ring(uint32_t place) const;
   void hear_bell();
   void write_pulses();
@@ -66,6 +77,8 @@ class shared_term : public std::enable_shared_from_this<shared_term> {
   std::vector<meeting_place> meetings_;  // [communicator]
   cluster::shared_descriptor bell_, timer_;
   std::shared_ptr<pulse_board> pulses_;
+  std::optional<machine_pulses> shown_;
+  std::shared_ptr<machine_wire> wire_;
   std::unique_ptr<storage::event_watch> watch_;  // last: its callbacks use the others
 };
 

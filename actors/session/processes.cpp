@@ -133,6 +133,7 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
   auto& link = *x.link;
   if (auto ok = watch.begin("beginning a term"); !ok) return ok;
   x.members = term_members{link.place(), order.order.seats};
+  x.secret = order.order.secret;
   x.counts.terms = order.order.number - 1;
   x.saves = std::make_unique<memory_saves>(link);
   x.parts = std::make_shared<part_taker>();
@@ -183,6 +184,9 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
   const auto weights =
       order.order.folder.empty() && opening.resume.empty() ? first_weights::drawn : first_weights::from_checkpoint;
   if (auto ok = take_memory(weights, watch); !ok) return ok;
+  if (auto* const wire = x.shared->wire())
+    x.saves->use(wire->files(), x.members->copies_to(),
+                 [box = host.warnings](const std::string& line) { box->put(line); });
   if (auto ok = look_at_teacher(); !ok) return ok;
   if (auto ok = take_states(order, opening, watch); !ok) return ok;
   if (x.leads())
@@ -191,9 +195,10 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
   if (auto ok = watch.begin("starting the ranks"); !ok) return ok;
   counts.collectives.clear();
   if (auto ok = start_actors(); !ok) return ok;
-  link.on_end([to = actors.members->supervisor, parts = x.parts](const core::error& why) {
+  link.on_end([to = actors.members->supervisor, parts = x.parts, shared = x.shared](const core::error& why) {
     post(to, give_up{why.kind, why.text});
     parts->give_up(why);
+    shared->stop(why);
   });
   return link.ready(digest_of(plan, memory.ranks, data.loader));
 }
@@ -206,6 +211,7 @@ core::result<void> session::parts::take_states(const cluster::term_order& order,
     if (!kept) return core::fail(kept.error());
     return take_over(*kept, {}, resume_time::while_opening, watch);
   }
+  processes.saves->serve();
   if (!opening.resume.empty()) {
     load_options options = with_flags(opening.options);
     options.tag = opening.tag;
@@ -231,6 +237,7 @@ core::result<void> session::parts::leave_term(const core::error& why) {
   x.link->on_end({});
   const core::error cause{end->kind, end->text};
   if (x.parts != nullptr) x.parts->give_up(cause);
+  if (x.shared != nullptr) x.shared->stop(cause);
   if (actors.members != nullptr) {
     actors.stops.connect({});
     actors.members->telemetry = telemetry_actor();

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "actors/hands/save_job.hpp"
@@ -22,6 +23,7 @@ struct session_processes {
   std::shared_ptr<cluster::process> link;         ///< null: all ranks live here
   std::shared_ptr<const config::job_config> job;  ///< as it was loaded: its degrees are the most
   std::optional<term_members> members;            ///< none: no term
+  std::string secret;                             ///< of the term, where it spans machines
   std::shared_ptr<shared_term> shared;
   std::unique_ptr<memory_saves> saves;
   std::shared_ptr<part_taker> parts;  ///< also of who listens

@@ -1,0 +1,234 @@
+#include "actors/processes/machine_files.hpp"
+
+#include <algorithm>
+#include <future>
+#include <utility>
+#include <vector>
+
+#include "core/byte_stream.hpp"
+
+namespace troupe::actors {
+namespace {
+
+using core::error_kind;
+
+/// Bytes of a file that travel at once.
+constexpr uint64_t chunk_bytes = uint64_t{4} << 20;
+
+struct file_request {
+  bool reads = false;  ///< else: a copy for the receiver
+  uint64_t number = 0;
+  std::string path;
+  uint64_t first = 0, bytes = 0;
+};
+template <class F>
+void fields(F& f, file_request& x) {
+  f(x.reads, x.number, x.path, x.first, x.bytes);
+}
+
+struct file_reply {
+  uint64_t number = 0;
+  bool good = true;
+  error_kind kind = error_kind::bug;
+  std::string text;
+};
+template <class F>
+void fields(F& f, file_reply& x) {
+  f(x.number, x.good, x.kind, x.text);
+}
+
+enum class note_kind : uint8_t { request, reply };
+template <class T>
+std::string note(note_kind kind, T x) {
+  core::byte_writer out;
+  out(machine_files::notes, kind, x);
+  return out.take();
+}
+
+/// The end of one transfer, to wait for.
+class transfer {
+ public:
+  [[nodiscard]] fabric::transfer_end tell() const {
+    return [end = end_](const core::result<void>& how) { end->set_value(how); };
+  }
+  core::result<void> wait() { return end_->get_future().get(); }
+
+ private:
+  std::shared_ptr<std::promise<core::result<void>>> end_ = std::make_shared<std::promise<core::result<void>>>();
+};
+
+/// Of the part of a file that begins at `done`: `asker` has asked for it.
+fabric::transfer_name name_of(uint32_t asker, uint64_t number, uint64_t done) {
+  return {machine_files::notes | asker, number, done / chunk_bytes};
+}
+
+core::result<void> moved(fabric::byte_mover& mover, bool sends, uint32_t place, const fabric::transfer_name& name,
+                         std::span<std::byte> bytes) {
+  transfer t;
+  if (sends)
+    mover.send(place, name, bytes, t.tell());
+  else
+    mover.receive(place, name, bytes, t.tell());
+  return t.wait();
+}
+
+}  // namespace
+
+machine_files::machine_files(std::shared_ptr<fabric::byte_mover> mover, uint32_t place)
+    : mover_(std::move(mover)), place_(place), thread_([this] { work(); }) {}
+
+machine_files::~machine_files() { end(); }
+
+void machine_files::end() {
+  stop({error_kind::stopped, "the term has ended"});
+  if (thread_.joinable()) thread_.join();
+}
+
+void machine_files::serve(checkpoint::file_system& files) {
+  const std::lock_guard lock(mutex_);
+  files_ = &files;
+  came_.notify_all();
+}
+
+void machine_files::stop(const core::error& why) {
+  const std::lock_guard lock(mutex_);
+  if (!stopped_) stopped_ = why;
+  came_.notify_all();
+}
+
+void machine_files::lose(uint32_t place, const core::error& why) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [number, x] : awaited_)
+    if (x.from == place && !x.end) x.end = core::fail(why);
+  came_.notify_all();
+}
+
+void machine_files::hear(uint32_t from, std::string_view text) {
+  if (text.empty()) return;
+  const auto kind = static_cast<note_kind>(text.front());
+  text.remove_prefix(1);
+  const std::lock_guard lock(mutex_);
+  if (kind == note_kind::request) {
+    requests_.emplace_back(from, text);
+  } else if (const auto r = core::from_bytes<file_reply>(text)) {
+    const auto at = awaited_.find(r->number);
+    if (at == awaited_.end() || at->second.from != from || at->second.end) return;
+    at->second.end = r->good ? core::result<void>() : core::fail(r->kind, r->text);
+  }
+  came_.notify_all();
+}
+
+uint64_t machine_files::ask(uint32_t whom, bool reads, const std::string& path, uint64_t first, uint64_t bytes) {
+  uint64_t number = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    number = ++number_;
+    awaited_[number].from = whom;
+  }
+  mover_->note(whom, note(note_kind::request, file_request{reads, number, path, first, bytes}));
+  return number;
+}
+
+void machine_files::answer(uint32_t whom, uint64_t number, const core::result<void>& how) {
+  file_reply r{number, how.has_value(), error_kind::bug, {}};
+  if (!how) {
+    r.kind = how.error().kind;
+    r.text = how.error().text.substr(0, fabric::note_bytes_max / 2);
+  }
+  mover_->note(whom, note(note_kind::reply, r));
+}
+
+core::result<void> machine_files::wait_for(uint64_t number) {
+  std::unique_lock lock(mutex_);
+  came_.wait(lock, [&] { return awaited_[number].end || stopped_; });
+  auto out = awaited_[number].end ? std::move(*awaited_[number].end) : core::fail(*stopped_);
+  awaited_.erase(number);
+  return out;
+}
+
+core::result<void> machine_files::copy(uint32_t to, checkpoint::file_system& files, const std::filesystem::path& path) {
+  const auto file = files.open(path);
+  if (!file) return core::fail(file.error());
+  const uint64_t bytes = (*file)->bytes();
+  const uint64_t number = ask(to, false, path.string(), 0, bytes);
+  std::vector<std::byte> buffer(std::min(bytes, chunk_bytes));
+  for (uint64_t done = 0; done < bytes; done += chunk_bytes) {
+    const auto part = std::span(buffer).first(std::min(chunk_bytes, bytes - done));
+    if (auto ok = checkpoint::read_exactly(**file, path, done, part); !ok) return ok;
+    if (auto ok = moved(*mover_, true, to, name_of(place_, number, done), part); !ok) return ok;
+  }
+  return wait_for(number);
+}
+
+core::result<void> machine_files::read(uint32_t from, const std::string& path, uint64_t offset_bytes,
+                                       std::span<std::byte> out) {
+  const uint64_t number = ask(from, true, path, offset_bytes, out.size());
+  if (auto ok = wait_for(number); !ok) return ok;  // it has the range
+  for (uint64_t done = 0; done < out.size(); done += chunk_bytes) {
+    const auto part = out.subspan(done, std::min<uint64_t>(chunk_bytes, out.size() - done));
+    if (auto ok = moved(*mover_, false, from, name_of(place_, number, done), part); !ok) return ok;
+  }
+  return {};
+}
+
+// All of it is received, whatever becomes of the file: the sender waits for that.
+core::result<void> machine_files::take_copy(uint32_t from, uint64_t number, const std::string& path, uint64_t bytes) {
+  core::result<void> good;
+  const std::filesystem::path at = path;
+  std::filesystem::path folder;
+  for (const auto& part : at.parent_path()) {
+    folder /= part;
+    const auto there = files_->exists(folder);
+    if (there && !*there) good = files_->make_folder(folder);
+  }
+  auto file = files_->create(at);
+  if (!file) good = core::fail(file.error());
+  if (good) good = (*file)->expect(bytes);
+  std::vector<std::byte> buffer(std::min(bytes, chunk_bytes));
+  for (uint64_t done = 0; done < bytes; done += chunk_bytes) {
+    const auto part = std::span(buffer).first(std::min(chunk_bytes, bytes - done));
+    if (auto ok = moved(*mover_, false, from, name_of(from, number, done), part); !ok) return ok;
+    if (good) good = (*file)->write(part);
+  }
+  return good ? (*file)->sync() : good;
+}
+
+core::result<void> machine_files::give(uint32_t to, uint64_t number, const std::string& path, uint64_t first,
+                                       uint64_t bytes) {
+  const auto file = files_->open(path);
+  core::result<void> good;
+  if (!file)
+    good = core::fail(file.error());
+  else if (first > (*file)->bytes() || bytes > (*file)->bytes() - first)
+    good = core::fail(error_kind::mismatch, "'" + path + "': wanted " + std::to_string(first + bytes) + " bytes, got " +
+                                                std::to_string((*file)->bytes()));
+  answer(to, number, good);
+  if (!good) return {};
+  std::vector<std::byte> buffer(std::min(bytes, chunk_bytes));
+  for (uint64_t done = 0; done < bytes; done += chunk_bytes) {
+    const auto part = std::span(buffer).first(std::min(chunk_bytes, bytes - done));
+    if (auto ok = checkpoint::read_exactly(**file, path, first + done, part); !ok) return ok;
+    if (auto ok = moved(*mover_, true, to, name_of(to, number, done), part); !ok) return ok;
+  }
+  return {};
+}
+
+void machine_files::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    came_.wait(lock, [this] { return stopped_ || (files_ != nullptr && !requests_.empty()); });
+    if (stopped_) return;
+    const auto [from, text] = std::move(requests_.front());
+    requests_.pop_front();
+    lock.unlock();
+    if (const auto r = core::from_bytes<file_request>(text)) {
+      if (r->reads)
+        (void)give(from, r->number, r->path, r->first, r->bytes);  // where it fails the asker's transfer does
+      else
+        answer(from, r->number, take_copy(from, r->number, r->path, r->bytes));
+    }
+    lock.lock();
+  }
+}
+
+}  // namespace troupe::actors

@@ -42,7 +42,7 @@ survive: setup ## kills one of three processes that train, and compares what fol
 	@build/release/tests/survive/survive $(CURDIR)/build/release/troupe $(CURDIR)/examples/survive.yaml
 
 cluster: setup ## cuts one of three hosts off that train, and compares what follows with an undisturbed run
-	@cmake --preset release $(QUIET)
+	@$(call configure,release)
 	@ninja -C build/release -j $(JOBS) cluster
 	@build/release/tests/machines/cluster $(CURDIR)/build/release/troupe $(CURDIR)/examples/cluster.yaml
 

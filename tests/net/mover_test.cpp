@@ -100,11 +100,11 @@ BOOST_AUTO_TEST_CASE(ends_that_mean_other_numbers_of_bytes_are_both_told) {
 
 BOOST_AUTO_TEST_CASE(stopping_in_the_middle_of_transfers_returns_at_once_and_nothing_is_told_after) {
   for (int round = 0; round < 20; ++round) {
-    mesh m(2);
-    auto bytes = random_bytes(32 * mebibyte, 3);
+    const auto bytes = random_bytes(32 * mebibyte, 3);
     std::vector<std::byte> to(bytes.size()), never(5);
     std::atomic<bool> stopped{false};
     std::atomic<int> told{0}, late{0};
+    mesh m(2);
     const auto tell = [&](const core::result<void>&) { ++(stopped ? late : told); };
     m[1].receive(0, {1, 1, 1}, to, tell);
     m[1].receive(0, {1, 2, 1}, never, tell);
@@ -128,10 +128,10 @@ BOOST_AUTO_TEST_CASE(stopping_in_the_middle_of_transfers_returns_at_once_and_not
 }
 
 BOOST_AUTO_TEST_CASE(who_is_told_may_stop_the_mover) {
-  mesh m(2);
   std::vector<std::byte> bytes(mebibyte), to(mebibyte), other(10);
   std::promise<void> done;
   std::atomic<int> others{0};
+  mesh m(2);
   m[1].receive(0, {1, 2, 1}, other, [&](const core::result<void>& how) { others += how ? 0 : 1; });
   m[1].receive(0, {1, 1, 1}, to, [&](const core::result<void>&) {
     m[1].stop({core::error_kind::stopped, "enough"});

@@ -7,8 +7,9 @@ namespace troupe::net {
 namespace {
 
 constexpr size_t job_bytes_max = 128;
-/// Many records go with one call of the system; of what it keeps unsent, a note waits behind.
-constexpr door_options of_data{.buffer_bytes = size_t{512} << 10, .queue_bytes = 512 << 10};
+/// Eight records go with one call of the system, and stay in the cache until then; behind what it keeps unsent, a note
+/// waits.
+constexpr door_options of_data{.buffer_bytes = size_t{128} << 10, .queue_bytes = 512 << 10};
 
 core::error refused(core::error why) {
   if (why.kind == core::error_kind::mismatch)

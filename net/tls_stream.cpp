@@ -96,8 +96,7 @@ tls_stream::tls_stream(tls_options options, int socket, size_t buffer_bytes)
     : options_(std::move(options)),
       socket_(socket),
       capacity_(std::max(buffer_bytes, 2 * record_room + spare_room)),
-      in_(new char[capacity_]),  // not filled: an idle connection takes no memory
-      out_(new char[capacity_]) {}
+      out_(new char[capacity_]) {}  // not filled: an idle connection takes no memory
 
 tls_stream::~tls_stream() = default;
 
@@ -114,29 +113,25 @@ core::result<std::unique_ptr<tls_stream>> tls_stream::make(const tls_options& op
   BIO_set_data(b, out.get());
   BIO_set_init(b, 1);
   SSL_set_bio(out->ssl_.get(), b, b);
+  SSL_set_read_ahead(out->ssl_.get(), 1);
+  SSL_set_default_read_buffer_len(out->ssl_.get(), out->capacity_);
   side == tls_side::connects ? SSL_set_connect_state(out->ssl_.get()) : SSL_set_accept_state(out->ssl_.get());
   return out;
 }
 
+/// OpenSSL reads ahead into a buffer as large as ours, so nothing is copied here.
 int tls_stream::take(char* to, int bytes) {
-  if (in_begin_ == in_end_) {
-    if (ended_) return 0;
-    ssize_t n = 0;
-    do n = ::recv(socket_, in_.get(), capacity_, 0);
-    while (n < 0 && errno == EINTR);
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return -1;
-    if (n < 0) socket_error_ = errno;
-    if (n <= 0) {
-      ended_ = true;
-      return 0;
-    }
-    if (first_byte_ < 0) first_byte_ = static_cast<unsigned char>(in_[0]);
-    in_begin_ = 0;
-    in_end_ = static_cast<size_t>(n);
+  if (ended_) return 0;
+  ssize_t n = 0;
+  do n = ::recv(socket_, to, static_cast<size_t>(bytes), 0);
+  while (n < 0 && errno == EINTR);
+  if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return -1;
+  if (n < 0) socket_error_ = errno;
+  if (n <= 0) {
+    ended_ = true;
+    return 0;
   }
-  const size_t n = std::min(static_cast<size_t>(bytes), in_end_ - in_begin_);
-  std::memcpy(to, &in_[in_begin_], n);
-  in_begin_ += n;
+  if (first_byte_ < 0) first_byte_ = static_cast<unsigned char>(*to);
   return static_cast<int>(n);
 }
 
@@ -160,7 +155,7 @@ void tls_stream::compact() {
 core::error tls_stream::failure(int returned) {
   const int why = SSL_get_error(ssl_.get(), returned);
   if (why == SSL_ERROR_ZERO_RETURN) return {core::error_kind::peer_lost, "it was closed"};
-  if (ended_ && in_begin_ == in_end_ && why != SSL_ERROR_SSL)
+  if (ended_ && why != SSL_ERROR_SSL)
     return {core::error_kind::peer_lost, socket_error_ != 0 ? core::system_message(socket_error_) : "it was closed"};
   if (ended_ && ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING) {
     ERR_clear_error();

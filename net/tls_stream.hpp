@@ -72,8 +72,8 @@ class tls_stream {
   tls_options options_;  // with what its callbacks read
   int socket_;
   size_t capacity_;
-  std::unique_ptr<char[]> in_, out_;
-  size_t in_begin_ = 0, in_end_ = 0, begin_ = 0, end_ = 0;
+  std::unique_ptr<char[]> out_;
+  size_t begin_ = 0, end_ = 0;
   int first_byte_ = -1, socket_error_ = 0;
   bool ended_ = false, finished_ = false;
   uint64_t key_bytes_ = uint64_t{16} << 30, written_ = 0;

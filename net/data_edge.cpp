@@ -143,6 +143,8 @@ void data_edge::turn() {
 
 /// True where there is more to write at once.
 core::result<bool> data_edge::write() {
+  if (auto done = with_.tls->flush(); !done) return core::fail(done.error());
+  if (with_.tls->has_unsent()) return false;  // into an empty buffer: nothing is moved to make room
   for (size_t written = 0;;) {
     if (head_sent_ == head_out_.size() && chunk_.empty() && !next_frame()) {
       if (auto done = with_.tls->flush(); !done) return core::fail(done.error());

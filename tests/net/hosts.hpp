@@ -66,7 +66,7 @@ inline std::unique_ptr<tls_link> next_link(endpoint& at, int within_ms = 5000) {
 }
 
 /// What comes next, at least one; or how the link ended.
-inline core::result<std::vector<cluster::parcel>> next_parcels(tls_link& from, int within_ms = 5000) {
+inline core::result<std::vector<cluster::parcel>> next_parcels(tls_link& from, int within_ms = 60000) {
   const int64_t until = core::now_ns() + int64_t{within_ms} * 1'000'000;
   while (core::now_ns() < until) {
     is_readable(from.number(), within_ms);

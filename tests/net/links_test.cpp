@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(what_waits_for_an_end_that_does_not_read_is_bounded_and_nob
   BOOST_TEST(taken >= 15U);
   BOOST_TEST(taken <= 20U);  // 512 MiB, and what the other end and the system hold
   BOOST_TEST(l.of_b->is_sending());
-  BOOST_TEST(core::now_ns() - begin < 5'000'000'000);
+  BOOST_TEST(core::now_ns() - begin < 60'000'000'000);  // it fills memory, and waits for nobody
   const auto came = all_of(*l.of_a, taken);
   BOOST_TEST(std::get<call>(came.back().what).number == taken - 1);
 }

@@ -51,8 +51,7 @@ BOOST_AUTO_TEST_CASE(notes_arrive_in_order_and_before_transfers_that_are_long) {
   std::promise<void> all;
   m[1].on_note([&](uint32_t from, std::string_view text) {
     const std::lock_guard lock(mutex);
-    BOOST_TEST(from == 0U);
-    heard.emplace_back(text);
+    heard.emplace_back(from == 0 ? text : "of another place");
     if (heard.size() == 200) all.set_value();
   });
   for (int i = 0; i < 200; ++i) m[0].note(1, std::string(static_cast<size_t>(i * 20), 'n') + std::to_string(i));

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -32,8 +33,8 @@ class stranger {
     own.sin_addr.s_addr = htonl(INADDR_LOOPBACK + from);
     const int on = 1;
     ::setsockopt(socket_, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
-    BOOST_TEST_REQUIRE(::bind(socket_, reinterpret_cast<sockaddr*>(&own), sizeof own) == 0);
-    BOOST_TEST_REQUIRE(::connect(socket_, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0);
+    must(::bind(socket_, reinterpret_cast<sockaddr*>(&own), sizeof own) == 0);
+    must(::connect(socket_, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0);
     const timeval t{within_ms / 1000, within_ms % 1000 * 1000};
     ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
     ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);
@@ -94,6 +95,10 @@ class stranger {
   }
 
  private:
+  /// In whatever thread: Boost.Test is for one.
+  static void must(bool done) {
+    if (!done) throw std::runtime_error("a stranger's socket");
+  }
   struct free_ssl {
     void operator()(SSL* s) const { SSL_free(s); }
   };

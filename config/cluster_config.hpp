@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,21 @@ struct tls_section {  ///< `cluster.tls`; absolute
   std::filesystem::path ca, certificate, key;
 };
 
+struct page_tls_section {  ///< `cluster.page_tls`; absolute; empty: as `cluster.tls` has them
+  std::filesystem::path certificate, key;
+};
+
+/// Where a run's page is served. Only texts that cluster_rules.cpp takes.
+struct page_place {
+  std::string host;   ///< an address or a name, without brackets
+  uint16_t port = 0;  ///< 0: the system chooses
+
+  /// Whether only this machine reaches it.
+  [[nodiscard]] bool is_loopback() const { return host == "localhost" || host == "::1" || host.starts_with("127."); }
+};
+/// "8080", "0.0.0.0:8080", "[::1]:8080"; none for other texts.
+std::optional<page_place> page_place_of(const std::string& text);
+
 struct cluster_section {  ///< `cluster`
   process_choice choice = process_choice::one;
   uint32_t number = 0;      ///< of process_choice::number: how many, a divisor of the ranks
@@ -42,6 +58,9 @@ struct cluster_section {  ///< `cluster`
   std::vector<cluster_host> hosts;  ///< empty: this machine alone; else the first is this one
   std::string listen;               ///< HOST:PORT where the first host awaits the others
   tls_section tls;
+  std::string page;  ///< PORT or HOST:PORT where the run shows itself; empty: nowhere
+  page_tls_section page_tls;
+  std::filesystem::path page_token_file;  ///< absolute; empty: everyone who reaches the page sees it
 
   /// The processes that hold so many ranks; 1 too where a process of its own has them all.
   [[nodiscard]] uint32_t processes_for(uint32_t ranks) const {

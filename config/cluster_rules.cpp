@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
 #include <set>
 #include <string_view>
 
@@ -62,7 +64,36 @@ void host_rules(const settings& given, const job_config& config, uint64_t ranks,
                       is_loopback(c.listen) ? "" : ", and it listens beyond loopback"));
 }
 
+void page_rules(const settings& given, const cluster_section& c, reporter& report) {
+  if (c.page.empty()) return;
+  const auto error = [&](std::string_view key, std::string text) {
+    report.error(given.where(key), std::string(key), std::move(text));
+  };
+  const auto place = page_place_of(c.page);
+  if (!place) return error("cluster.page", fmt::format("wanted PORT or HOST:PORT, got `{}`", c.page));
+  const bool whole = c.page_tls.certificate.empty() == c.page_tls.key.empty();
+  if (!whole) error("cluster.page_tls", "wanted certificate and key, got one of them");
+  if (place->is_loopback()) return;
+  if (whole && c.page_tls.key.empty() && (c.tls.certificate.empty() || c.tls.key.empty()))
+    error("cluster.page_tls",
+          fmt::format("wanted certificate and key for `{}`, which lies beyond loopback, got none", c.page));
+  if (c.page_token_file.empty())
+    error("cluster.page_token_file",
+          fmt::format("wanted a file with the token for `{}`, which lies beyond loopback, got none", c.page));
+}
+
 }  // namespace
+
+std::optional<page_place> page_place_of(const std::string& text) {
+  const auto colon = text.rfind(':');
+  const std::string port = colon == std::string::npos ? text : text.substr(colon + 1);
+  page_place out{.host = colon == std::string::npos ? "127.0.0.1" : text.substr(0, colon)};
+  if (out.host.starts_with('[') && out.host.ends_with(']')) out.host = out.host.substr(1, out.host.size() - 2);
+  if (!is_host_name(out.host)) return std::nullopt;
+  const auto [end, wrong] = std::from_chars(port.data(), port.data() + port.size(), out.port);
+  if (port.empty() || wrong != std::errc() || end != port.data() + port.size()) return std::nullopt;
+  return out;
+}
 
 void cluster_rules(const settings& given, job_config& config, reporter& report, origins& derived) {
   constexpr std::string_view processes = "cluster.processes", fewest = "cluster.min_ranks",
@@ -75,6 +106,7 @@ void cluster_rules(const settings& given, job_config& config, reporter& report, 
     config.checkpoint.memory.every_steps = config.cluster.is_on() ? 1 : 0;
     derived.emplace(in_memory, "derived");
   }
+  page_rules(given, config.cluster, report);
   for (const std::string_view key :
        {"parallel", "parallel.ranks", "parallel.data", "parallel.shard", "parallel.pipeline", "parallel.tensor",
         "parallel.sequence", "parallel.context", "tensor_parallel.autotp_size"})

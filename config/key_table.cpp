@@ -128,6 +128,7 @@ std::string wanted(const key_info& k) {
   }
   if (k.type == value_type::texts && !k.choices.names.empty())
     return fmt::format("a list of {}", fmt::join(k.choices.names, ", "));
+  if (k.choices.or_number && k.choices.names.empty()) return fmt::format("text, or an integer{}", range);
   if (k.choices.or_number) return fmt::format("{}, or an integer{}", fmt::join(k.choices.names, ", "), range);
   if (k.type != value_type::number_list && !k.choices.names.empty())
     return fmt::format("one of {}", fmt::join(k.choices.names, ", "));

@@ -137,6 +137,40 @@ void add_host_keys(key_rows& t) {
       .means("Its key: a file that nobody else can read.");
 }
 
+hand_made page_field() {
+  return {[](job& c, const node& v) -> std::optional<std::string> {
+            c.cluster.page = v.text;
+            return std::nullopt;
+          },
+          [](const job& c) -> std::string { return c.cluster.page.empty() ? "\"\"" : c.cluster.page; }};
+}
+
+void add_page_keys(key_rows& t) {
+  t.row("cluster.page", text)
+      .by_default("")
+      .or_number()
+      .at_least(0)
+      .at_most(65535)
+      .by_hand(page_field())
+      .means(
+          "Where the run shows itself while it lasts, to a browser and to Prometheus: a port of 127.0.0.1, or "
+          "HOST:PORT; "
+          "port 0: the system chooses, and the run says what. Beyond loopback a certificate and a token are wanted.");
+  using page_tls = page_tls_section;
+  t.row("cluster.page_tls", section).means("What the page is served with beyond loopback, as https.");
+  t.row("cluster.page_tls.certificate", path)
+      .into<cluster, &processes::page_tls, &page_tls::certificate>()
+      .means("Its certificate, and those that lead to its authority; by default cluster.tls.certificate.");
+  t.row("cluster.page_tls.key", path)
+      .into<cluster, &processes::page_tls, &page_tls::key>()
+      .means("Its key: a file that nobody else can read; by default cluster.tls.key.");
+  t.row("cluster.page_token_file", path)
+      .into<cluster, &processes::page_token_file>()
+      .means(
+          "A file that nobody else can read (0600) with what a visitor must know: Authorization: Bearer TOKEN, or once "
+          "?token=TOKEN behind the page's address.");
+}
+
 void add_limit_keys(key_rows& t) {
   t.row("cluster.stall_after", seconds)
       .by_default("0")
@@ -182,6 +216,7 @@ void add_cluster_keys(key_rows& t) {
   t.row("cluster", section).means("The processes of a job and their limits.");
   add_process_keys(t);
   add_host_keys(t);
+  add_page_keys(t);
   add_limit_keys(t);
   add_swap_keys(t);
   add_restart_keys(t);

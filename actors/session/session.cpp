@@ -156,6 +156,7 @@ core::result<step_report> session::parts::train_once() {
   report.lanes.control.between_s = report.seconds - report.lanes.whole_s;
   measure(*spans);
   record(report, spans);
+  if (host.hooks.on_spans) host.hooks.on_spans(report.step, spans);
   return report;
 }
 

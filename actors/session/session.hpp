@@ -101,7 +101,9 @@ struct session_hooks {
   /// flops_profiler, and where a host's modules are cut over tensor ranks a line for each layer. A step's come with the
   /// next call.
   std::function<void(const std::string&)> on_log{};
-  std::function<void(const step_report&)> on_step{};                ///< after each step that ended well
+  std::function<void(const step_report&)> on_step{};  ///< after each step that ended well
+  /// Before `on_step`: when the instructions of that step ran, on every rank. Whoever keeps them keeps their plans.
+  std::function<void(uint64_t step, std::shared_ptr<const std::vector<telemetry::rank_spans>>)> on_spans{};
   std::function<void(uint64_t step, double loss)> on_evaluation{};  ///< nats per token after `step` steps
   /// While `open` encodes text, about once for each MiB (data/documents.hpp); false ends the opening with
   /// error_kind::stopped.

@@ -19,6 +19,7 @@
 
 #include "actors/processes/swap_folder_name.hpp"
 #include "apps/base/exit_code.hpp"
+#include "apps/page/page_access.hpp"
 #include "apps/run/process_log.hpp"
 #include "apps/run/train_options.hpp"
 #include "cluster/process.hpp"
@@ -141,6 +142,7 @@ std::optional<int> launch_processes(int argc, char** argv, const std::filesystem
   if (!a) return std::nullopt;
   const auto loaded = load_configuration(*a, a->steps, intent::run);
   if (!loaded) return 2;
+  if (auto ok = check_page(loaded->config.cluster); !ok) return failed(ok.error());
   const bool spans_hosts = !loaded->config.cluster.hosts.empty();
   if (spans_hosts && !open_agents) {
     const auto other = program.parent_path() / "troupe-agent";

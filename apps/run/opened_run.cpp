@@ -50,6 +50,7 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
     count(*r);
     show_.step(*r, memory_bytes(session_));
     state_.step(*r, memory_bytes(session_));
+    if (page_ != nullptr) page_->memory(session_.memory());
     if (steps_ == 1) measure_peak();  // after the first step, so that the user does not wait for it
     const uint64_t every = config_.evaluation.every_steps;
     if (every > 0 && r->step % every == 0 && r->step < config_.steps)
@@ -57,6 +58,7 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
     if (auto ok = between_steps(stop, r->save_asked); !ok) return core::fail(ok.error());
   }
   if (steps_ > 0 || stop.terminated()) {
+    state_.enter("saving");
     const moment why = stop.terminated() ? moment::rescued : moment::end;
     if (auto ok = saved_.after_step(session_, why); !ok) return core::fail(ok.error());
   }
@@ -83,11 +85,13 @@ core::result<void> opened_run::between_steps(interrupts& stop, bool save_asked) 
     if (state_.is_save_wanted())
       if (auto ok = session_.wait_for_saves(); !ok && !session_.may_save()) return ok;
     const bool wished = state_.take_save_wish();
+    if (wished) state_.enter("saving");
     const bool asked = stop.take_save_request() || save_asked || wished;
     if (auto ok = saved_.after_step(session_, asked ? moment::asked : moment::step); !ok) return ok;
     if (wished) {
       if (auto ok = session_.wait_for_saves(); !ok) state_.checkpoint_failed(ok.error().text);
       state_.end_wish();
+      state_.enter("training");
     }
     save_asked = false;
     state_.wait_while_paused([&] { return stop.requested(); });
@@ -122,6 +126,7 @@ core::result<void> opened_run::sample() {
   std::vector<uint32_t> ids;
   if (auto ok = tokenizer->encode(config_.sample.prompt, ids); !ok) return core::fail(ok.error().in("sample.prompt"));
   if (ids.empty() && tokenizer->end_of_text()) ids.push_back(*tokenizer->end_of_text());  // a document begins
+  state_.enter("sampling");
   auto text = session_.generate({ids.begin(), ids.end()}, config_.sample.tokens, config_.sample.temperature);
   if (!text) return core::fail(text.error());
   end_.sample = tokenizer->decode(std::vector<uint32_t>(text->begin(), text->end()));

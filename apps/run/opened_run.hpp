@@ -11,6 +11,7 @@
 #include "apps/base/checkpoints.hpp"
 #include "apps/base/interrupts.hpp"
 #include "apps/base/progress.hpp"
+#include "apps/page/page_state.hpp"
 #include "apps/run/degree_schedule.hpp"
 #include "apps/run/run_state.hpp"
 #include "config/load.hpp"
@@ -19,15 +20,16 @@ namespace troupe::apps {
 
 class opened_run {
  public:
-  /// All of them outlive this object.
+  /// All of them outlive this object; `page` is null where there is none.
   opened_run(actors::session& s, const config::loaded& c, checkpoints& saved, progress& show, run_state& state,
-             degree_schedule& degrees, std::function<void(const std::string&)> say)
+             page_state* page, degree_schedule& degrees, std::function<void(const std::string&)> say)
       : session_(s),
         config_(c.config),
         loaded_(c),
         saved_(saved),
         show_(show),
         state_(state),
+        page_(page),
         degrees_(degrees),
         say_(std::move(say)) {}
 
@@ -51,6 +53,7 @@ class opened_run {
   checkpoints& saved_;
   progress& show_;
   run_state& state_;
+  page_state* page_;  // null: no page
   degree_schedule& degrees_;
   std::function<void(const std::string&)> say_;
   end_summary end_;

@@ -17,6 +17,7 @@ void run_state::begin(uint64_t done, const std::string& loss_unit) {
   const std::lock_guard lock(mutex_);
   done_ = done;
   loss_unit_ = loss_unit;
+  phase_ = "training";
 }
 
 void run_state::enter(const char* phase) {
@@ -117,6 +118,16 @@ std::optional<run_state::save_end> run_state::saved(uint64_t number) const {
   const auto at = std::ranges::find_if(ends_, [number](const auto& x) { return x.first >= number; });
   if (at == ends_.end() || saves_) return std::nullopt;
   return at->second;
+}
+
+std::string run_state::phase() const {
+  const std::lock_guard lock(mutex_);
+  return waits_ ? "paused" : phase_;
+}
+
+uint64_t run_state::steps_done() const {
+  const std::lock_guard lock(mutex_);
+  return done_;
 }
 
 std::string run_state::status() const {

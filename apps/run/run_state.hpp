@@ -22,7 +22,7 @@ class run_state {
   // ---- the run tells
   /// Before its first step; `done` are those of before.
   void begin(uint64_t done, const std::string& loss_unit);
-  void enter(const char* phase);  ///< training, evaluating, saving, sampling
+  void enter(const char* phase);  ///< opening, training, evaluating, saving, sampling, over
   void step(const actors::step_report& r, uint64_t memory_bytes);
   void evaluation(double loss);
   void checkpoint(const checkpoint_event& e);
@@ -39,6 +39,9 @@ class run_state {
   void wait_while_paused(const std::function<bool()>& is_over);
 
   // ---- others ask
+  /// What the run is in; "paused" while it waits.
+  [[nodiscard]] std::string phase() const;
+  [[nodiscard]] uint64_t steps_done() const;
   /// As one JSON object.
   [[nodiscard]] std::string status() const;
   /// "paused" once the run waits, which is after its step.
@@ -57,7 +60,7 @@ class run_state {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   uint64_t steps_, done_ = 0, tokens_ = 0, memory_bytes_ = 0;
-  std::string loss_unit_, phase_ = "training", terms_;
+  std::string loss_unit_, phase_ = "opening", terms_;
   double loss_ = 0, step_s_ = 0;
   std::optional<double> validation_;
   std::optional<checkpoint_event> last_;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -21,6 +22,9 @@
 #include "apps/base/exit_code.hpp"
 #include "apps/base/interrupts.hpp"
 #include "apps/base/progress.hpp"
+#include "apps/page/page.hpp"
+#include "apps/page/page_access.hpp"
+#include "apps/page/page_state.hpp"
 #include "apps/plan/open_degrees.hpp"
 #include "apps/run/ask_socket.hpp"
 #include "apps/run/opened_run.hpp"
@@ -243,6 +247,12 @@ class training {
         process_(std::move(process)),
         stop_(stop),
         state_(config_->steps),
+        page_state_({.folder = config_->output.string(),
+                     .name = config_->file.empty() ? "run" : config_->file.stem().string(),
+                     .loss_unit = {},
+                     .version = TROUPE_VERSION,
+                     .steps = config_->steps,
+                     .memory_budget_bytes = config_->host_memory_budget}),
         style_(style_of(a)),
         opening_(a.verbosity),
         log_(process_ == nullptr ? fs::path() : fs::absolute(config_->output),
@@ -252,10 +262,14 @@ class training {
                 [this](const checkpoint_event& e) {
                   if (show_) show_->checkpoint(e);
                   state_.checkpoint(e);
+                  page_state_.checkpoint(e);
                 }}) {}
 
   /// Exit code as train's.
   int operator()() {
+    // One process says at once that it cannot be seen; of several, the one that leads serves the page.
+    if (process_ == nullptr)
+      if (auto ok = open_page(); !ok) return failed(ok.error());
     if (const auto refused = open()) return *refused;
     if (!session_->leads()) {
       if (auto served = session_->serve(); !served) return served.error().kind == core::error_kind::stopped ? 0 : 1;
@@ -268,9 +282,10 @@ class training {
         flops_per_token(session_->table(), config_->train_micro_batch_size_per_gpu * session_->sequence());
     show_.emplace(style_, config_->steps, flops, actors::print_interval(*config_), unit());
     announce(*session_, *config_, start_, style_);
-    auto end = opened_run(*session_, loaded_, saved_, *show_, state_, schedule_,
+    auto end = opened_run(*session_, loaded_, saved_, *show_, state_, has_page() ? &page_state_ : nullptr, schedule_,
                           [style = style_](const std::string& line) { log_line(style, line); })(stop_);
     show_->finish_line();
+    state_.enter("over");
     stop_.on_second({});
     if (!end) {
       failed(end.error());
@@ -332,6 +347,13 @@ class training {
     if (is_first)
       if (auto ok = saved_.begin(start_, *session_); !ok) return failed(ok.error());
     state_.begin(session_->steps_done(), unit());
+    page_state_.begin(unit());
+    asked_ = session_.get();
+    if (page_ == nullptr && has_page())
+      if (auto ok = open_page(); !ok) {
+        if (is_first) return failed(ok.error());
+        warn("the page is not served: " + ok.error().text);  // a process that takes over lets no run end for that
+      }
     stop_.steps_begin();
     stop_.on_second([this] { session_->stop("interrupted twice"); });
     if (config_->output.empty()) return std::nullopt;
@@ -343,10 +365,38 @@ class training {
       warn("nobody can ask this run: " + socket.error().text);
     return std::nullopt;
   }
+  [[nodiscard]] bool has_page() const { return !config_->cluster.page.empty(); }
+  core::result<void> open_page() {
+    if (!has_page()) return {};
+    auto made = page::open(config_->cluster, page_state_, [this] {
+      page_moment now{.phase = state_.phase(), .step = state_.steps_done(), .ranks = {}};
+      if (const auto* s = asked_.load()) now.ranks = s->diagnose();
+      return now;
+    });
+    if (!made) return core::fail(made.error());
+    page_ = std::move(*made);
+    if (style_ == output_style::json)
+      std::printf("{\"event\":\"page\",\"address\":%s}\n", core::json_string(page_->address()).c_str());
+    else
+      log_line(style_, "page: " + page_->address());
+    std::fflush(stdout);
+    return {};
+  }
+
   actors::session_hooks hooks() {
     actors::session_hooks out;
+    if (has_page()) {
+      out.on_spans = [this](uint64_t step, std::shared_ptr<const std::vector<telemetry::rank_spans>> ranks) {
+        page_state_.spans(step, std::move(ranks));
+      };
+      out.on_step = [this](const actors::step_report& r) { page_state_.step(r); };
+      out.on_evaluation = [this](uint64_t step, double loss) { page_state_.evaluation(step, loss); };
+    }
     out.on_warning = [this](const std::string& line) { warn(line); };
-    out.on_log = [style = style_](const std::string& line) { log_line(style, line); };
+    out.on_log = [this](const std::string& line) {
+      page_state_.line(line);
+      log_line(style_, line);
+    };
     out.on_reading = [this](const data::reading_progress& p) { return show_reading(p, stop_); };
     out.on_opening = [this](const actors::opening_progress& p) {
       opening_.show(p);
@@ -363,6 +413,7 @@ class training {
     };
     out.on_saved = [this](const actors::save_report& r) { saved_.heard(r); };
     out.on_term = [this](const actors::term_report& t) {
+      page_state_.term(t);
       say(fmt::format("term {}: {} data ranks after step {}: {}; {} step{} done again, {:.2f} s", t.number, t.data,
                       t.step, t.cause, t.steps_again, t.steps_again == 1 ? "" : "s", t.lost_s));
     };
@@ -370,10 +421,12 @@ class training {
   }
   /// Of several processes the one that leads has the console; the others say what they have to say in the log.
   void warn(const std::string& line) {
+    page_state_.line("warning: " + line);
     log_.line(line);
     if (process_ == nullptr || process_->leads() || !log_.has_files()) apps::warn(line);
   }
   void say(const std::string& line) {
+    page_state_.line(line);
     log_.line(line);
     log_line(style_, line);
   }
@@ -387,14 +440,17 @@ class training {
   std::shared_ptr<cluster::process> process_;  // null: the only one
   interrupts& stop_;
   run_state state_;
+  page_state page_state_;
   const output_style style_;
   opening_display opening_;
   std::optional<progress> show_;  // from the first step on
   process_log log_;               // of several processes
   checkpoints saved_;
   run_start start_;
-  std::unique_ptr<actors::session> session_;  // behind the others: it calls them until it ends
-  std::unique_ptr<ask_socket> questions_;     // last: it asks the session
+  std::unique_ptr<actors::session> session_;             // behind the others: it calls them until it ends
+  std::unique_ptr<ask_socket> questions_;                // behind the session: it asks it
+  std::atomic<const actors::session*> asked_ = nullptr;  // by the page, once its steps begin
+  std::unique_ptr<page> page_;                           // last: likewise
 };
 
 }  // namespace

@@ -1,0 +1,97 @@
+#include "apps/page/page.hpp"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+
+#include "apps/page/page_access.hpp"
+
+namespace troupe::apps {
+namespace {
+
+std::string random_text() {
+  unsigned char bytes[24] = {};
+  if (::getrandom(bytes, sizeof bytes, 0) != sizeof bytes) return {};
+  std::string out;
+  for (const unsigned char b : bytes) out += fmt::format("{:02x}", b);
+  return out;
+}
+
+std::string bracketed(const std::string& host) { return host.find(':') == host.npos ? host : "[" + host + "]"; }
+
+/// Without the port and the brackets, in small letters.
+std::string host_alone(std::string host) {
+  if (host.starts_with('['))
+    host = host.substr(1, host.find(']') == host.npos ? host.npos : host.find(']') - 1);
+  else
+    host = host.substr(0, host.find(':'));
+  for (char& c : host)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return host;
+}
+
+}  // namespace
+
+core::result<std::unique_ptr<page>> page::open(const config::cluster_section& c, const page_state& state, asking now) {
+  const auto at = config::page_place_of(c.page);
+  if (!at) return core::fail(core::error_kind::bad_input, "cluster.page: wanted PORT or HOST:PORT, got " + c.page);
+  std::unique_ptr<page> out(new page(state, std::move(now)));
+  if (!c.page_token_file.empty()) {
+    auto token = read_page_token(c.page_token_file);
+    if (!token) return core::fail(token.error());
+    out->token_ = std::move(*token);
+    out->cookie_ = random_text();
+    out->cookie_name_ = "troupe_page_" + out->cookie_.substr(0, 8);  // cookies know no ports: runs have names of theirs
+    out->cookie_ = random_text();
+    if (out->cookie_.empty()) return core::fail(core::error_kind::io, "cluster.page: the system gives no random bytes");
+  }
+  auto channels = page_channels(c, *at);
+  if (!channels) return core::fail(channels.error());
+  out->is_secure_ = (*channels)->is_secure();
+  out->bound_host_ = host_alone(bracketed(at->host));
+  out->is_any_host_ = at->host == "0.0.0.0" || at->host == "::";
+  auto server = http_server::open(at->host, at->port, std::move(*channels),
+                                  [p = out.get()](const http_request& r) { return p->answer(r); });
+  if (!server) return core::fail(server.error());
+  out->server_ = std::move(*server);
+  out->address_ =
+      fmt::format("{}://{}:{}/", out->is_secure_ ? "https" : "http", bracketed(at->host), out->server_->port());
+  return out;
+}
+
+bool page::is_host_known(const std::string& host) const {
+  const std::string asked = host_alone(host);
+  if (asked == "localhost" || asked == "127.0.0.1" || asked == "::1" || asked == bound_host_) return true;
+  // Bound to every address, any name may be right: there the certificate and the token keep strangers away.
+  return is_any_host_ && !asked.empty();
+}
+
+bool page::is_admitted(const http_request& r) const {
+  if (token_.empty()) return true;
+  constexpr std::string_view bearer = "Bearer ";
+  if (r.authorization.starts_with(bearer) && same_secret(r.authorization.substr(bearer.size()), token_)) return true;
+  const auto shown = value_in(r.cookie, cookie_name_, ';');
+  return !shown.empty() && same_secret(shown, cookie_);
+}
+
+http_answer page::answer(const http_request& r) const {
+  if (!is_host_known(r.host)) return {.status = 403, .body = "wanted a Host that is this page's, got another\n"};
+  if (!token_.empty() && r.path == "/" && same_secret(value_in(r.query, "token", '&'), token_))
+    return {.status = 303,
+            .body = "this way\n",
+            .headers = fmt::format("Location: /\r\nSet-Cookie: {}={}; Path=/; HttpOnly; SameSite=Strict{}\r\n",
+                                   cookie_name_, cookie_, is_secure_ ? "; Secure" : "")};
+  if (!is_admitted(r))
+    return {.status = 401,
+            .body = "wanted the token: Authorization: Bearer TOKEN, or once ?token=TOKEN behind this address\n",
+            .headers = "WWW-Authenticate: Bearer\r\n"};
+  if (r.path == "/") return {.type = "text/html; charset=utf-8", .body = std::string(page_file("page.html"))};
+  if (r.path == "/page.css") return {.type = "text/css; charset=utf-8", .body = std::string(page_file("page.css"))};
+  if (r.path == "/page.js")
+    return {.type = "text/javascript; charset=utf-8", .body = std::string(page_file("page.js"))};
+  if (r.path == "/state.json") return {.type = "application/json", .body = page_json(state_.copy(), now_())};
+  if (r.path == "/metrics")
+    return {.type = "text/plain; version=0.0.4; charset=utf-8", .body = page_metrics(state_.copy(), now_())};
+  return {.status = 404, .body = "wanted /, /state.json or /metrics\n"};
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,56 @@
+#include "apps/page/page_access.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "apps/page/http_server.hpp"
+
+namespace troupe::apps {
+namespace {
+
+/// Bytes of a token at least and at most: short ones are guessed.
+constexpr size_t token_bytes_min = 16, token_bytes_max = 512;
+
+}  // namespace
+
+core::result<std::string> read_page_token(const std::filesystem::path& file) {
+  constexpr const char* key = "cluster.page_token_file";
+  if (auto ok = check_private(file, key); !ok) return core::fail(ok.error());
+  std::ifstream in(file, std::ios::binary);
+  std::string out(token_bytes_max + 3, '\0');
+  in.read(out.data(), static_cast<std::streamsize>(out.size()));
+  out.resize(static_cast<size_t>(in.gcount()));
+  while (!out.empty() && (out.back() == '\n' || out.back() == '\r' || out.back() == ' ')) out.pop_back();
+  const bool fits =
+      out.size() >= token_bytes_min && out.size() <= token_bytes_max &&
+      out.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~") == std::string::npos;
+  if (fits) return out;
+  return core::fail(
+      core::error_kind::bad_input,
+      fmt::format("{}: wanted {} to {} letters, digits and -._~ in {}, got {} bytes; openssl rand -hex 24 "
+                  "makes one",
+                  key, token_bytes_min, token_bytes_max, file.string(), out.size()));
+}
+
+core::result<std::unique_ptr<channel_maker>> page_channels(const config::cluster_section& c,
+                                                           const config::page_place& at) {
+  const bool own = !c.page_tls.key.empty();
+  if (!own && at.is_loopback()) return plain_channels();
+  return own ? secure_channels(c.page_tls.certificate, c.page_tls.key) : secure_channels(c.tls.certificate, c.tls.key);
+}
+
+core::result<void> check_page(const config::cluster_section& c) {
+  const auto at = config::page_place_of(c.page);
+  if (!at) return {};
+  if (!c.page_token_file.empty())
+    if (auto token = read_page_token(c.page_token_file); !token) return core::fail(token.error());
+  if (auto channels = page_channels(c, *at); !channels) return core::fail(channels.error());
+  const auto socket = listen_at(at->host, at->port);
+  if (!socket) return core::fail(socket.error());
+  ::close(*socket);
+  return {};
+}
+
+}  // namespace troupe::apps

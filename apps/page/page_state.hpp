@@ -1,0 +1,78 @@
+// What a run's page shows, as the run tells it. Owns bounded copies: curves are thinned, and of steps, terms and lines
+// the newest stay. Any thread; asking copies, and holds up nobody. What the texts look like is page_texts.hpp's.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/session/session.hpp"
+#include "apps/base/checkpoints.hpp"
+#include "telemetry/thinned_series.hpp"
+
+namespace troupe::apps {
+
+/// Steps whose spans are kept, terms and lines of the log that are shown, and bytes of a line.
+inline constexpr size_t page_steps_max = 4, page_terms_max = 64, page_lines_max = 100, page_line_bytes_max = 400;
+
+/// What does not change while a run lasts.
+struct page_facts {
+  std::string folder, name, loss_unit, version;
+  uint64_t steps = 0;
+  uint64_t memory_budget_bytes = 0;  ///< cluster.host_memory_budget: of all ranks; 0: none
+};
+
+struct page_spans {  ///< of one step
+  uint64_t step = 0;
+  std::shared_ptr<const std::vector<telemetry::rank_spans>> ranks;
+};
+
+struct page_line {  ///< of the log
+  double unix_s = 0;
+  std::string text;
+};
+
+struct page_copy {  ///< all that is known at one moment
+  page_facts facts;
+  double started_unix_s = 0;
+  std::optional<actors::step_report> last;  ///< none: no step has ended
+  std::optional<double> validation_loss;
+  uint64_t tokens = 0, steps_run = 0, skipped = 0;  ///< of this process, steps that were done again too
+  telemetry::thinned_series loss, validation, tokens_per_s, step_s;
+  std::deque<page_spans> spans;
+  std::deque<actors::term_report> terms;
+  uint64_t num_terms = 0, steps_again = 0;
+  double lost_s = 0;
+  std::optional<checkpoint_event> checkpoint;
+  uint64_t num_checkpoints = 0;
+  std::vector<actors::rank_memory_report> memory;  ///< [rank]
+  std::deque<page_line> lines;
+};
+
+class page_state {
+ public:
+  explicit page_state(page_facts facts);
+
+  // ---- the run tells
+  void begin(const std::string& loss_unit);
+  void spans(uint64_t step, std::shared_ptr<const std::vector<telemetry::rank_spans>> ranks);
+  void step(const actors::step_report& r);
+  void memory(std::vector<actors::rank_memory_report> ranks);
+  void evaluation(uint64_t step, double loss);
+  void term(const actors::term_report& t);
+  void checkpoint(const checkpoint_event& e);
+  void line(const std::string& text);
+
+  // ---- the page asks
+  [[nodiscard]] page_copy copy() const;
+
+ private:
+  mutable std::mutex mutex_;
+  page_copy all_;
+};
+
+}  // namespace troupe::apps

@@ -88,6 +88,7 @@ http_answer page::answer(const http_request& r) const {
   if (r.path == "/page.css") return {.type = "text/css; charset=utf-8", .body = std::string(page_file("page.css"))};
   if (r.path == "/page.js")
     return {.type = "text/javascript; charset=utf-8", .body = std::string(page_file("page.js"))};
+  if (r.path == "/page.svg") return {.type = "image/svg+xml", .body = std::string(page_file("page.svg"))};
   if (r.path == "/state.json") return {.type = "application/json", .body = page_json(state_.copy(), now_())};
   if (r.path == "/metrics")
     return {.type = "text/plain; version=0.0.4; charset=utf-8", .body = page_metrics(state_.copy(), now_())};

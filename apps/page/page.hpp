@@ -40,7 +40,7 @@ class page {
   std::unique_ptr<http_server> server_;  // last: it calls the others
 };
 
-/// A file of the page: "page.html", "page.css", "page.js"; empty for other names.
+/// A file of the page: "page.html", "page.css", "page.js", "page.svg"; empty for other names.
 std::string_view page_file(std::string_view name);
 
 }  // namespace troupe::apps

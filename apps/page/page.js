@@ -53,10 +53,13 @@ function round_steps(least, most, count) {
 }
 const short = (v) => Math.abs(v) >= 1e6 ? digits(v / 1e6) + " M" : Math.abs(v) >= 1e4 ? digits(v / 1e3) + " k" : digits(v);
 
+// One unit of a drawing is a pixel, so that its text is as large on a narrow screen.
+const width_of = (id) => Math.max(240, at(id).clientWidth);
+
 // `points`: [x, mean, least, greatest]; `marks`: the same, drawn as rings.
 function curve(points, marks, unit, what) {
   if (points.length === 0) return [make("p", "No step has ended yet.", "quiet")];
-  const w = 560, h = 250, left = 58, right = 12, top = 22, bottom = 38;
+  const w = width_of("loss"), h = Math.min(280, Math.max(200, w * .5)), left = 58, right = 12, top = 22, bottom = 38;
   let x0 = points[0][0], x1 = points[points.length - 1][0], y0 = Infinity, y1 = -Infinity;
   for (const [, , l, g] of points.concat(marks)) { y0 = Math.min(y0, l); y1 = Math.max(y1, g); }
   if (x1 <= x0) { x0 -= 1; x1 += 1; }
@@ -72,7 +75,7 @@ function curve(points, marks, unit, what) {
     svg.append(draw("line", { class: "grid", x1: left, x2: w - right, y1: y(v), y2: y(v) }));
     svg.append(draw("text", { x: left - 6, y: y(v) + 4, "text-anchor": "end" }, short(v)));
   }
-  for (const v of round_steps(x0, x1, 5).filter(Number.isInteger))
+  for (const v of round_steps(x0, x1, w < 400 ? 3 : 5).filter(Number.isInteger))
     svg.append(draw("text", { x: x(v), y: h - bottom + 16, "text-anchor": "middle" }, short(v)));
   svg.append(draw("text", { x: 0, y: 12 }, unit));
   svg.append(draw("text", { x: w - right, y: h - 4, "text-anchor": "end" }, "step"));
@@ -92,7 +95,7 @@ function curve(points, marks, unit, what) {
 
 function chart_lanes(step) {
   const out = [];
-  const w = 1000, left = 74, row = 20;
+  const w = width_of("lanes"), left = 66, row = 20;
   for (const r of step.ranks) {
     const used = lanes.filter((l) => r.spans.some((s) => s[0] === l));
     const h = used.length * row + 22, scale = (w - left) / step.length_us;
@@ -111,7 +114,7 @@ function chart_lanes(step) {
         svg.append(bar);
       }
     });
-    for (const v of round_steps(0, step.length_us / 1e3, 6))
+    for (const v of round_steps(0, step.length_us / 1e3, w < 500 ? 3 : 6))
       svg.append(draw("text", { x: Math.min(left + v * 1e3 * scale, w - 2), y: h - 4,
         "text-anchor": v === 0 ? "start" : left + v * 1e3 * scale > w - 30 ? "end" : "middle" }, digits(v) + " ms"));
     bars.sort((a, b) => a.start - b.start);
@@ -162,17 +165,32 @@ function show_lanes(s) {
   replace("lanes", String(step.step), () => { chosen = null; return chart_lanes(step); });
 }
 
-function table(heads, rows, numbers = []) {
+function table(heads, rows, numbers = [], whole_words = []) {
   const t = make("table"), head = make("tr");
-  heads.forEach((h, i) => { const c = make("th", h, numbers.includes(i) ? "number" : ""); c.scope = "col"; head.append(c); });
+  const kind = (i) => numbers.includes(i) ? "number" : whole_words.includes(i) ? "word" : "";
+  heads.forEach((h, i) => { const c = make("th", h, kind(i)); c.scope = "col"; head.append(c); });
   const top = make("thead"), body = make("tbody");
   top.append(head);
   for (const r of rows) {
     const line = make("tr");
-    r.forEach((c, i) => line.append(make("td", c, numbers.includes(i) ? "number" : "")));
+    r.forEach((c, i) => line.append(make("td", c, kind(i))));
     body.append(line);
   }
   t.append(top, body);
+  return t;
+}
+
+// The cause has a line of its own, which a narrow screen has room for.
+function terms_table(terms) {
+  const t = table(["term", "data ranks", "after step", "steps again", "lost"], [], [0, 1, 2, 3, 4]);
+  for (const x of terms) {
+    const line = make("tr"), below = make("tr"), cause = make("td", x.cause, "under");
+    for (const c of [String(x.number), String(x.data), whole(x.step), whole(x.steps_again), seconds(x.lost_s)])
+      line.append(make("td", c, "number"));
+    cause.colSpan = 5;
+    below.append(cause);
+    t.tBodies[0].append(line, below);
+  }
   return t;
 }
 
@@ -202,6 +220,12 @@ function show_memory(m) {
   });
 }
 
+// Over the last tenth of the curve, at least 8 points: one step alone says little.
+function recent(points) {
+  const some = points.slice(-Math.max(8, Math.ceil(points.length / 10)));
+  return some.reduce((n, p) => n + p[1], 0) / some.length;
+}
+
 function show(s) {
   newest = s;
   set(at("folder"), s.folder || "a run without a folder");
@@ -215,12 +239,12 @@ function show(s) {
     figures.push([`loss, ${s.loss_unit}`, digits(l.loss)]);
     if (s.validation_loss !== undefined) figures.push([`validation, ${s.loss_unit}`, digits(s.validation_loss)]);
     figures.push(["tokens a second", whole(l.tokens_per_s)], ["time of a step", seconds(l.step_s)],
-      ["time left", s.step < s.steps ? "about " + seconds((s.steps - s.step) * l.step_s) : "none"],
+      ["time left", s.step < s.steps ? "about " + seconds((s.steps - s.step) * recent(s.curves.step_s)) : "none"],
       ["learning rate", l.lr === 0 ? "0" : l.lr.toExponential(2)], ["gradient norm", digits(l.grad_norm, 3)]);
     if (l.loss_scale !== 1) figures.push(["loss scale", whole(l.loss_scale)]);
     if (s.skipped > 0) figures.push(["skipped steps", whole(s.skipped)]);
   }
-  figures.push(["memory of the process", `${bytes(s.memory.process_bytes)}, peak ${bytes(s.memory.process_peak_bytes)}`]);
+  figures.push(["memory of the process", `${bytes(s.memory.process_bytes)}, peak ${bytes(Math.max(s.memory.process_peak_bytes, s.memory.process_bytes))}`]);
   figures.push(["last checkpoint", s.checkpoint ? `step ${s.checkpoint.step}, ${seconds(s.checkpoint.seconds)}, ${bytes(s.checkpoint.bytes)}` : "none yet"]);
   if (s.terms.count > 0) figures.push(["recoveries", `${s.terms.count}, ${s.terms.steps_again} steps again, ${seconds(s.terms.lost_s)} lost`]);
   replace("figures", JSON.stringify(figures), () => figures.map(([name, value]) => {
@@ -233,11 +257,10 @@ function show(s) {
   show_lanes(s);
   show_memory(s.memory);
   replace("ranks", JSON.stringify(s.ranks), () => s.ranks.length === 0 ? [make("p", "No rank is at work yet.", "quiet")] :
-    [table(["rank", "is", "lanes"], s.ranks.map((r) => [String(r.rank), r.doing, r.lanes || "\u2013"])),
+    [table(["rank", "is", "lanes"], s.ranks.slice().sort((a, b) => a.rank - b.rank).map((r) => [String(r.rank), r.doing, r.lanes || "\u2013"]), [], [0, 1]),
       ...(s.ranks_left_out > 0 ? [make("p", `${s.ranks_left_out} further ranks are not shown.`, "quiet")] : [])]);
   replace("terms", JSON.stringify(s.terms), () => s.terms.count === 0 ? [make("p", "No process was lost; this is the first term.", "quiet")] :
-    [table(["term", "data ranks", "after step", "again", "lost", "cause"], s.terms.list.slice().reverse().map((t) =>
-      [String(t.number), String(t.data), whole(t.step), whole(t.steps_again), seconds(t.lost_s), t.cause]), [0, 1, 2, 3, 4])]);
+    [terms_table(s.terms.list.slice().reverse())]);
   replace("log", String(s.log.length ? s.log[s.log.length - 1] : ""), () => s.log.length === 0 ? [make("li", "Nothing has been said yet.", "quiet")] :
     s.log.slice().reverse().map(([unix_s, text]) => {
       const line = make("li"), when = make("time", clock(unix_s) + " ");
@@ -252,6 +275,14 @@ function say_gone(why) {
   e.hidden = why === "";
   set(e, why);
 }
+
+let width = window.innerWidth;
+window.addEventListener("resize", () => {
+  if (newest === null || window.innerWidth === width) return;
+  width = window.innerWidth;
+  for (const id of ["loss", "speed", "lanes"]) delete at(id).dataset.of;
+  show(newest);
+});
 
 async function ask() {
   try {

@@ -114,7 +114,8 @@ void add_memory(metrics_text& out, const page_copy& all) {
 std::string page_metrics(const page_copy& all, const page_moment& now) {
   metrics_text out;
   out.family("troupe_run_info", "gauge", "Always 1; which run this is.");
-  out.value(1, fmt::format("name={},version={}", label_text(core::shown(all.facts.name)), label_text(all.facts.version)));
+  out.value(1,
+            fmt::format("name={},version={}", label_text(core::shown(all.facts.name)), label_text(all.facts.version)));
   out.family("troupe_phase", "gauge", "1 for what the run is in, 0 for the others.");
   for (const char* phase : {"opening", "training", "evaluating", "saving", "sampling", "paused", "over"})
     out.value(now.phase == phase ? 1 : 0, "phase=" + label_text(phase));

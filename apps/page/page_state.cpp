@@ -47,6 +47,7 @@ void page_state::evaluation(uint64_t step, double loss) {
   const std::lock_guard lock(mutex_);
   all_.validation_loss = loss;
   all_.validation.add(double(step), loss);
+  add_line(core::text_of("validation loss %.4f after step %llu", loss, static_cast<unsigned long long>(step)));
 }
 
 void page_state::term(const actors::term_report& t) {
@@ -63,10 +64,15 @@ void page_state::checkpoint(const checkpoint_event& e) {
   const std::lock_guard lock(mutex_);
   all_.checkpoint = e;
   ++all_.num_checkpoints;
+  add_line(core::text_of("checkpoint of step %llu: %.2f s", static_cast<unsigned long long>(e.step), e.seconds));
 }
 
 void page_state::line(const std::string& text) {
   const std::lock_guard lock(mutex_);
+  add_line(text);
+}
+
+void page_state::add_line(const std::string& text) {
   all_.lines.push_back({core::unix_seconds(), text.substr(0, page_line_bytes_max)});
   if (all_.lines.size() > page_lines_max) all_.lines.pop_front();
 }

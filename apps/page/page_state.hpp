@@ -71,6 +71,8 @@ class page_state {
   [[nodiscard]] page_copy copy() const;
 
  private:
+  void add_line(const std::string& text);  // under the lock
+
   mutable std::mutex mutex_;
   page_copy all_;
 };

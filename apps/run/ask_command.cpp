@@ -46,6 +46,7 @@ void show_status(const json& x) {
   if (x.contains("validation_loss")) std::printf("validation loss %.4f\n", number_in(x, "validation_loss"));
   if (x.contains("checkpoint")) std::printf("checkpoint: %s\n", x["checkpoint"].value("folder", "").c_str());
   if (x.contains("terms")) std::printf("%s\n", x.value("terms", "").c_str());
+  if (x.contains("page")) std::printf("page %s\n", x.value("page", "").c_str());
 }
 
 void show_diagnosis(const json& x) {

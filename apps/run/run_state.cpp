@@ -61,6 +61,11 @@ void run_state::end_wish() {
     ends_.push_back({taken_, {{}, "no checkpoint was written"}});
 }
 
+void run_state::page(const std::string& address) {
+  const std::lock_guard lock(mutex_);
+  page_ = address;
+}
+
 void run_state::terms(const std::string& sentence) {
   const std::lock_guard lock(mutex_);
   terms_ = sentence;
@@ -146,6 +151,7 @@ std::string run_state::status() const {
   if (validation_) out["validation_loss"] = *validation_;
   if (last_) out["checkpoint"] = {{"step", last_->step}, {"folder", last_->folder.string()}};
   if (!terms_.empty()) out["terms"] = terms_;
+  if (!page_.empty()) out["page"] = page_;
   return out.dump();
 }
 

@@ -29,6 +29,7 @@ class run_state {
   void checkpoint_failed(const std::string& why);
   /// After what a wish has led to: whoever waits is told of this step's checkpoint, or that there is none.
   void end_wish();
+  void page(const std::string& address);    ///< where the run shows itself
   void terms(const std::string& sentence);  ///< of a job of several processes
 
   // ---- the run asks, between two steps
@@ -60,7 +61,7 @@ class run_state {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   uint64_t steps_, done_ = 0, tokens_ = 0, memory_bytes_ = 0;
-  std::string loss_unit_, phase_ = "opening", terms_;
+  std::string loss_unit_, phase_ = "opening", terms_, page_;
   double loss_ = 0, step_s_ = 0;
   std::optional<double> validation_;
   std::optional<checkpoint_event> last_;

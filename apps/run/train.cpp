@@ -281,6 +281,7 @@ class training {
     const double flops =
         flops_per_token(session_->table(), config_->train_micro_batch_size_per_gpu * session_->sequence());
     show_.emplace(style_, config_->steps, flops, actors::print_interval(*config_), unit());
+    page_state_.line(size_line(*session_));
     announce(*session_, *config_, start_, style_);
     auto end = opened_run(*session_, loaded_, saved_, *show_, state_, has_page() ? &page_state_ : nullptr, schedule_,
                           [style = style_](const std::string& line) { log_line(style, line); })(stop_);
@@ -375,6 +376,7 @@ class training {
     });
     if (!made) return core::fail(made.error());
     page_ = std::move(*made);
+    state_.page(page_->address());
     if (style_ == output_style::json)
       std::printf("{\"event\":\"page\",\"address\":%s}\n", core::json_string(page_->address()).c_str());
     else

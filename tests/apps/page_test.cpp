@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -24,6 +25,11 @@ namespace {
 
 const std::string paged_run =
     replaced(replaced(smallest, "steps: 6", "steps: 100000"), "{data: 2}", "{data: 2}\ncluster: {page: 0}");
+
+/// For the shell: a certificate that is its own authority, and its key.
+const std::string make_certificate =
+    "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost -days 2 "
+    "-keyout k.pem -out c.pem 2>openssl.log";
 
 int connect_to(uint16_t port) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -74,7 +80,7 @@ struct shown_run {
     BOOST_REQUIRE(port > 0);
   }
   static std::string prepared(const std::string& token) {
-    const std::string begin = token.empty() ? "" : "umask 077; printf " + token + " > token; ";
+    const std::string begin = token.empty() ? "" : "umask 077; echo >token " + token + "; ";
     return begin + "exec " TROUPE_BINARY " train job.yaml --json";
   }
 };
@@ -229,6 +235,32 @@ BOOST_AUTO_TEST_CASE(a_token_is_wanted_where_the_page_has_one) {
   BOOST_TEST(!has(cookie, token));
   BOOST_TEST(status_of(get(r.port, "/state.json", host + "Cookie: other=1; " + cookie + "\r\n")) == 200);
   BOOST_TEST(status_of(get(r.port, "/state.json", host + "Cookie: " + cookie + "0\r\n")) == 401);
+  r.run.send(SIGINT);
+  BOOST_TEST(r.run.end().code == 0);
+}
+
+BOOST_AUTO_TEST_CASE(beyond_loopback_a_page_is_served_through_tls_alone) {
+  const std::string token = "0123456789abcdef0123456789abcdef";
+  const std::string keys = "{page: '0.0.0.0:0', page_token_file: token, page_tls: {certificate: c.pem, key: k.pem}}";
+  shown_run r(replaced(paged_run, "{page: 0}", keys), token + "; " + make_certificate);
+  const auto through_tls = [&](const std::string& path, const std::string& headers) {
+    return run({"/bin/sh", "-c",
+                "printf 'GET " + path + " HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\n" + headers +
+                    "\\r\\n' | openssl s_client -quiet -verify_return_error -CAfile c.pem -connect 127.0.0.1:" +
+                    std::to_string(r.port)},
+               r.f.folder.path())
+        .out;
+  };
+  BOOST_TEST(status_of(through_tls("/", "")) == 401);
+  const auto metrics = through_tls("/metrics", "Authorization: Bearer " + token + "\\r\\n");
+  BOOST_TEST(status_of(metrics) == 200);
+  BOOST_TEST(has(metrics, "troupe_step "));
+  BOOST_TEST(has(through_tls("/?token=" + token, ""), "; Secure"));
+  BOOST_TEST(!has(told(r.port, "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"), "HTTP/1.1 "));  // not without
+  std::vector<int> idle;
+  for (int i = 0; i < 200; ++i) idle.push_back(connect_to(r.port));
+  BOOST_TEST(status_of(through_tls("/", "")) == 401);
+  for (const int fd : idle) ::close(fd);
   r.run.send(SIGINT);
   BOOST_TEST(r.run.end().code == 0);
 }

@@ -51,8 +51,8 @@ inline bool is_free(const key_info& row) {
       "pipeline.activation_checkpoint_interval", "data.text", "data.tokenizer", "checkpoint.tag", "checkpoint.load.tag",
       "checkpoint.load.module_only", "parallel.shard", "zero_optimization.mics_shard_size",
       "zero_optimization.zero_hpz_partition_size", "aio.block_size", "cluster.early_updates", "cluster.swap_gradients",
-      "cluster.min_ranks", "elasticity.enabled", "cluster.offload_activations", "cluster.row_tile_bytes",
-      "tensor_parallel.exchange_pieces", "activation_checkpointing.cpu_checkpointing",
+      "cluster.min_ranks", "cluster.page", "elasticity.enabled", "cluster.offload_activations",
+      "cluster.row_tile_bytes", "tensor_parallel.exchange_pieces", "activation_checkpointing.cpu_checkpointing",
       "activation_checkpointing.selective",
       // Techniques want groups, which have names.
       "compression_training.weight_quantization.shared_parameters.enabled",

@@ -48,9 +48,9 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
     auto r = session_.step();
     if (!r) return core::fail(r.error());
     count(*r);
-    show_.step(*r, memory_bytes(session_));
-    state_.step(*r, memory_bytes(session_));
     if (page_ != nullptr) page_->memory(session_.memory());
+    state_.step(*r, memory_bytes(session_));  // before the step is shown: who then asks is told of it
+    show_.step(*r, memory_bytes(session_));
     if (steps_ == 1) measure_peak();  // after the first step, so that the user does not wait for it
     const uint64_t every = config_.evaluation.every_steps;
     if (every > 0 && r->step % every == 0 && r->step < config_.steps)

@@ -87,7 +87,7 @@ class agent {
     if (!children_) return {};
     if (const auto* x = std::get_if<start_place>(&m)) return children_->start(x->place);
     if (const auto* x = std::get_if<kill_place>(&m)) children_->kill(x->place);
-    if (const auto* x = std::get_if<signalled>(&m)) children_->signal(x->place, x->signal);
+    if (const auto* x = std::get_if<signalled>(&m)) children_->pass_signal(x->place, x->signal);
     if (const auto* x = std::get_if<kept_save>(&m)) saves_.whole(x->folder, x->written);
     if (const auto* x = std::get_if<passed>(&m)) {
       auto inner = decode(x->what);

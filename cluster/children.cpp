@@ -102,7 +102,7 @@ void children::send(uint32_t place, parcel p) {
   if (const auto sent = c.end->send(std::move(p)); !sent) end_of_link(place, "does not take what it is sent");
 }
 
-void children::signal(uint32_t place, int number) const {
+void children::pass_signal(uint32_t place, int number) const {
   if (all_[place].pid > 0) ::kill(all_[place].pid, number);
 }
 

@@ -40,7 +40,7 @@ class children {
   void kill(uint32_t place);
   void kill_all();
   void send(uint32_t place, parcel p);
-  void signal(uint32_t place, int number) const;
+  void pass_signal(uint32_t place, int number) const;
   /// From now on processes that close their links may take their time.
   void let_end() { may_end_ = true; }
 

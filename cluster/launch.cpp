@@ -157,7 +157,7 @@ class launcher {
   void signal_leader(int number) {
     const uint32_t leader = supervision_.leader();
     if (is_here(leader))
-      children_.signal(leader, number);
+      children_.pass_signal(leader, number);
     else
       tell(options_.job.machine_of(leader), signalled{number, leader});
   }

@@ -100,6 +100,41 @@ BOOST_AUTO_TEST_CASE(more_ranks_at_least_than_the_job_has_are_refused) {
              "j.yaml:9:40: error: cluster.min_ranks: wanted at most the job's 2 ranks, got 3\n");
 }
 
+namespace {
+
+const std::string tls = "tls: {ca: a, certificate: b, key: c}";
+std::string with_hosts(const std::string& hosts, const std::string& more = {}) {
+  return line_9("cluster: {hosts: [" + hosts + "], listen: \"10.0.0.1:4400\", " + tls + more + "}");
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(hosts_give_each_rank_a_process_and_saves_in_memory) {
+  const job_config c = with_line("cluster: {hosts: [{name: a}, {name: b}], listen: \"10.0.0.1:4400\", " + tls + "}");
+  BOOST_TEST((c.cluster.choice == process_choice::ranks));
+  BOOST_TEST(c.checkpoint.memory.every_steps == 1U);
+  BOOST_TEST((c.cluster.hosts.size() == 2 && c.cluster.hosts[1].name == "b" && c.cluster.hosts[1].ranks == 1U));
+}
+
+BOOST_AUTO_TEST_CASE(hosts_that_do_not_make_a_job_are_refused_by_name) {
+  const auto says = [](const std::string& errors, const char* what) {
+    BOOST_TEST(errors.find(what) != std::string::npos, "wanted `" << what << "` in: " << errors);
+  };
+  BOOST_TEST(with_hosts("{name: a}, {name: b}") == "");
+  says(with_hosts("{name: a}"), "wanted hosts for the job's 2 ranks, got hosts for 1");
+  says(with_hosts("{name: a}, {name: a}"), "wanted each name once, got a twice");
+  says(with_hosts("{name: a}, {name: -b}"), "wanted a name of letters, digits and .-:_, got `-b`");
+  says(with_hosts("{name: a}, {name: \"b;c\"}"), "wanted a name of letters, digits and .-:_, got `b;c`");
+  says(with_hosts("{name: a}, {name: b}", ", processes: one"), "wanted ranks or a number with cluster.hosts, got one");
+  says(with_hosts("{name: a}, {name: b}", ", processes: 1"), "wanted processes of as many ranks as divide");
+  says(with_hosts("{name: a}, {name: b}", ", spares: 1"), "cluster.spares: wanted 0 with cluster.hosts");
+  says(line_9("cluster: {hosts: [{name: a}, {name: b}], " + tls + "}"), "wanted cluster.listen");
+  says(line_9("cluster: {hosts: [{name: a}, {name: b}], listen: here, " + tls + "}"), "wanted HOST:PORT, got `here`");
+  says(
+      line_9("cluster: {hosts: [{name: a}, {name: b}], listen: \"10.0.0.1:1\"}"),
+      "wanted ca, certificate and key, got none; troupe cert init and issue make them, and it listens beyond loopback");
+}
+
 BOOST_AUTO_TEST_CASE(processes_beside_open_degrees_are_refused_by_name) {
   std::string text = smallest_with("{data: 2}", "{ranks: 4, tensor: auto, data: auto}");
   text = text.replace(text.find("train_micro_batch_size_per_gpu: 4"), 33, "train_batch_size: 16") + "cluster: ";

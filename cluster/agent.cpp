@@ -100,6 +100,8 @@ class agent {
   core::result<void> begin(job_order order) {
     if (order_) return core::fail(error_kind::mismatch, "an agent: wanted one job, got another");
     order_ = std::move(order);
+    if (!order_->folder.empty() && ::chdir(order_->folder.c_str()) != 0)
+      options_.say("there is no folder " + order_->folder + " here: relative paths are in this one");
     auto file = file_of(*order_);
     if (!file) return core::fail(file.error());
     file_ = *file;

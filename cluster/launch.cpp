@@ -121,8 +121,9 @@ class launcher {
       if (at == options_.job.hosts.end() || machine == 0 || code_) continue;
       if (agents_[machine] != nullptr) agent_ended(machine, "it has come back");
       agents_[machine] = std::move(x.link);
-      job_order order{options_.arguments,        options_.file_argument, options_.file, machine, {},
-                      options_.job.lost_after_ns};
+      job_order order = options_.order;
+      order.machine = machine;
+      order.lost_after_ns = options_.job.lost_after_ns;
       for (uint32_t p = 0; p < options_.job.places(); ++p)
         if (options_.job.machine_of(p) == machine) order.places.push_back(p);
       tell(machine, std::move(order));

@@ -36,8 +36,7 @@ struct launch_options {  ///< a job and how its processes are started
   /// A signalfd, not blocking, of the signals that go on to the process that leads; null: none.
   shared_descriptor signals{};
   arrivals* agents = nullptr;  ///< of a job on several machines
-  std::string file{};          ///< for them: the text of the file that an argument names
-  uint32_t file_argument = 0;  ///< and which one
+  job_order order{};           ///< for them: arguments and the file that one of them names
 };
 
 /// How long processes may take to end once the job is over; then they are killed.

@@ -88,7 +88,7 @@ template <class F>
 void fields(F&, dismissal&) {}
 template <class F>
 void fields(F& f, job_order& x) {
-  f(x.arguments, x.file_argument, x.file, x.machine, x.places, x.lost_after_ns);
+  f(x.arguments, x.file_argument, x.file, x.folder, x.machine, x.places, x.lost_after_ns);
 }
 template <class F>
 void fields(F& f, start_place& x) {

@@ -139,6 +139,7 @@ struct job_order {
   std::vector<std::string> arguments;
   uint32_t file_argument = 0;  ///< the number of the argument that names the file
   std::string file;            ///< its text
+  std::string folder;          ///< in which the first machine's processes run; these do too, where there is one
   uint32_t machine = 0;
   std::vector<uint32_t> places;
   int64_t lost_after_ns = 0;

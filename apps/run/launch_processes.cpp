@@ -23,6 +23,7 @@
 #include "apps/run/process_log.hpp"
 #include "apps/run/train_options.hpp"
 #include "cluster/process.hpp"
+#include "config/explain.hpp"
 #include "core/host_port.hpp"
 #include "job/degree_changes.hpp"
 #include "job/feasible_degree.hpp"
@@ -101,19 +102,22 @@ std::string draw_secret() {
   return out;
 }
 
-std::string text_of(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {(std::istreambuf_iterator<char>(in)), {}};
-}
-
-/// What the agents of other hosts, and the processes here, need to know of the job.
-void describe_hosts(const train_arguments& a, const config::job_config& config, std::span<char*> argv,
+/// What the agents of other hosts, and the processes here, need to know of the job. Agents get the configuration as it
+/// has an effect here, so that paths and `--set` mean on all hosts what they mean on this one.
+void describe_hosts(const train_arguments& a, const config::loaded& loaded, std::span<char*> argv,
                     cluster::launch_options& out) {
-  const auto& c = config.cluster;
+  const auto& c = loaded.config.cluster;
   out.job.secret = draw_secret;
-  out.file = text_of(a.file);
-  for (uint32_t i = 2; i < argv.size(); ++i)
-    if (argv[i] == a.file) out.file_argument = i;
+  out.order.file = config::effective_yaml(loaded);
+  std::error_code e;
+  out.order.folder = std::filesystem::current_path(e).string();
+  for (size_t i = 0; i < argv.size(); ++i) {
+    const std::string one = argv[i];
+    if (one == "--set") ++i;
+    if (one.starts_with("--set") || one == "--strict") continue;
+    if (i >= 2 && one == a.file) out.order.file_argument = static_cast<uint32_t>(out.order.arguments.size());
+    out.order.arguments.push_back(one);
+  }
   const std::string own = c.hosts.front().bind.empty() ? core::read_host_port(c.listen)->host : c.hosts.front().bind;
   ::setenv(cluster::address_variable, own.c_str(), 1);
 }
@@ -175,7 +179,7 @@ std::optional<int> launch_processes(int argc, char** argv, const std::filesystem
     if (!opened) return failed(opened.error());
     agents = std::move(*opened);
     options.agents = agents.get();
-    describe_hosts(*a, config, {argv, static_cast<size_t>(argc)}, options);
+    describe_hosts(*a, *loaded, {argv, static_cast<size_t>(argc)}, options);
   }
   const swap_places swaps(config, options.job.places());
   const auto code = cluster::launch(options);

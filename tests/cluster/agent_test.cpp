@@ -78,7 +78,8 @@ outcome run(const std::string& steps, const std::string& fate) {
     launch_options options{four_ranks(), TROUPE_WORKER, {"worker", log, steps, fate}, {}};
     options.say = [&](const std::string& line) { std::ofstream(said, std::ios::app) << line << "\n"; };
     options.agents = &agents;
-    options.file_argument = 99;
+    options.order.arguments = options.arguments;
+    options.order.file_argument = 99;
     const auto code = launch(options);
     ::_exit(code ? *code : 99);
   }

@@ -33,7 +33,7 @@ std::vector<message> one_of_each() {
           state_question{1},
           dismissal{},
           address{4, 1, "10.0.0.2", 41000},
-          job_order{{"troupe", "train", "a.yaml"}, 2, "steps: 3\n", 1, {1, 2}, 5'000'000'000},
+          job_order{{"troupe", "train", "a.yaml"}, 2, "steps: 3\n", "/jobs", 1, {1, 2}, 5'000'000'000},
           start_place{1},
           kill_place{1},
           place_ended{1, "was killed"},

@@ -1,0 +1,144 @@
+// A job whose ranks lie on several hosts, here processes of one machine that share no memory and speak TLS, has the
+// losses and norms of one process, bit for bit: each stage, and each way to cut a model, laid across hosts.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <memory>
+
+#include "tests/scratch_folder.hpp"
+#include "tests/survive/job_of_processes.hpp"
+
+using namespace troupe::tests;
+
+namespace {
+
+const std::string three = "[{name: a}, {name: b}, {name: c}]",
+                  two_of_two = "[{name: a, ranks: 2}, {name: b, ranks: 2}]", two = "[{name: a}, {name: b}]";
+
+struct way {
+  const char* name;
+  std::string hosts;
+  std::vector<std::string> keys;
+};
+
+const std::string all_of_it = "zero_optimization.stage3_param_persistence_threshold=0";
+const std::vector<way> all_ways = {
+    {"ZeRO 0", three, {"zero_optimization.stage=0"}},
+    {"ZeRO 1, accumulation", three, {"zero_optimization.stage=1", "train_micro_batch_size_per_gpu=2"}},
+    {"ZeRO 2, bf16", three, {"bf16.enabled=true"}},
+    {"ZeRO 3", three, {"zero_optimization.stage=3", all_of_it}},
+    {"hosts of several ranks, ZeRO 3", two_of_two, {"parallel.data=4", "zero_optimization.stage=3", all_of_it}},
+    {"hosts of several ranks in one process", two_of_two, {"parallel.data=4", "cluster.processes=2"}},
+    {"hosts of different sizes", "[{name: a, ranks: 3}, {name: b}]", {"parallel.data=4"}},
+    {"MiCS within hosts",
+     two_of_two,
+     {"parallel.data=4", "zero_optimization.stage=3", all_of_it, "zero_optimization.mics_shard_size=2"}},
+    {"a pipeline between hosts", two, {"parallel.data=1", "parallel.pipeline=2"}},
+    {"tensor ranks on two hosts", two, {"parallel.data=1", "parallel.tensor=2"}},
+    {"sequence ranks within hosts", two_of_two, {"parallel.data=2", "parallel.sequence=2"}},
+    {"context ranks within hosts", two_of_two, {"parallel.data=2", "parallel.context=2"}},
+};
+
+std::vector<std::string> set(const std::vector<std::string>& keys) {
+  std::vector<std::string> out;
+  for (const auto& k : keys) {
+    out.emplace_back("--set");
+    out.push_back(k);
+  }
+  return out;
+}
+
+std::vector<std::string> train(const char* output, const std::vector<std::string>& keys) {
+  std::vector<std::string> out{TROUPE_BINARY, "train", TROUPE_CLUSTER_JOB, "--steps", "5", "--fresh", "--quiet"};
+  std::vector<std::string> all{fmt::format("output={}", output), "telemetry.json_lines=true"};
+  all.insert(all.end(), keys.begin(), keys.end());
+  for (auto& x : set(all)) out.push_back(std::move(x));
+  return out;
+}
+
+void certify(const std::filesystem::path& folder) {
+  for (const std::vector<std::string>& command : {std::vector<std::string>{TROUPE_BINARY, "cert", "init", "certs"},
+                                                  {TROUPE_BINARY, "cert", "issue", "certs", "a", "b", "c"}}) {
+    const auto made = run(command, folder);
+    BOOST_TEST_REQUIRE(made.code == 0, made.err);
+  }
+}
+
+/// A port of this machine that nobody else has now.
+uint16_t some_port() { return static_cast<uint16_t>(20'000 + ::getpid() % 10'000); }
+
+finished run_on_hosts(const std::filesystem::path& folder, const way& w) {
+  const std::string place = fmt::format("127.0.0.1:{}", some_port());
+  auto keys = w.keys;
+  for (const std::string& k :
+       {"cluster.hosts=" + w.hosts, "cluster.listen=" + place, std::string("cluster.tls.ca=certs/a/ca.crt"),
+        std::string("cluster.tls.certificate=certs/a/host.crt"), std::string("cluster.tls.key=certs/a/host.key")})
+    keys.push_back(k);
+  process first(train("many", keys), folder);
+  std::vector<std::unique_ptr<process>> agents;
+  for (const char* name : {"b", "c"})
+    if (w.hosts.find(fmt::format("name: {}", name)) != std::string::npos)
+      agents.push_back(
+          std::make_unique<process>(std::vector<std::string>{TROUPE_BINARY, "agent", "--join", place, "--first", "a",
+                                                             "--tls", fmt::format("certs/{}", name)},
+                                    folder));
+  auto out = first.end(std::chrono::seconds(120));
+  for (auto& a : agents) {
+    const auto did = a->end();
+    BOOST_TEST(did.code == 0, did.err);
+  }
+  return out;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(ways)
+
+BOOST_AUTO_TEST_CASE(ranks_on_several_hosts_have_the_losses_of_one_process) {
+  for (const way& w : all_ways) {
+    const scratch_folder folder;
+    certify(folder.path());
+    std::vector<std::string> alone;
+    for (const auto& k : w.keys)
+      if (!k.starts_with("cluster.")) alone.push_back(k);
+    alone.emplace_back("cluster.hosts=[]");
+    alone.emplace_back("cluster.processes=one");
+    const auto one = run(train("one", alone), folder.path());
+    BOOST_TEST_REQUIRE(one.code == 0, w.name << ": " << one.err);
+    const auto many = run_on_hosts(folder.path(), w);
+    BOOST_TEST_REQUIRE(many.code == 0, w.name << ": " << many.err);
+    const auto wanted = steps_of(folder / "one");
+    BOOST_TEST(wanted.size() == 5U);
+    const auto different = first_difference(wanted, steps_of(folder / "many"));
+    BOOST_TEST(!different, w.name << ": " << different.value_or(""));
+    BOOST_TEST(places_in(folder.path()).empty(), w.name);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_agent_that_does_not_belong_to_the_job_is_told_why) {
+  const scratch_folder folder;
+  certify(folder.path());
+  for (const std::vector<std::string>& command : {std::vector<std::string>{TROUPE_BINARY, "cert", "init", "others"},
+                                                  {TROUPE_BINARY, "cert", "issue", "others", "b"}})
+    BOOST_TEST_REQUIRE(run(command, folder.path()).code == 0);
+  const std::string place = fmt::format("127.0.0.1:{}", some_port());
+  process first(train("many", {"cluster.hosts=" + two, "parallel.data=2", "cluster.listen=" + place,
+                               "cluster.tls.ca=certs/a/ca.crt", "cluster.tls.certificate=certs/a/host.crt",
+                               "cluster.tls.key=certs/a/host.key"}),
+                folder.path());
+  BOOST_TEST(first.wait_for_error("waits for agents on b"));
+  const auto agent = [&](const char* tls, const char* name_of_first) {
+    return run({TROUPE_BINARY, "agent", "--join", place, "--first", name_of_first, "--tls", tls}, folder.path());
+  };
+  const auto foreign = agent("others/b", "a"), stranger = agent("certs/c", "a"), wrong = agent("certs/b", "z");
+  for (const auto* x : {&foreign, &stranger, &wrong}) BOOST_TEST(x->code != 0, x->err);
+  BOOST_TEST(stranger.err.find("wanted an agent of one of cluster.hosts, got one of c") != std::string::npos,
+             stranger.err);
+  BOOST_TEST_MESSAGE(foreign.err << wrong.err);
+  first.send(SIGTERM);
+  BOOST_TEST(first.end().code != 0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -10,9 +10,9 @@
 
 #include <csignal>
 #include <fstream>
-#include <sstream>
 
 #include "cluster/launch.hpp"
+#include "tests/cluster/worker_log.hpp"
 #include "tests/fakes/unix_agents.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -21,16 +21,11 @@ using namespace troupe::cluster;
 
 namespace {
 
-core::result<uint32_t> any_number(uint32_t ranks) {
-  if (ranks == 0) return core::fail(core::error_kind::peer_lost, "no rank is left");
-  return ranks;
-}
-
 /// Ranks 0 and 1 on the first machine, one on each of the others.
 supervised_job four_ranks() {
   supervised_job out;
   out.processes = out.data = 4;
-  out.feasible = any_number;
+  out.feasible = tests::any_number;
   out.lost_after_ns = 1'000'000'000;
   out.backoff_ns = 200'000'000;
   out.machines = {0, 0, 1, 2};
@@ -91,24 +86,8 @@ outcome run(const std::string& steps, const std::string& fate) {
     ::waitpid(m, &status, 0);
     out.agents.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : -1);
   }
-  const auto text = [](const std::string& path) {
-    std::ostringstream all;
-    all << std::ifstream(path).rdbuf();
-    return all.str();
-  };
-  out.terms = text(log);
-  out.said = text(said);
-  return out;
-}
-
-/// Data ranks of the terms, one after the other.
-std::string degrees(const std::string& terms) {
-  std::istringstream in(terms);
-  std::string out;
-  for (std::string line; std::getline(in, line);) {
-    const size_t at = line.find(": ");
-    out += (out.empty() ? "" : " ") + line.substr(at + 2, line.find(" at ") - at - 2);
-  }
+  out.terms = tests::text_of(log);
+  out.said = tests::text_of(said);
   return out;
 }
 
@@ -127,14 +106,14 @@ BOOST_AUTO_TEST_CASE(processes_of_three_machines_run_one_term_and_all_agents_end
 BOOST_AUTO_TEST_CASE(a_process_of_another_machine_that_is_killed_is_named_with_its_host_and_comes_back) {
   const auto did = run("60", "2@5:9");
   BOOST_TEST(did.code == 0, did.said);
-  BOOST_TEST(degrees(did.terms) == "4 3 4", did.terms);
+  BOOST_TEST(tests::degrees(did.terms) == "4 3 4", did.terms);
   BOOST_TEST(did.said.find("rank 2 (process 2 on b) was killed by signal 9") != std::string::npos, did.said);
 }
 
 BOOST_AUTO_TEST_CASE(a_machine_whose_agent_is_killed_is_lost_at_once_with_all_its_ranks_and_comes_back) {
   const auto did = run("60", "2@5:2009");
   BOOST_TEST(did.code == 0, did.said);
-  BOOST_TEST(degrees(did.terms) == "4 3 4", did.terms);
+  BOOST_TEST(tests::degrees(did.terms) == "4 3 4", did.terms);
   BOOST_TEST(did.said.find("rank 2 (process 2 on b) was lost: its host's agent has gone") != std::string::npos,
              did.said);
 }
@@ -142,14 +121,14 @@ BOOST_AUTO_TEST_CASE(a_machine_whose_agent_is_killed_is_lost_at_once_with_all_it
 BOOST_AUTO_TEST_CASE(a_machine_that_is_silent_is_lost_and_comes_back_when_it_is_heard_again) {
   const auto did = run("150", "3@5:2019");
   BOOST_TEST(did.code == 0, did.said);
-  BOOST_TEST(degrees(did.terms) == "4 3 4", did.terms);
+  BOOST_TEST(tests::degrees(did.terms) == "4 3 4", did.terms);
   BOOST_TEST(did.said.find("its host was silent") != std::string::npos, did.said);
 }
 
 BOOST_AUTO_TEST_CASE(another_process_leads_where_that_of_the_first_rank_is_killed) {
   const auto did = run("60", "0@5:9");
   BOOST_TEST(did.code == 0, did.said);
-  BOOST_TEST(degrees(did.terms) == "4 3 4", did.terms);
+  BOOST_TEST(tests::degrees(did.terms) == "4 3 4", did.terms);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

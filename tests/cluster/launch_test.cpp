@@ -7,10 +7,9 @@
 #include <boost/test/unit_test.hpp>
 
 #include <csignal>
-#include <fstream>
-#include <sstream>
 
 #include "core/clock.hpp"
+#include "tests/cluster/worker_log.hpp"
 #include "tests/scratch_folder.hpp"
 
 using namespace troupe;
@@ -24,15 +23,10 @@ struct outcome {
   double seconds = 0;
 };
 
-core::result<uint32_t> any_number(uint32_t ranks) {
-  if (ranks == 0) return core::fail(core::error_kind::peer_lost, "no rank is left");
-  return ranks;
-}
-
 supervised_job three_ranks() {
   supervised_job out;
   out.processes = out.data = 3;
-  out.feasible = any_number;
+  out.feasible = tests::any_number;
   out.lost_after_ns = 1'000'000'000;
   out.backoff_ns = 200'000'000;
   return out;
@@ -52,21 +46,7 @@ outcome run(const supervised_job& job, const std::string& steps, const std::stri
   int status = 0;
   ::waitpid(pid, &status, 0);
   outcome out{WIFEXITED(status) ? WEXITSTATUS(status) : -1, {}, double(core::now_ns() - before) / 1e9};
-  std::ifstream in(log);
-  std::ostringstream text;
-  text << in.rdbuf();
-  out.terms = text.str();
-  return out;
-}
-
-/// Data ranks of the terms, one after the other.
-std::string degrees(const std::string& terms) {
-  std::istringstream in(terms);
-  std::string out;
-  for (std::string line; std::getline(in, line);) {
-    const size_t at = line.find(": ");
-    out += (out.empty() ? "" : " ") + line.substr(at + 2, line.find(" at ") - at - 2);
-  }
+  out.terms = tests::text_of(log);
   return out;
 }
 
@@ -84,7 +64,7 @@ BOOST_AUTO_TEST_CASE(a_killed_process_costs_a_term_and_comes_back) {
   for (const char* fate : {"1@5:9", "2@5:9"}) {
     const auto did = run(three_ranks(), "60", fate);
     BOOST_TEST(did.code == 0, fate);
-    BOOST_TEST(degrees(did.terms) == "3 2 3", did.terms);
+    BOOST_TEST(tests::degrees(did.terms) == "3 2 3", did.terms);
     BOOST_TEST(did.terms.find("term 2: 2 at 4\n") != std::string::npos, did.terms);
   }
 }
@@ -92,20 +72,20 @@ BOOST_AUTO_TEST_CASE(a_killed_process_costs_a_term_and_comes_back) {
 BOOST_AUTO_TEST_CASE(another_process_leads_where_that_one_is_killed) {
   const auto did = run(three_ranks(), "60", "0@5:9");
   BOOST_TEST(did.code == 0);
-  BOOST_TEST(degrees(did.terms) == "3 2 3", did.terms);
+  BOOST_TEST(tests::degrees(did.terms) == "3 2 3", did.terms);
 }
 
 BOOST_AUTO_TEST_CASE(a_stopped_process_is_lost_after_its_silence) {
   const auto did = run(three_ranks(), "100", "1@5:19");
   BOOST_TEST(did.code == 0);
-  BOOST_TEST(degrees(did.terms) == "3 2 3", did.terms);
+  BOOST_TEST(tests::degrees(did.terms) == "3 2 3", did.terms);
 }
 
 BOOST_AUTO_TEST_CASE(a_process_that_was_stopped_for_a_while_gives_its_ranks_up_and_takes_part_again) {
   const auto did = run(three_ranks(), "100", "1@5:1000");
   BOOST_TEST(did.code == 0);
   // On a busy machine its silence may have been long enough for a loss.
-  BOOST_TEST((degrees(did.terms) == "3 3" || degrees(did.terms) == "3 2 3"), did.terms);
+  BOOST_TEST((tests::degrees(did.terms) == "3 3" || tests::degrees(did.terms) == "3 2 3"), did.terms);
 }
 
 BOOST_AUTO_TEST_CASE(a_spare_takes_the_place_of_a_lost_process) {
@@ -113,7 +93,7 @@ BOOST_AUTO_TEST_CASE(a_spare_takes_the_place_of_a_lost_process) {
   job.spares = 1;
   const auto did = run(job, "30", "1@5:9");
   BOOST_TEST(did.code == 0);
-  BOOST_TEST(degrees(did.terms) == "3 3", did.terms);
+  BOOST_TEST(tests::degrees(did.terms) == "3 3", did.terms);
 }
 
 BOOST_AUTO_TEST_CASE(a_loss_ends_a_job_that_shall_stop) {
@@ -121,7 +101,7 @@ BOOST_AUTO_TEST_CASE(a_loss_ends_a_job_that_shall_stop) {
   job.recovers = false;
   const auto did = run(job, "30", "1@5:9");
   BOOST_TEST(did.code == 1);
-  BOOST_TEST(degrees(did.terms) == "3", did.terms);
+  BOOST_TEST(tests::degrees(did.terms) == "3", did.terms);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -16,7 +16,7 @@ namespace troupe::cluster {
 /// Whole saves that are kept.
 inline constexpr size_t kept_saves_max = 2;
 
-class kept_saves {
+class kept_saves {  ///< of one job, on one machine; one thread
  public:
   struct file {
     uint64_t bytes = 0;

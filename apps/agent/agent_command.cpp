@@ -45,10 +45,10 @@ int agent(const agent_arguments& a, const std::filesystem::path& program) {
   if (!to) return failed({core::error_kind::bad_input, "--join: wanted HOST:PORT, got `" + a.join + "`"});
   auto me = net::identity::load(net::identity_files_in(a.tls));
   if (!me) return failed(me.error());
+  const auto signals = take_signals();  // before there are threads, which would take them otherwise
   auto room = net::endpoint::open({.me = std::move(*me)});
   if (!room) return failed(room.error());
   raise_descriptors();
-  const auto signals = take_signals();
   std::string last;
   for (;;) {
     auto link = (*room)->connect(to->host, to->port, a.first.empty() ? to->host : a.first, agent_introduction());

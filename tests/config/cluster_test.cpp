@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(hosts_that_do_not_make_a_job_are_refused_by_name) {
   says(line_9("cluster: {hosts: [{name: a}, {name: b}], listen: here, " + tls + "}"), "wanted HOST:PORT, got `here`");
   says(
       line_9("cluster: {hosts: [{name: a}, {name: b}], listen: \"10.0.0.1:1\"}"),
-      "wanted ca, certificate and key, got none; troupe cert init and issue make them, and it listens beyond loopback");
+      "wanted ca, certificate and key, got none, and it listens beyond loopback; troupe cert init and issue make them");
 }
 
 BOOST_AUTO_TEST_CASE(processes_beside_open_degrees_are_refused_by_name) {

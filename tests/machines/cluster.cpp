@@ -44,10 +44,34 @@ std::vector<std::string> command(const std::string& troupe, const std::string& j
   return out;
 }
 
-std::vector<std::string> on_the_network() {
+/// Where no namespaces are allowed: agents on this machine's loopback, and one that hears nothing while it is stopped.
+struct place_of_hosts {
+  std::unique_ptr<hosts> network;
+
+  [[nodiscard]] std::string first() const {
+    return fmt::format("{}:{}", network ? hosts::address(0) : "127.0.0.1", port);
+  }
+  [[nodiscard]] std::vector<std::string> on(uint32_t host, std::vector<std::string> command) const {
+    return network ? hosts::on(host, std::move(command)) : command;
+  }
+  void cut(const process& agent, pid_t rank) const {
+    network ? network->cut(cut_host) : signal_both(agent, rank, SIGSTOP);
+  }
+  void heal(const process& agent, pid_t rank) const {
+    network ? network->heal(cut_host) : signal_both(agent, rank, SIGCONT);
+  }
+
+ private:
+  static void signal_both(const process& agent, pid_t rank, int signal) {
+    agent.send(signal);
+    ::kill(rank, signal);
+  }
+};
+
+std::vector<std::string> on_the_network(const std::string& first) {
   std::vector<std::string> out;
   for (const std::string& key :
-       {fmt::format("cluster.listen={}:{}", hosts::address(0), port), std::string("cluster.tls.ca=certs/a/ca.crt"),
+       {fmt::format("cluster.listen={}", first), std::string("cluster.tls.ca=certs/a/ca.crt"),
         std::string("cluster.tls.certificate=certs/a/host.crt"), std::string("cluster.tls.key=certs/a/host.key")}) {
     out.emplace_back("--set");
     out.push_back(key);
@@ -55,21 +79,19 @@ std::vector<std::string> on_the_network() {
   return out;
 }
 
-int cluster(const std::string& troupe, const std::string& job) {
+int cluster(const std::string& troupe, const std::string& job, const place_of_hosts& place) {
   const scratch_folder folder;
-  const hosts network(3);
   for (const auto& made : {run({troupe, "cert", "init", "certs"}, folder.path()),
                            run({troupe, "cert", "issue", "certs", "a", "b", "c"}, folder.path())})
     if (!expect(made.code == 0, "certificates: " + made.err)) return 1;
 
   const auto began = std::chrono::steady_clock::now();
-  process first(hosts::on(0, command(troupe, job, "lost", on_the_network())), folder.path());
+  process first(place.on(0, command(troupe, job, "lost", on_the_network(place.first()))), folder.path());
   std::vector<std::unique_ptr<process>> agents;
   for (uint32_t h = 1; h < 3; ++h)
-    agents.push_back(std::make_unique<process>(
-        hosts::on(h, {troupe, "agent", "--join", fmt::format("{}:{}", hosts::address(0), port), "--first", "a", "--tls",
-                      fmt::format("certs/{}", names[h])}),
-        folder.path()));
+    agents.push_back(std::make_unique<process>(place.on(h, {troupe, "agent", "--join", place.first(), "--first", "a",
+                                                            "--tls", fmt::format("certs/{}", names[h])}),
+                                               folder.path()));
   bool good = expect(first.wait_for("\"step\":1,"), "the first step");
   std::fprintf(stderr, "cluster: start to first step %.2f s\n", seconds_since(began));
   good = good && expect(first.wait_for(fmt::format("\"step\":{},", cut_in_step - 1)), "the steps before the cut");
@@ -81,13 +103,13 @@ int cluster(const std::string& troupe, const std::string& job) {
     for (auto& a : agents) std::fprintf(stderr, "%s", a->end().err.c_str());
     return 1;
   }
-  network.cut(cut_host);
+  place.cut(*agents[cut_host - 1], before.at(cut_host));
   const auto cut = std::chrono::steady_clock::now();
   good = expect(first.wait_for_error("its host was silent for "), "who was lost") && good;
   const double named_s = seconds_since(cut);
   good = expect(first.wait_for(fmt::format("\"step\":{},", cut_in_step + 1)), "a step after the loss") && good;
   const double again_s = seconds_since(cut);
-  network.heal(cut_host);
+  place.heal(*agents[cut_host - 1], before.at(cut_host));
   good = expect(first.wait_for_error("term 3: 3 data ranks"), "three ranks again") && good;
   const auto after = places_in(folder.path());
   good = expect(after.size() == 3 && after.at(0) == before.at(0) && after.at(2) == before.at(2),
@@ -124,9 +146,10 @@ int main(int argc, char** argv) {
     return 2;
   }
   std::string why;
-  if (!enter_network(argc, argv, why)) {
-    std::fprintf(stderr, "cluster: no hosts in network namespaces: %s\n", why.c_str());
-    return 1;
-  }
-  return cluster(argv[1], argv[2]);
+  place_of_hosts place;
+  if (enter_network(argc, argv, why))
+    place.network = std::make_unique<hosts>(3);
+  else
+    std::fprintf(stderr, "cluster: no hosts in network namespaces: %s; agents on loopback instead\n", why.c_str());
+  return cluster(argv[1], argv[2], place);
 }

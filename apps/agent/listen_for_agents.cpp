@@ -9,6 +9,7 @@
 #include "apps/agent/introduction.hpp"
 #include "core/host_port.hpp"
 #include "net/endpoint.hpp"
+#include "net/term_secret.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -30,6 +31,14 @@ class endpoint_arrivals final : public cluster::arrivals {
   std::unique_ptr<net::endpoint> door_;
 };
 
+/// Empty where the system has no random bytes: a term with such a secret is refused where it begins.
+std::string draw_secret() {
+  const auto drawn = net::term_secret::draw();
+  if (!drawn) return {};
+  const auto& bytes = drawn->bytes();
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 core::result<std::string> admit(const std::vector<config::cluster_host>& hosts, const std::string& name,
                                 const std::string& introduction) {
   if (introduction != agent_introduction())
@@ -47,7 +56,7 @@ core::result<std::string> admit(const std::vector<config::cluster_host>& hosts, 
 
 }  // namespace
 
-core::result<std::unique_ptr<cluster::arrivals>> listen_for_agents(const config::job_config& config) {
+core::result<agents_of_hosts> listen_for_agents(const config::job_config& config) {
   const auto& c = config.cluster;
   auto me = net::identity::load({c.tls.ca, c.tls.certificate, c.tls.key});
   if (!me) return core::fail(me.error().in("cluster.tls"));
@@ -64,7 +73,7 @@ core::result<std::unique_ptr<cluster::arrivals>> listen_for_agents(const config:
   if (!door) return core::fail(door.error());
   const auto at = core::read_host_port(c.listen);  // as config has checked
   if (const auto got = (*door)->listen(at->host, at->port); !got) return core::fail(got.error().in("cluster.listen"));
-  return std::make_unique<endpoint_arrivals>(std::move(*door));
+  return agents_of_hosts{std::make_unique<endpoint_arrivals>(std::move(*door)), draw_secret};
 }
 
 }  // namespace troupe::apps

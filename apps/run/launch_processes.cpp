@@ -1,6 +1,5 @@
 #include "apps/run/launch_processes.hpp"
 
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -91,23 +90,11 @@ class swap_places {
   bool made_ = false;
 };
 
-/// 32 bytes that nobody can guess.
-std::string draw_secret() {
-  std::string out(32, '\0');
-  size_t got = 0;
-  while (got < out.size()) {
-    const ssize_t n = ::getrandom(&out[got], out.size() - got, 0);
-    if (n > 0) got += static_cast<size_t>(n);
-  }
-  return out;
-}
-
 /// What the agents of other hosts, and the processes here, need to know of the job. Agents get the configuration as it
 /// has an effect here, so that paths and `--set` mean on all hosts what they mean on this one.
 void describe_hosts(const train_arguments& a, const config::loaded& loaded, std::span<char*> argv,
                     cluster::launch_options& out) {
   const auto& c = loaded.config.cluster;
-  out.job.secret = draw_secret;
   out.order.file = config::effective_yaml(loaded);
   std::error_code e;
   out.order.folder = std::filesystem::current_path(e).string();
@@ -173,12 +160,13 @@ std::optional<int> launch_processes(int argc, char** argv, const std::filesystem
   };
   raise_descriptors();
   options.signals = take_signals();
-  std::unique_ptr<cluster::arrivals> agents;
+  agents_of_hosts agents;
   if (spans_hosts) {
     auto opened = open_agents(config);
     if (!opened) return failed(opened.error());
     agents = std::move(*opened);
-    options.agents = agents.get();
+    options.agents = agents.arrivals.get();
+    options.job.secret = agents.secret;
     describe_hosts(*a, *loaded, {argv, static_cast<size_t>(argc)}, options);
   }
   const swap_places swaps(config, options.job.places());

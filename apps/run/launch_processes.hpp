@@ -6,14 +6,19 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "cluster/launch.hpp"
 #include "config/job_config.hpp"
 
 namespace troupe::apps {
 
-/// Listens for the agents of a job's other hosts.
-using agents_opener = std::function<core::result<std::unique_ptr<cluster::arrivals>>(const config::job_config&)>;
+struct agents_of_hosts {  ///< those of a job's other hosts
+  std::unique_ptr<cluster::arrivals> arrivals;
+  std::function<std::string()> secret;  ///< supervised_job::secret
+};
+/// Listens for them.
+using agents_opener = std::function<core::result<agents_of_hosts>(const config::job_config&)>;
 
 /// Runs the job to its end, each process as `program` with the same arguments, and gives the exit code. Nothing where
 /// the command asks for one process, or is wrong, which `program` says better: then nothing has been done. A job on

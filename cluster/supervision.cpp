@@ -56,37 +56,6 @@ void supervision::begin(int64_t now_ns) {
   joined(0, now_ns);
 }
 
-void supervision::joined(uint32_t machine, int64_t now_ns) {
-  machines_[machine] = {true, now_ns};
-  if (!starts_processes()) return;
-  if (machine > 0) actions_.push_back(say{fmt::format("host {} is there", job_.hosts[machine])});
-  const bool had_term = term_.number > 0;
-  for (uint32_t p = 0; p < members_.size(); ++p) {
-    if (job_.machine_of(p) != machine) continue;
-    members_[p].heard_ns = now_ns;
-    if (!had_term || (job_.starts_again && job_.recovers)) start(p);
-  }
-}
-
-void supervision::parted(uint32_t machine, const std::string& how, int64_t now_ns) {
-  machines_[machine].is_there = false;
-  kept_.lose(machine);
-  for (uint32_t p = 0; p < members_.size(); ++p) {
-    if (job_.machine_of(p) != machine) continue;
-    if (term_.is == phase::none)
-      members_[p] = {};  // the first term waits for the machine
-    else
-      closed(p, how, now_ns);
-  }
-}
-
-std::vector<uint32_t> supervision::awaited_machines() const {
-  std::vector<uint32_t> out;
-  for (uint32_t m = 0; m < machines_.size() && term_.is == phase::none; ++m)
-    if (!machines_[m].is_there) out.push_back(m);
-  return out;
-}
-
 // What has descriptors stays on its machine.
 void supervision::relay_to_others(uint32_t from, const parcel& p) {
   for (const seat& s : term_.seats) {
@@ -288,31 +257,6 @@ void supervision::go_on_if_quiet() {
   }
 }
 
-// Places for a term: who led leads again, who had ranks before comes before who waited. Those of a machine are
-// neighbours.
-std::vector<uint32_t> supervision::seated(uint32_t data) const {
-  std::vector<uint32_t> out;
-  for (uint32_t p = 0; p < members_.size(); ++p)
-    if (members_[p].is == standing::idle) out.push_back(p);
-  std::ranges::stable_sort(out, {}, [&](uint32_t p) { return p == last_leader_ ? 0 : has_seat(p) ? 1 : 2; });
-  const uint32_t ranks = data * job_.replica_ranks;
-  out.resize(std::min<size_t>(out.size(), (ranks + job_.ranks_each - 1) / job_.ranks_each));
-  if (machines_.size() == 1 || out.empty()) return out;
-  const uint32_t first = job_.machine_of(out.front());
-  std::ranges::stable_sort(out, {}, [&](uint32_t p) {
-    const uint32_t machine = job_.machine_of(p);
-    return machine == first ? 0 : machine + 1;
-  });
-  return out;
-}
-
-std::vector<uint32_t> supervision::machines_of(const std::vector<uint32_t>& places) const {
-  std::vector<uint32_t> out;
-  for (const uint32_t p : places)
-    if (std::ranges::find(out, job_.machine_of(p)) == out.end()) out.push_back(job_.machine_of(p));
-  return out;
-}
-
 void supervision::begin_next() {
   const auto is_idle = [](const member& m) { return m.is == standing::idle; };
   const auto there = static_cast<uint32_t>(std::ranges::count_if(members_, is_idle));
@@ -357,18 +301,6 @@ void supervision::begin_next() {
   }
 }
 
-// The files of a save, or where they lie.
-void supervision::send_kept(const seat& to, const std::string& folder) {
-  if (folder.empty()) return;
-  for (const auto& [path, f] : kept_.of(folder)) {
-    const auto lies_at = [&](const seat& s) { return std::ranges::find(f->machines, s.machine) != f->machines.end(); };
-    const auto holder = lies_at(to) ? std::ranges::find(term_.seats, to.place, &seat::place)
-                                    : std::ranges::find_if(term_.seats, lies_at);
-    const uint32_t place = holder == term_.seats.end() ? to.place : holder->place;
-    send(to.place, kept_file{path, f->bytes, place}, to.machine == 0 ? f->with : std::vector<shared_descriptor>());
-  }
-}
-
 void supervision::end_job(int32_t code) {
   over_ = true;
   for (uint32_t p = 0; p < members_.size(); ++p)
@@ -404,29 +336,6 @@ void supervision::tick(int64_t now_ns) {
         send(p, beat{});
     }
     if (m.start_ns && *m.start_ns <= now_ns && starts_processes() && machines_[job_.machine_of(p)].is_there) start(p);
-  }
-}
-
-// Of a machine whose agent has been quiet for two beats: nothing is known of its processes.
-bool supervision::is_silent(uint32_t machine, int64_t now_ns) const {
-  return machine > 0 && machines_[machine].is_there &&
-         now_ns - machines_[machine].heard_ns > job_.lost_after_ns * 2 / 5;
-}
-
-void supervision::look_at_machines(int64_t now_ns, bool was_away, bool beats) {
-  for (uint32_t i = 1; i < machines_.size(); ++i) {
-    auto& m = machines_[i];
-    if (!m.is_there) continue;
-    if (was_away) m.heard_ns = now_ns;
-    if (now_ns - m.heard_ns > job_.lost_after_ns) {
-      actions_.push_back(drop_agent{i});
-      parted(i,
-             fmt::format("was lost: its host was silent for {:.1f} s (cluster.lost_after)",
-                         double(now_ns - m.heard_ns) / 1e9),
-             now_ns);
-    } else if (beats) {
-      actions_.push_back(send_to_agent{i, beat{}});
-    }
   }
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "checkpoint/commit/names.hpp"
 #include "core/byte_stream.hpp"
 
 namespace troupe::actors {
@@ -173,14 +174,8 @@ core::result<void> machine_files::read(uint32_t from, const std::string& path, u
 
 // All of it is received, whatever becomes of the file: the sender waits for that.
 core::result<void> machine_files::take_copy(uint32_t from, uint64_t number, const std::string& path, uint64_t bytes) {
-  core::result<void> good;
   const std::filesystem::path at = path;
-  std::filesystem::path folder;
-  for (const auto& part : at.parent_path()) {
-    folder /= part;
-    const auto there = files_->exists(folder);
-    if (there && !*there) good = files_->make_folder(folder);
-  }
+  auto good = checkpoint::make_folders(*files_, at.parent_path());
   auto file = files_->create(at);
   if (!file) good = core::fail(file.error());
   if (good) good = (*file)->expect(bytes);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "actors/processes/duplicate.hpp"
+#include "checkpoint/commit/names.hpp"
 #include "checkpoint/commit/open_native.hpp"
 
 namespace troupe::actors {
@@ -36,22 +37,10 @@ void memory_saves::finished(const checkpoint::shared_file& f) {
     warn_("checkpoint.memory: '" + f.path.string() + "' has no copy on another machine: " + copied.error().text);
 }
 
-core::result<void> memory_saves::make_folders(const std::filesystem::path& path) {
-  std::filesystem::path sum;
-  for (const auto& part : path) {
-    sum /= part;
-    const auto there = files_.exists(sum);
-    if (!there) return core::fail(there.error());
-    if (*there) continue;
-    if (auto ok = files_.make_folder(sum); !ok) return ok;
-  }
-  return {};
-}
-
 core::result<checkpoint::tensor_source> memory_saves::open(const std::string& folder,
                                                            const std::map<std::string, cluster::file_in_memory>& sent) {
   const std::filesystem::path at = folder;
-  if (auto ok = make_folders(at); !ok) return core::fail(ok.error());
+  if (auto ok = checkpoint::make_folders(files_, at); !ok) return core::fail(ok.error());
   for (const auto& [path, file] : sent) {
     if (std::filesystem::path(path).parent_path() != at) continue;
     if (file.with == nullptr) {
@@ -91,7 +80,9 @@ core::result<std::vector<kept_name>> memory_saves::committed(const std::filesyst
   return out;
 }
 
-core::result<void> memory_saves::prepare(const std::filesystem::path& working) { return make_folders(working); }
+core::result<void> memory_saves::prepare(const std::filesystem::path& working) {
+  return checkpoint::make_folders(files_, working);
+}
 
 core::result<void> memory_saves::remove_folder(const std::filesystem::path& path) {
   const auto there = files_.exists(path);

@@ -53,7 +53,6 @@ class memory_saves {
   core::result<void> follow(const std::vector<kept_name>& names);
 
  private:
-  core::result<void> make_folders(const std::filesystem::path& path);
   core::result<void> remove_folder(const std::filesystem::path& path);
 
   void finished(const checkpoint::shared_file& f);

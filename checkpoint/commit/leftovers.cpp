@@ -20,7 +20,10 @@ core::result<void> make_folders(file_system& files, const fs::path& path) {
   const fs::path parent = path.has_parent_path() ? path.parent_path() : fs::path(".");
   if (parent != path)
     if (auto ok = make_folders(files, parent); !ok) return ok;
-  if (auto ok = files.make_folder(path); !ok) return ok;
+  if (auto ok = files.make_folder(path); !ok) {
+    const auto made_meanwhile = files.exists(path);  // by another thread or process
+    return made_meanwhile && *made_meanwhile ? core::result<void>() : ok;
+  }
   return files.sync_folder(parent);
 }
 

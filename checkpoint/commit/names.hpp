@@ -44,7 +44,8 @@ inline std::optional<std::string_view> stands_beside(std::string_view entry, std
 /// What shows that a folder is not one of our checkpoints and nothing else; nothing where it is.
 core::result<std::optional<std::string>> strange_in(file_system& files, const std::filesystem::path& folder);
 
-/// Makes `path` and every folder above it that is missing, each synced into the one above.
+/// Makes `path` and every folder above it that is missing, each synced into the one above. Several threads and
+/// processes may do so at once.
 core::result<void> make_folders(file_system& files, const std::filesystem::path& path);
 
 /// Removes every file of a folder, then the folder. Refused before anything is removed where it holds anything else, or

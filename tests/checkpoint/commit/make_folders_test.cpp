@@ -1,0 +1,56 @@
+// Folders that several threads make at once: a save's folder is made by its writer and by copies that arrive there.
+#include <boost/test/unit_test.hpp>
+
+#include <barrier>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "checkpoint/commit/names.hpp"
+#include "checkpoint/files/memory_files.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe::checkpoint;
+
+namespace {
+
+constexpr int threads = 4;
+
+/// Rounds in which somebody failed to have the folder.
+int failures_of(file_system& files, const std::filesystem::path& root, int rounds) {
+  std::barrier together(threads);
+  std::vector<int> failed(threads, 0);
+  std::vector<std::thread> all;
+  for (int t = 0; t < threads; ++t)
+    all.emplace_back([&, t] {
+      for (int round = 0; round < rounds; ++round) {
+        together.arrive_and_wait();
+        if (!troupe::checkpoint::make_folders(files, root / std::to_string(round) / "a" / "b")) ++failed[t];
+      }
+    });
+  for (auto& t : all) t.join();
+  int sum = 0;
+  for (const int f : failed) sum += f;
+  return sum;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(make_folders)
+
+BOOST_AUTO_TEST_CASE(a_folder_may_be_made_by_several_threads_at_once) {
+  memory_files memory;
+  BOOST_TEST(failures_of(memory, "/saves", 2000) == 0);
+  const troupe::tests::scratch_folder disk;
+  BOOST_TEST(failures_of(real_files(), disk.path(), 20) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_made_is_still_an_error) {
+  memory_files memory;
+  const auto file = memory.create("/taken");
+  BOOST_REQUIRE(file.has_value());
+  BOOST_TEST(!troupe::checkpoint::make_folders(memory, "/taken/below").has_value());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

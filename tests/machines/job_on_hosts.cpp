@@ -1,0 +1,104 @@
+#include "tests/machines/job_on_hosts.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <stdexcept>
+#include <thread>
+
+namespace troupe::tests {
+namespace {
+
+/// Of loopback's, one that no other test of this machine has now.
+uint16_t some_port() { return static_cast<uint16_t>(20'000 + ::getpid() % 10'000); }
+
+void add_keys(std::vector<std::string>& to, const std::vector<std::string>& keys) {
+  for (const auto& key : keys) {
+    to.emplace_back("--set");
+    to.push_back(key);
+  }
+}
+
+}  // namespace
+
+job_on_hosts::job_on_hosts(command_of_job job, const hosts* network) : job_(std::move(job)), network_(network) {
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{job_.troupe, "cert", "init", "certs"},
+        std::vector<std::string>{job_.troupe, "cert", "issue", "certs", "a", "b", "c"}})
+    if (const auto made = run(command, folder_.path()); made.code != 0)
+      throw std::runtime_error("certificates: " + made.err);
+  const std::vector<std::string> keys = {"cluster.listen=" + listens_at(), "cluster.tls.ca=certs/a/ca.crt",
+                                         "cluster.tls.certificate=certs/a/host.crt",
+                                         "cluster.tls.key=certs/a/host.key"};
+  first_ = std::make_unique<process>(on(0, train("lost", keys)), folder_.path());
+  for (uint32_t h = 1; h < number; ++h) start_agent(h);
+}
+
+std::string job_on_hosts::listens_at() const {
+  return network_ != nullptr ? hosts::address(0) + ":4400" : fmt::format("127.0.0.1:{}", some_port());
+}
+
+std::vector<std::string> job_on_hosts::train(const char* output, const std::vector<std::string>& more) const {
+  std::vector<std::string> out{job_.troupe, "train", job_.file, "--fresh", "--json"};
+  add_keys(out, job_.keys);
+  add_keys(out, {fmt::format("output={}", output), "telemetry.json_lines=true"});
+  add_keys(out, more);
+  return out;
+}
+
+std::vector<std::string> job_on_hosts::on(uint32_t host, std::vector<std::string> command) const {
+  return network_ != nullptr ? hosts::on(host, std::move(command)) : command;
+}
+
+void job_on_hosts::start_agent(uint32_t host) {
+  agents_[host] = std::make_unique<process>(on(host, {job_.troupe, "agent", "--join", listens_at(), "--first", names[0],
+                                                      "--tls", fmt::format("certs/{}", names[host])}),
+                                            folder_.path());
+}
+
+finished job_on_hosts::end_agent(uint32_t host) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  agents_[host]->send(SIGTERM);
+  auto out = agents_[host]->end();
+  const bool waited = out.code == 128 + SIGTERM && out.err.find("waits for") != std::string::npos;
+  if (waited) out.code = 0;
+  return out;
+}
+
+void job_on_hosts::cut(uint32_t host) {
+  if (network_ != nullptr) return network_->cut(host);
+  agents_[host]->send(SIGSTOP);
+  for (const auto& [place, pid] : places())
+    if (place == host) stopped_.push_back(pid);
+  for (const pid_t pid : stopped_) ::kill(pid, SIGSTOP);
+}
+
+void job_on_hosts::heal(uint32_t host) {
+  if (network_ != nullptr) return network_->heal(host);
+  for (const pid_t pid : stopped_) ::kill(pid, SIGCONT);
+  stopped_.clear();
+  agents_[host]->send(SIGCONT);
+}
+
+std::optional<std::string> job_on_hosts::difference_from_twin(const std::string& degrees) const {
+  auto command = train("twin", {"cluster.hosts=[]", "cluster.processes=one"});
+  command.insert(command.end(), {"--degrees", degrees});
+  if (const auto twin = run(command, folder_.path()); twin.code != 0) return "the undisturbed run: " + twin.err;
+  return first_difference(steps_of(folder_ / "twin"), steps_of(folder_ / "lost"));
+}
+
+std::string job_on_hosts::left_behind() const {
+  std::string out;
+  for (const auto& [place, pid] : places()) out += fmt::format("process {} of place {}; ", pid, place);
+  for (const auto& e : std::filesystem::recursive_directory_iterator(folder_.path())) {
+    const std::string name = e.path().filename();
+    if (e.is_socket() || name.ends_with(".lock") || name.find(".writing") != std::string::npos ||
+        name.ends_with(".tmp"))
+      out += e.path().string() + "; ";
+  }
+  for (const auto& e : std::filesystem::directory_iterator("/dev/shm"))
+    if (e.path().filename().string().find("troupe") != std::string::npos) out += e.path().string() + "; ";
+  return out;
+}
+
+}  // namespace troupe::tests

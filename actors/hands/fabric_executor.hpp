@@ -11,12 +11,9 @@
 #include "actors/meetings.hpp"
 #include "actors/memory/rank_memory.hpp"
 #include "actors/step_context.hpp"
+#include "job/collective_form.hpp"
 
 namespace troupe::actors {
-
-/// What each collective of a plan moves. [communicator][sequence]
-using piece_lists = std::vector<std::vector<std::vector<fabric::piece>>>;
-piece_lists pieces_of(const plan::rank_plan& p);
 
 /// An executor's `abort`.
 void abort_all(const memberships& all, const core::error& why);
@@ -41,8 +38,8 @@ class fabric_executor final : public executor {
   std::shared_ptr<step_context> context_;
   /// An entry for each plan of the rank that somebody still has, and for the last run's, which a peer may still read.
   /// Its key keeps the program, so that no later one has its address.
-  std::map<std::shared_ptr<const program>, piece_lists> pieces_of_;
-  const piece_lists* pieces_ = nullptr;
+  std::map<std::shared_ptr<const program>, job::piece_lists> pieces_of_;
+  const job::piece_lists* pieces_ = nullptr;
   // The last member, hence the first to end: a peer's copy under way still reads the memory and the pieces above, and
   // leaving waits for it.
   memberships communicators_;

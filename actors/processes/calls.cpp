@@ -77,7 +77,7 @@ void fields(F& f, rank_report& x) {
 }
 template <class F>
 void fields(F& f, run_answer& x) {
-  f(x.reports, x.peak_bytes);
+  f(x.reports, x.peak_bytes, x.machine, x.entered_bytes);
 }
 
 namespace {

@@ -69,6 +69,8 @@ using peer_call = std::variant<opening_call, run_call, read_call, write_call, na
 struct run_answer {
   rank_reports reports;  ///< without their plans
   std::vector<uint64_t> peak_bytes;
+  uint32_t machine = 0;
+  uint64_t entered_bytes = 0;  ///< from other machines, since its term began
 };
 
 std::string encode(const peer_call& call);

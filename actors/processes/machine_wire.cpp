@@ -51,10 +51,9 @@ core::result<std::shared_ptr<machine_wire>> machine_wire::open(cluster::process&
     if (const auto wire = to.lock()) wire->stop(why);
   });
   link.give_address(address, moves->port());
-  std::vector<uint32_t> others;
   for (const auto& s : who.seats)
-    if (s.machine != who.machine()) others.push_back(s.place);
-  auto addresses = link.addresses(others);
+    if (s.machine != who.machine()) out->others_.push_back(s.place);
+  auto addresses = link.addresses(out->others_);
   if (!addresses) return core::fail(addresses.error());
   std::map<uint32_t, net::mover_peer> peers;
   for (const auto& [place, at] : *addresses) peers[place] = {at.host, at.port};
@@ -63,6 +62,12 @@ core::result<std::shared_ptr<machine_wire>> machine_wire::open(cluster::process&
 }
 
 machine_wire::~machine_wire() { stop({core::error_kind::stopped, "the term has ended"}); }
+
+uint64_t machine_wire::entered_bytes() const {
+  uint64_t out = 0;
+  for (const uint32_t place : others_) out += mover_->moved(place).received;
+  return out;
+}
 
 void machine_wire::on_pulses(std::function<void(std::string_view text)> hear) {
   notes_->add(pulse_notes, [hear = std::move(hear)](uint32_t, std::string_view text) { hear(text); });

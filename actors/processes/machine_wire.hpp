@@ -35,6 +35,8 @@ class machine_wire {
   /// Called on a thread of the mover, or at once with what has come already; it only tells.
   void on_pulses(std::function<void(std::string_view text)> hear);
   void send_pulses(uint32_t place, const std::string& text);
+  /// Bytes that have come from other machines in this term.
+  [[nodiscard]] uint64_t entered_bytes() const;
   /// Called once for a process that is not there any more. Any thread.
   void on_lost(std::function<void(const core::error&)> tell);
 
@@ -45,6 +47,7 @@ class machine_wire {
   machine_wire() = default;
   void lose(uint32_t place, const core::error& why);
 
+  std::vector<uint32_t> others_;  // processes of other machines
   std::mutex mutex_;
   std::function<void(const core::error&)> tell_;
   std::optional<core::error> lost_;

@@ -77,8 +77,8 @@ core::result<void> session::parts::take_memory(first_weights weights, opening_wa
     segment_bytes.push_back(shared_layout_of(*(*trains)[r], plan.pools[r]).bytes);
   }
   if (processes.is_on()) {
-    auto shared = shared_term::make(*processes.link, *processes.members, plan.train.layout(), segment_bytes,
-                                    processes.secret);
+    auto shared =
+        shared_term::make(*processes.link, *processes.members, plan.train.layout(), segment_bytes, processes.secret);
     if (!shared) return core::fail(shared.error());
     processes.shared = std::move(*shared);
   }

@@ -135,6 +135,7 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
   x.members = term_members{link.place(), order.order.seats};
   x.secret = order.order.secret;
   x.counts.terms = order.order.number - 1;
+  x.counts.network = {};
   x.saves = std::make_unique<memory_saves>(link);
   x.parts = std::make_shared<part_taker>();
   auto config = x.job;

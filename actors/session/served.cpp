@@ -14,6 +14,16 @@ using core::error_kind;
 /// States that one message carries at most.
 constexpr uint64_t read_bytes_max = uint64_t{64} << 20;
 
+/// After a training step. `entered`: since the term began, by machine.
+void count_network(network_count& to, const std::map<uint32_t, uint64_t>& entered) {
+  if (to.before_bytes.empty()) {
+    to.before_bytes = entered;
+    return;
+  }
+  for (const auto& [machine, bytes] : entered) to.entered_bytes[machine] = bytes - to.before_bytes[machine];
+  ++to.steps;
+}
+
 }  // namespace
 
 core::result<run_outcome> session::parts::run_everywhere(plan::plan_choice which,
@@ -54,9 +64,12 @@ core::result<void> session::parts::add_reports(uint64_t number, run_outcome& to)
   auto& x = processes;
   const auto answers = x.link->answers(number, x.members->seats.size() - 1);
   if (!answers) return core::fail(answers.error());
+  std::map<uint32_t, uint64_t> entered;
+  if (const auto* const wire = x.shared->wire()) entered[x.members->machine()] = wire->entered_bytes();
   for (const auto& a : *answers) {
     auto told = decode_run_answer(a.what);
     if (!told) return core::fail(told.error());
+    if (!entered.empty()) entered[told->machine] += told->entered_bytes;
     for (size_t i = 0; i < told->reports.size(); ++i) {
       auto& r = told->reports[i];
       if (r.rank >= programs.size() || x.is_here(r.rank))
@@ -69,6 +82,7 @@ core::result<void> session::parts::add_reports(uint64_t number, run_outcome& to)
       to.ranks->push_back(std::move(r));
     }
   }
+  if (plan::mode_of(to.which) == plan::mode::train) count_network(x.counts.network, entered);
   std::ranges::sort(*to.ranks, {}, &rank_report::rank);
   if (const auto mode = plan::mode_of(to.which); mode == plan::mode::train || mode == plan::mode::evaluate)
     if (const auto why = disagreement(*to.ranks)) return core::fail(*why);
@@ -123,6 +137,8 @@ core::result<void> session::parts::obey(uint64_t number, const run_call& c) {
   run_answer out;
   out.reports = std::move(*did->ranks);
   for (const auto& r : out.reports) out.peak_bytes.push_back(memory.ledger->peak_bytes(memory.ledger->owner(r.rank)));
+  out.machine = x.members->machine();
+  if (const auto* const wire = x.shared->wire()) out.entered_bytes = wire->entered_bytes();
   x.link->reply(number, encode(out));
   return {};
 }

@@ -103,7 +103,7 @@ class modelled_fabric_executor final : public executor {
   void begin(std::shared_ptr<step_context> context) override {
     context_ = std::move(context);
     auto [it, fresh] = pieces_of_.try_emplace(context_->program.get());
-    if (fresh) it->second = pieces_of(context_->plan());
+    if (fresh) it->second = job::pieces_of(context_->plan());
     pieces_ = &it->second;
     fill_votes();
   }
@@ -155,8 +155,8 @@ class modelled_fabric_executor final : public executor {
   std::shared_ptr<modelled_world> world_;
   memberships communicators_;
   std::shared_ptr<step_context> context_;
-  std::map<const program*, piece_lists> pieces_of_;
-  const piece_lists* pieces_ = nullptr;
+  std::map<const program*, job::piece_lists> pieces_of_;
+  const job::piece_lists* pieces_ = nullptr;
   bool silent_ = false;
 };
 

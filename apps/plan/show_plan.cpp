@@ -10,6 +10,7 @@
 #include "apps/plan/plan_costs.hpp"
 #include "apps/plan/plan_estimate.hpp"
 #include "apps/plan/plan_fit.hpp"
+#include "apps/plan/plan_machines.hpp"
 #include "apps/plan/plan_moves.hpp"
 #include "apps/plan/plan_stages.hpp"
 #include "apps/plan/plan_tensor.hpp"
@@ -198,6 +199,9 @@ int show_plan(const plan_arguments& a, const job::product_meter& products) {
     std::printf("%s", plan::as_perfetto(timeline).c_str());
   } else {
     show_summary(*b, shown, timeline, costs);
+    const auto machines = machines_summary(*b);
+    if (!machines) return failed(machines.error());
+    std::printf("%s", machines->c_str());
     if (!saving.plans.empty()) show_saving(saving, *training, costs);
     uint64_t all = 0;  // a teacher's too
     for (const auto& p : mine.table().parameters) all += p.is_copy() ? 0 : p.numel();

@@ -192,6 +192,16 @@ std::string recovery_sentence(const actors::recovery_counts& r, uint64_t steps) 
                      r.steps_again == 1 ? "" : "s", r.lost_s);
 }
 
+/// What has entered each host; empty where the job's last term had one.
+std::string network_sentence(const actors::network_count& n, const std::vector<config::cluster_host>& hosts) {
+  if (n.steps == 0 || n.entered_bytes.empty()) return {};
+  std::string out = "over the network in a step:";
+  for (const auto& [machine, bytes] : n.entered_bytes)
+    out += fmt::format("{} {} takes {}", out.back() == ':' ? "" : ",", hosts.at(machine).name,
+                       core::human_bytes(bytes / n.steps));
+  return out;
+}
+
 /// The link of a process that `troupe train` has started.
 std::shared_ptr<cluster::process> take_link(const config::loaded& loaded, const cluster::link_place& at) {
   const auto& c = loaded.config.cluster;
@@ -297,7 +307,11 @@ class training {
       if (auto ok = session_->export_hugging_face(arguments_.export_folder); !ok) return failed(ok.error());
     say_end(*end, arguments_, unit());
     if (!schedule_.is_empty()) log_line(style_, schedule_.sentence(end->steps));
-    if (process_ != nullptr) say(recovery_sentence(session_->recoveries(), end->steps));
+    if (process_ != nullptr) {
+      const auto& r = session_->recoveries();
+      if (const auto network = network_sentence(r.network, config_->cluster.hosts); !network.empty()) say(network);
+      say(recovery_sentence(r, end->steps));
+    }
     return end->stopped && stop_.terminated() ? terminated : 0;
   }
 

@@ -106,14 +106,18 @@ int cuts(const std::string& troupe, const std::string& folder, const hosts* netw
   uint64_t bad = 0;
   for (uint64_t i = 0; i < cases; ++i) {
     const auto d = draw(i, network != nullptr);
-    const auto wrong = run_disturbed(troupe, folder, d, network);
+    std::string wrong;
+    try {
+      wrong = run_disturbed(troupe, folder, d, network);
+    } catch (const std::exception& e) {
+      wrong = e.what();  // it did not end
+    }
     if (wrong.empty()) continue;
     ++bad;
     std::printf("cuts: case %llu, in step %llu + %llu us host %s %s for %u ms: WRONG: %s\n",
                 static_cast<unsigned long long>(i), static_cast<unsigned long long>(d.step),
                 static_cast<unsigned long long>(d.later_us), job_on_hosts::names[d.host],
                 names_of_deeds[static_cast<size_t>(d.what)], d.lasts_ms, wrong.c_str());
-    std::fflush(stdout);
   }
   std::printf("cuts: %llu runs, %llu wrong\n", static_cast<unsigned long long>(cases),
               static_cast<unsigned long long>(bad));
@@ -127,6 +131,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "cuts TROUPE FOLDER\n");
     return 2;
   }
+  ::setvbuf(stdout, nullptr, _IOLBF, 0);
   std::string why;
   std::optional<hosts> network;
   if (enter_network(argc, argv, why))

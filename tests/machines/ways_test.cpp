@@ -50,8 +50,16 @@ std::vector<std::string> set(const std::vector<std::string>& keys) {
   return out;
 }
 
+/// Nothing is kept for a loss: then what crosses the network is what the plan says, byte for byte.
+std::vector<std::string> keys_of(const way& w) {
+  auto out = w.keys;
+  out.push_back("cluster.hosts=" + w.hosts);
+  out.emplace_back("checkpoint.memory.every_steps=0");
+  return out;
+}
+
 std::vector<std::string> train(const char* output, const std::vector<std::string>& keys) {
-  std::vector<std::string> out{TROUPE_BINARY, "train", TROUPE_CLUSTER_JOB, "--steps", "5", "--fresh", "--quiet"};
+  std::vector<std::string> out{TROUPE_BINARY, "train", TROUPE_CLUSTER_JOB, "--steps", "5", "--fresh", "--json"};
   std::vector<std::string> all{fmt::format("output={}", output), "telemetry.json_lines=true"};
   all.insert(all.end(), keys.begin(), keys.end());
   for (auto& x : set(all)) out.push_back(std::move(x));
@@ -69,11 +77,17 @@ void certify(const std::filesystem::path& folder) {
 /// A port of this machine that nobody else has now.
 uint16_t some_port() { return static_cast<uint16_t>(20'000 + ::getpid() % 10'000); }
 
+/// What crosses the network, as a program has printed it.
+std::string network_line(const std::string& printed) {
+  const auto at = printed.find("over the network in a step:");
+  return at == std::string::npos ? "none" : printed.substr(at, printed.find('\n', at) - at);
+}
+
 finished run_on_hosts(const std::filesystem::path& folder, const way& w) {
   const std::string place = fmt::format("127.0.0.1:{}", some_port());
-  auto keys = w.keys;
+  auto keys = keys_of(w);
   for (const std::string& k :
-       {"cluster.hosts=" + w.hosts, "cluster.listen=" + place, std::string("cluster.tls.ca=certs/a/ca.crt"),
+       {"cluster.listen=" + place, std::string("cluster.tls.ca=certs/a/ca.crt"),
         std::string("cluster.tls.certificate=certs/a/host.crt"), std::string("cluster.tls.key=certs/a/host.key")})
     keys.push_back(k);
   process first(train("many", keys), folder);
@@ -109,6 +123,12 @@ BOOST_AUTO_TEST_CASE(ranks_on_several_hosts_have_the_losses_of_one_process) {
     BOOST_TEST_REQUIRE(one.code == 0, w.name << ": " << one.err);
     const auto many = run_on_hosts(folder.path(), w);
     BOOST_TEST_REQUIRE(many.code == 0, w.name << ": " << many.err);
+    std::vector<std::string> plan{TROUPE_BINARY, "plan", TROUPE_CLUSTER_JOB};
+    for (auto& x : set(keys_of(w))) plan.push_back(std::move(x));
+    const auto planned = run(plan, folder.path());
+    BOOST_TEST(network_line(many.err) == network_line(planned.out), w.name << ": planned " << network_line(planned.out)
+                                                                           << ", told " << network_line(many.err)
+                                                                           << planned.err);
     const auto wanted = steps_of(folder / "one");
     BOOST_TEST(wanted.size() == 5U);
     const auto different = first_difference(wanted, steps_of(folder / "many"));

@@ -1,0 +1,66 @@
+#include "job/machine_traffic.hpp"
+
+#include <map>
+
+#include "fabric/wire/traffic.hpp"
+#include "job/collective_form.hpp"
+
+namespace troupe::job {
+namespace {
+
+/// Machines of a communicator are counted from 0; these are their numbers in the job.
+std::vector<uint32_t> machines_in(const plan::communicator& c, const std::vector<uint32_t>& machine_of) {
+  std::vector<uint32_t> out;
+  for (const uint32_t r : c.members)
+    if (out.empty() || out.back() != machine_of[r]) out.push_back(machine_of[r]);
+  return out;
+}
+
+}  // namespace
+
+std::vector<uint32_t> machines_of_ranks(const config::job_config& config) {
+  std::vector<uint32_t> out;
+  const auto& hosts = config.cluster.hosts;
+  for (uint32_t m = 0; m < hosts.size(); ++m) out.insert(out.end(), hosts[m].ranks, m);
+  out.resize(config.parallel.ranks(), out.empty() ? 0 : out.back());
+  return out;
+}
+
+core::result<machine_traffic> traffic_of(const config::job_config& config, const step_plans& plans,
+                                         const step_plans* saving) {
+  const auto machine_of = machines_of_ranks(config);
+  const auto machines = static_cast<uint32_t>(std::max<size_t>(config.cluster.hosts.size(), 1));
+  machine_traffic out{std::vector<uint64_t>(machines), std::vector<uint64_t>(machines)};
+  const auto& layout = plans.layout();
+  std::map<uint32_t, std::vector<uint32_t>> led;  // by rank: communicators that cross, of which it is the first member
+  for (uint32_t c = 0; c < layout.communicators.size(); ++c)
+    if (machines_in(layout.communicators[c], machine_of).size() > 1)
+      led[layout.communicators[c].members.front()].push_back(c);
+  for (const auto& [rank, communicators] : led) {
+    const auto plan = plans.of(rank);
+    if (!plan) return core::fail(plan.error());
+    const auto pieces = pieces_of(**plan);
+    for (const uint32_t c : communicators) {
+      const auto& members = layout.communicators[c].members;
+      std::vector<fabric::home> where;
+      for (const uint32_t r : members) where.push_back({machine_of[r], r});
+      const auto homes = fabric::homes::make(where);
+      if (!homes) return core::fail(homes.error());
+      const auto numbers = machines_in(layout.communicators[c], machine_of);
+      for (const uint32_t id : (*plan)->lanes[static_cast<size_t>(plan::lane::fabric)]) {
+        const auto& x = (*plan)->instructions[id];
+        if (x.communicator != c) continue;
+        auto r = collective_form(**plan, x);
+        r.pieces = pieces[c][x.sequence];
+        const auto bytes = fabric::wire_bytes(r, *homes);
+        for (size_t k = 0; k < numbers.size(); ++k) out.entered_bytes[numbers[k]] += bytes[k];
+      }
+    }
+  }
+  if (saving == nullptr || machines == 1) return out;
+  for (uint32_t r = 0; r < plans.ranks(); ++r)
+    for (const auto& s : saving->like(r).snapshots) out.kept_bytes[(machine_of[r] + 1) % machines] += s.bytes;
+  return out;
+}
+
+}  // namespace troupe::job

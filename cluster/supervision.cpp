@@ -142,8 +142,17 @@ void supervision::heard(uint32_t place, const failed& x, int64_t now_ns) {
     followed_ = why;
     followed_ns_ = now_ns;
   }
-  if (std::ranges::all_of(term_.seats, [&](const seat& s) { return members_[s.place].follows; }))
-    end(true, core::error(*followed_));
+  if (std::ranges::all_of(term_.seats, [&](const seat& s) { return members_[s.place].follows; })) end_without_a_loss();
+}
+
+// Processes say that another one is lost, and all are there: between machines a connection has broken, and the next
+// term has others.
+void supervision::end_without_a_loss() {
+  const core::error why = *followed_;
+  if (machines_.size() == 1 || why.kind != error_kind::peer_lost) return end(true, why);
+  actions_.push_back(say{why.text});
+  ++losses_;
+  go_on_after(why);
 }
 
 core::result<uint32_t> supervision::degree_for(uint32_t places) const {
@@ -218,6 +227,10 @@ void supervision::lose(uint32_t place, const std::string& how, int64_t now_ns) {
   if (!has_seat(place)) return;
   const core::error why{error_kind::peer_lost, what};
   if (term_.is == phase::ending) return go_on_if_quiet();
+  go_on_after(why);
+}
+
+void supervision::go_on_after(const core::error& why) {
   ++fruitless_;
   if (!job_.recovers) return end(true, why);
   if (losses_ > job_.losses_max)
@@ -225,7 +238,7 @@ void supervision::lose(uint32_t place, const std::string& how, int64_t now_ns) {
                                         job_.losses_max)));
   if (fruitless_ > fruitless_losses_max)
     return end(true, why.in(fmt::format("{} losses with no step in between", fruitless_)));
-  cause_ = what;
+  cause_ = why.text;
   end(false, why);
 }
 
@@ -318,7 +331,7 @@ void supervision::tick(int64_t now_ns) {
     actions_.push_back(say{"error: " + final_->text});
     end_job(1);
   }
-  if (followed_ && now_ns - followed_ns_ > job_.lost_after_ns) end(true, core::error(*followed_));
+  if (followed_ && now_ns - followed_ns_ > job_.lost_after_ns) end_without_a_loss();
   const bool beats = now_ns >= beat_ns_;
   if (beats) beat_ns_ = now_ns + job_.lost_after_ns / 5;
   look_at_machines(now_ns, was_away, beats);

@@ -138,6 +138,8 @@ class supervision {  ///< of one job; one thread
   void heard(uint32_t place, const failed& m, int64_t now_ns);
   void lose(uint32_t place, const std::string& how, int64_t now_ns);
   void end(bool is_final, const core::error& why);
+  void end_without_a_loss();
+  void go_on_after(const core::error& why);
   void end_job(int32_t code);
   void begin_next();
   void go_on_if_quiet();

@@ -99,6 +99,7 @@ void machine_files::stop(const core::error& why) {
 
 void machine_files::lose(uint32_t place, const core::error& why) {
   const std::lock_guard lock(mutex_);
+  lost_.emplace(place, why);
   for (auto& [number, x] : awaited_)
     if (x.from == place && !x.end) x.end = core::fail(why);
   came_.notify_all();
@@ -125,6 +126,10 @@ uint64_t machine_files::ask(uint32_t whom, bool reads, const std::string& path, 
     const std::lock_guard lock(mutex_);
     number = ++number_;
     awaited_[number].from = whom;
+    if (whom == place_)
+      awaited_[number].end =
+          core::fail(error_kind::bug, "'" + path + "': wanted a file of another process, got one of this");
+    if (const auto at = lost_.find(whom); at != lost_.end()) awaited_[number].end = core::fail(at->second);
   }
   mover_->note(whom, note(note_kind::request, file_request{reads, number, path, first, bytes}));
   return number;

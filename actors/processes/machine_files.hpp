@@ -70,7 +70,8 @@ class machine_files {
   std::condition_variable came_;
   checkpoint::file_system* files_ = nullptr;
   std::deque<std::pair<uint32_t, std::string>> requests_;
-  std::map<uint64_t, awaited> awaited_;  ///< by number
+  std::map<uint64_t, awaited> awaited_;   ///< by number
+  std::map<uint32_t, core::error> lost_;  ///< by place
   uint64_t number_ = 0;
   std::optional<core::error> stopped_;
   std::thread thread_;  // last: it uses the others

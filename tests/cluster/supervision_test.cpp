@@ -271,6 +271,26 @@ BOOST_AUTO_TEST_CASE(a_cause_that_nobody_else_names_ends_the_run_soon) {
   BOOST_TEST(one.ended_with(0) == "an actor has ended");
 }
 
+BOOST_AUTO_TEST_CASE(a_connection_that_breaks_between_machines_costs_a_term_and_no_process) {
+  auto job = job_of(2);
+  job.machines = {0, 1};
+  job.hosts = {"a", "b"};
+  world w(job);
+  w.supervisor().joined(1, 1001 * ms);
+  w.pass(0);
+  w.settle();
+  for (uint64_t term = 2; term <= 4; ++term) {
+    for (const uint32_t p : {0U, 1U}) w.fail(p, "connection reset by peer", core::error_kind::peer_lost);
+    w.settle();
+    BOOST_TEST(w.supervisor().term() == term);
+    BOOST_TEST(ranks_of(w.supervisor()) == 2U);
+  }
+  for (const uint32_t p : {0U, 1U}) w.fail(p, "connection reset by peer", core::error_kind::peer_lost);
+  w.settle();  // as often as losses without a step in between
+  BOOST_TEST((w.code() == 1));
+  BOOST_TEST(w.ended_with(0).find("connection reset by peer") != std::string::npos, w.ended_with(0));
+}
+
 BOOST_AUTO_TEST_CASE(losses_with_no_step_in_between_end_the_run) {
   world w(job_of(2));
   w.settle();

@@ -139,4 +139,16 @@ BOOST_AUTO_TEST_CASE(the_loss_of_the_other_or_the_end_of_the_term_ends_whoever_w
   }
 }
 
+BOOST_AUTO_TEST_CASE(nobody_waits_for_a_process_that_is_lost_already_or_for_itself) {
+  two_machines m;
+  std::vector<std::byte> out(8);
+  m.a.wire->lose(1, {core::error_kind::peer_lost, "place 1 is lost"});
+  const auto lost = m.a.wire->read(1, "/x", 0, out);
+  BOOST_TEST_REQUIRE(!lost.has_value());
+  BOOST_TEST(lost.error().text == "place 1 is lost");
+  const auto own = m.b.wire->read(1, "/x", 0, out);
+  BOOST_TEST_REQUIRE(!own.has_value());
+  BOOST_TEST(own.error().text == "'/x': wanted a file of another process, got one of this");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

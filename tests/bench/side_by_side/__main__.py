@@ -19,6 +19,7 @@ import disk
 import figures
 import kernels
 import machine
+import machines
 import page
 import passes
 import pipeline_cases
@@ -28,7 +29,7 @@ import roofline
 import runs
 from session import Session
 
-PARTS = ("steps", "memory", "trace", "roofline", "kernels", "pipelines", "cuts", "degrees", "passes", "processes")
+PARTS = ("steps", "memory", "trace", "roofline", "kernels", "pipelines", "cuts", "degrees", "passes", "processes", "machines")
 NAMES = [c.name for c in (*cases.CASES, *pipeline_cases.CASES)]
 ROUNDS = 5
 MEMORY_STEPS = 3  # everything is held from the second on
@@ -64,7 +65,7 @@ def arguments():
     a.cases, a.pipeline_cases = ([c for c in some if not names or c.name in names] for some in (cases.CASES, pipeline_cases.CASES))
     a.parts = set(a.parts.split(","))
     if not a.cases:
-        a.parts &= {"pipelines", "cuts", "degrees", "passes", "processes"}
+        a.parts &= {"pipelines", "cuts", "degrees", "passes", "processes", "machines"}
     if not a.pipeline_cases:
         a.parts -= {"pipelines"}
     return a
@@ -133,6 +134,11 @@ def main():
     if "processes" in a.parts:
         processes.run(a)
         a.parts -= {"processes"}
+        if not a.parts:
+            return
+    if "machines" in a.parts:
+        machines.run(a)
+        a.parts -= {"machines"}
         if not a.parts:
             return
     if "passes" in a.parts:

@@ -22,7 +22,11 @@ void kept_saves::add(const std::string& path, uint64_t bytes, std::vector<shared
   if (std::ranges::find(f.machines, machine) == f.machines.end()) f.machines.push_back(machine);
 }
 
+// A step may be saved once more, by a term with other ranks and so with other files: those of before go, and with them
+// whatever is still told of them.
 void kept_saves::whole(const std::string& folder, const std::string& written) {
+  std::erase_if(files_, [&](const auto& f) { return lies_in(f.first, folder); });
+  std::erase_if(written_, [&](const auto& w) { return w.second == folder; });
   std::map<std::string, file> moved;
   for (auto at = files_.begin(); at != files_.end();) {
     if (!lies_in(at->first, written)) {

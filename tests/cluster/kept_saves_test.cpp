@@ -49,4 +49,23 @@ BOOST_AUTO_TEST_CASE(a_copy_may_be_told_of_after_its_save_is_whole) {
   BOOST_TEST(all.newest({0}) == "/s/1");
 }
 
+// What a run that a host comes back to does: it continues at the step that fewer ranks have saved, and saves it again.
+BOOST_AUTO_TEST_CASE(a_step_that_is_saved_once_more_by_other_ranks_keeps_nothing_of_the_save_before) {
+  troupe::cluster::kept_saves all;
+  all.add("/s/1.a/first", 30, {}, 0);
+  all.add("/s/1.a/manifest", 5, {}, 0);
+  all.add("/s/1.a/odd", 5, {}, 0);
+  all.whole("/s/1", "/s/1.a");
+  all.add("/s/1.b/first", 20, {}, 0);
+  all.add("/s/1.b/second", 20, {}, 1);
+  all.add("/s/1.b/manifest", 6, {}, 0);
+  all.whole("/s/1", "/s/1.b");
+  all.add("/s/1.a/odd", 5, {}, 1);  // a copy that comes late
+  const auto files = all.of("/s/1");
+  BOOST_TEST(files.size() == 3U);
+  BOOST_TEST(files.at("/s/1/first")->bytes == 20U);
+  BOOST_TEST(files.at("/s/1/manifest")->bytes == 6U);
+  BOOST_TEST((files.at("/s/1/second")->machines == std::vector<uint32_t>{1}));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

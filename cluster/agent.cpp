@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <utility>
+#include <variant>
 
+#include "cluster/agent_state.hpp"
 #include "cluster/children.hpp"
-#include "cluster/kept_saves.hpp"
 #include "cluster/launch.hpp"
 #include "core/clock.hpp"
 
@@ -32,113 +32,75 @@ core::result<shared_descriptor> file_of(const job_order& order) {
 
 class agent {
  public:
-  agent(polled_link& supervisor, const agent_options& o) : supervisor_(supervisor), options_(o) {}
+  agent(polled_link& supervisor, const agent_options& o)
+      : supervisor_(supervisor), options_(o), state_(core::now_ns()) {}
 
   core::result<int> run() {
-    heard_ns_ = looked_ns_ = core::now_ns();
     for (;;) {
       wait();
       auto came = supervisor_.receive();
-      if (!came) return lost(came.error().text);
+      if (!came) return lost(agent_state::lost(came.error().text));
       for (auto& p : *came)
-        if (auto ok = hear(std::move(p.what)); !ok) return core::fail(ok.error());
-      if (code_ && (!children_ || children_->is_empty())) return *code_;
-      if (code_ && core::now_ns() > over_ns_ + ending_ns_max) children_->kill_all();
-      if (auto ok = look(!came->empty()); !ok) return core::fail(ok.error());
-      if (failure_) return lost(*failure_);
+        if (auto ok = state_.hear(std::move(p.what), core::now_ns()); !ok) return core::fail(ok.error());
+      if (auto ok = act(); !ok) return core::fail(ok.error());
+      if (state_.code() && (!children_ || children_->is_empty())) return *state_.code();
+      if (state_.code() && core::now_ns() > state_.over_ns() + ending_ns_max) children_->kill_all();
+      if (auto ok = state_.look(core::now_ns(), !came->empty()); !ok) return lost(ok.error());
+      if (auto ok = act(); !ok) return core::fail(ok.error());
+      if (failure_) return lost(agent_state::lost(*failure_));
     }
   }
 
  private:
-  core::error lost_error(const std::string& how) const { return {error_kind::peer_lost, "the first host: " + how}; }
-  core::result<int> lost(const std::string& how) {
+  core::result<int> lost(const core::error& why) {
     if (children_) children_->kill_all();
-    if (code_) return *code_;
-    return core::fail(lost_error(how));
+    if (state_.code()) return *state_.code();
+    return core::fail(why);
   }
 
-  /// Beats, and whether the supervisor has been silent for too long. While there is no job yet nothing is.
-  core::result<void> look(bool something_came) {
-    if (!order_) return {};
-    const int64_t now = core::now_ns();
-    if (something_came || now - looked_ns_ > order_->lost_after_ns / 2) heard_ns_ = now;  // or it did not run itself
-    looked_ns_ = now;
-    if (now - heard_ns_ > order_->lost_after_ns && !code_) {
-      if (children_) children_->kill_all();
-      return core::fail(lost_error(fmt::format("was silent for {:.1f} s", double(now - heard_ns_) / 1e9)));
-    }
-    if (now < beat_ns_) return {};
-    beat_ns_ = now + order_->lost_after_ns / 5;
-    tell(beat{});
+  core::result<void> act() {
+    for (auto actions = state_.take(); !actions.empty(); actions = state_.take())
+      for (auto& a : actions)
+        if (auto ok = std::visit([this](auto& x) { return follow(x); }, a); !ok) return ok;
     return {};
   }
-
-  void tell(message m) {
-    if (const auto sent = supervisor_.send({std::move(m), {}}); !sent) failure_ = sent.error().text;
-  }
-
-  core::result<void> hear(message m) {
-    if (auto* x = std::get_if<job_order>(&m)) return begin(std::move(*x));
-    if (const auto* x = std::get_if<job_over>(&m)) {
-      code_ = x->code;
-      over_ns_ = core::now_ns();
-      if (children_) children_->let_end();
-    }
-    if (!children_) return {};
-    if (const auto* x = std::get_if<start_place>(&m)) return children_->start(x->place);
-    if (const auto* x = std::get_if<kill_place>(&m)) children_->kill(x->place);
-    if (const auto* x = std::get_if<signalled>(&m)) children_->pass_signal(x->place, x->signal);
-    if (const auto* x = std::get_if<kept_save>(&m)) saves_.whole(x->folder, x->written);
-    if (const auto* x = std::get_if<passed>(&m)) {
-      auto inner = decode(x->what);
-      if (!inner) return core::fail(inner.error());
-      pass_down(x->place, std::move(*inner));
-    }
+  core::result<void> follow(tell_supervisor& x) {
+    if (const auto sent = supervisor_.send({std::move(x.what), {}}); !sent) failure_ = sent.error().text;
     return {};
   }
-
-  core::result<void> begin(job_order order) {
-    if (order_) return core::fail(error_kind::mismatch, "an agent: wanted one job, got another");
-    order_ = std::move(order);
-    if (!order_->folder.empty() && ::chdir(order_->folder.c_str()) != 0)
-      options_.say("there is no folder " + order_->folder + " here: relative paths are in this one");
-    auto file = file_of(*order_);
+  core::result<void> follow(tell_process& x) {
+    children_->send(x.place, std::move(x.what));
+    return {};
+  }
+  core::result<void> follow(const let_end& /*x*/) {
+    if (children_) children_->let_end();
+    return {};
+  }
+  core::result<void> follow(const start_place& x) { return children_->start(x.place); }
+  core::result<void> follow(const kill_place& x) {
+    children_->kill(x.place);
+    return {};
+  }
+  core::result<void> follow(const signalled& x) {
+    children_->pass_signal(x.place, x.signal);
+    return {};
+  }
+  core::result<void> follow(const job_order& order) {
+    if (!order.folder.empty() && ::chdir(order.folder.c_str()) != 0)
+      options_.say("there is no folder " + order.folder + " here: relative paths are in this one");
+    auto file = file_of(order);
     if (!file) return core::fail(file.error());
     file_ = *file;
-    auto arguments = order_->arguments;
-    if (order_->file_argument < arguments.size())
-      arguments[order_->file_argument] = fmt::format("/proc/{}/fd/{}", ::getpid(), file_->number());
+    auto arguments = order.arguments;
+    if (order.file_argument < arguments.size())
+      arguments[order.file_argument] = fmt::format("/proc/{}/fd/{}", ::getpid(), file_->number());
     uint32_t places = 0;
-    for (const uint32_t p : order_->places) places = std::max(places, p + 1);
+    for (const uint32_t p : order.places) places = std::max(places, p + 1);
     children_.emplace(
         children_setup{options_.program, std::move(arguments), places},
-        [this](uint32_t place, parcel p) { pass_up(place, std::move(p)); },
-        [this](uint32_t place, const std::string& how) {
-          tell(place_ended{place, how});
-        });
+        [this](uint32_t place, parcel p) { state_.hear_process(place, std::move(p)); },
+        [this](uint32_t place, const std::string& how) { state_.process_ended(place, how); });
     return {};
-  }
-
-  void pass_down(uint32_t place, message m) {
-    std::vector<shared_descriptor> with;
-    if (const auto* x = std::get_if<begin_term>(&m)) term_ = *x;
-    if (const auto* x = std::get_if<kept_file>(&m)) {
-      const auto folder = x->path.substr(0, x->path.find_last_of('/'));
-      const auto all = saves_.of(folder);
-      if (const auto at = all.find(x->path); at != all.end()) with = at->second->with;
-    }
-    children_->send(place, {std::move(m), std::move(with)});
-  }
-
-  void pass_up(uint32_t place, parcel p) {
-    if (auto* x = std::get_if<offer>(&p.what)) {
-      if (!term_ || x->term != term_->number) return;
-      for (const seat& s : term_->seats)
-        if (s.machine == order_->machine && s.place != place) children_->send(s.place, p);
-      return;
-    }
-    if (auto* x = std::get_if<kept_file>(&p.what)) saves_.add(x->path, x->bytes, std::move(p.with), order_->machine);
-    tell(passed{place, encode(p.what)});
   }
 
   void wait() {
@@ -146,26 +108,21 @@ class agent {
     std::vector<pollfd> on{{options_.signals ? options_.signals->number() : -1, POLLIN, 0},
                            {supervisor_.number(), static_cast<short>(events), 0}};
     if (children_) children_->add_to(on);
-    ::poll(on.data(), on.size(), 100);
+    const int64_t left_ms = (state_.due_ns() - core::now_ns()) / 1'000'000;
+    ::poll(on.data(), on.size(), static_cast<int>(std::clamp<int64_t>(left_ms, 1, 100)));
     if ((on[1].revents & POLLOUT) != 0) (void)supervisor_.flush();
     if (children_) children_->listen(on, 2);
     signalfd_siginfo info{};
-    while (on[0].revents != 0 && ::read(options_.signals->number(), &info, sizeof info) == sizeof info) {
-      tell(signalled{static_cast<int32_t>(info.ssi_signo)});
-      if (!order_) code_ = 128 + static_cast<int>(info.ssi_signo);
-    }
+    while (on[0].revents != 0 && ::read(options_.signals->number(), &info, sizeof info) == sizeof info)
+      state_.take_signal(static_cast<int>(info.ssi_signo));
   }
 
   polled_link& supervisor_;
   const agent_options& options_;
-  std::optional<job_order> order_;
+  agent_state state_;
   shared_descriptor file_;
   std::optional<children> children_;
-  std::optional<begin_term> term_;
-  kept_saves saves_;
-  std::optional<int> code_;
   std::optional<std::string> failure_;
-  int64_t heard_ns_ = 0, looked_ns_ = 0, beat_ns_ = 0, over_ns_ = 0;
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // The agent of a machine: starts processes there, watches and reaps them, and passes on what they and the supervisor on
-// the first machine say to each other. Owns the saves in memory that lie on this machine, and what processes of one
-// machine offer each other. Decides nothing: that is the supervision's.
+// the first machine say to each other: the hands of agent_state.hpp. Owns the processes of this machine and the link;
+// what becomes of the job is the supervision's.
 #pragma once
 
 #include <filesystem>

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "cluster/agent_links.hpp"
 #include "cluster/children.hpp"
 #include "core/clock.hpp"
 
@@ -24,18 +25,17 @@ class launcher {
             {o.program, o.arguments, o.job.places()},
             [this](uint32_t place, parcel p) { supervision_.hear(place, std::move(p), core::now_ns()); },
             [this](uint32_t place, const std::string& how) { supervision_.closed(place, how, core::now_ns()); }),
-        agents_(std::max<size_t>(o.job.hosts.size(), 1)) {}
+        agents_(o.job, o.order, supervision_, [this](int number) { signal_leader(number); }) {}
 
   core::result<int> run() {
     supervision_.begin(core::now_ns());
     say_who_is_awaited();
     for (;;) {
       if (auto ok = act(); !ok) return core::fail(ok.error());
-      if (code_ && children_.is_empty() && std::ranges::all_of(agents_, [](const auto& a) { return a == nullptr; }))
-        return *code_;
+      if (code_ && children_.is_empty() && agents_.is_empty() && !waits_for_agents()) return *code_;
       if (code_ && core::now_ns() > over_ns_ + ending_ns_max) {
         children_.kill_all();
-        for (auto& a : agents_) a.reset();
+        for (uint32_t m = 1; m < agents_.all().size(); ++m) agents_.drop(m);
       }
       wait();
       supervision_.tick(core::now_ns());
@@ -68,7 +68,7 @@ class launcher {
     if (is_here(x.place))
       children_.send(x.place, std::move(x.what));
     else
-      tell(options_.job.machine_of(x.place), passed{x.place, encode(x.what.what)});
+      agents_.tell_process(x.place, x.what, core::now_ns());
     return {};
   }
   core::result<void> follow(const start_process& x) {
@@ -91,7 +91,7 @@ class launcher {
     code_ = x.code;
     over_ns_ = core::now_ns();
     children_.let_end();
-    for (uint32_t m = 1; m < agents_.size(); ++m) tell(m, job_over{x.code});
+    agents_.end_job(x.code, core::now_ns());
     return {};
   }
   core::result<void> follow(send_to_agent& x) {
@@ -99,60 +99,17 @@ class launcher {
     return {};
   }
   core::result<void> follow(const drop_agent& x) {
-    agents_[x.machine].reset();
+    agents_.drop(x.machine);
     return {};
   }
-
-  void tell(uint32_t machine, message m) {
-    auto& agent = agents_[machine];
-    if (agent == nullptr) return;
-    if (const auto sent = agent->send({std::move(m), {}}); !sent) agent_ended(machine, sent.error().text);
-  }
-
-  void agent_ended(uint32_t machine, const std::string& how) {
-    agents_[machine].reset();
-    supervision_.parted(machine, "was lost: its host's agent has gone: " + how, core::now_ns());
+  void tell(uint32_t machine, message m) { agents_.tell(machine, std::move(m), core::now_ns()); }
+  /// A host that is cut off joins again when it is heard, to be told that the job is over.
+  [[nodiscard]] bool waits_for_agents() const {
+    return agents_.some_are_away() && core::now_ns() < over_ns_ + ending_ns_max;
   }
 
   void welcome() {
-    for (auto& x : options_.agents->take()) {
-      const auto at = std::ranges::find(options_.job.hosts, x.host);
-      const auto machine = static_cast<uint32_t>(at - options_.job.hosts.begin());
-      if (at == options_.job.hosts.end() || machine == 0 || code_) continue;
-      if (agents_[machine] != nullptr) agent_ended(machine, "it has come back");
-      agents_[machine] = std::move(x.link);
-      job_order order = options_.order;
-      order.machine = machine;
-      order.lost_after_ns = options_.job.lost_after_ns;
-      for (uint32_t p = 0; p < options_.job.places(); ++p)
-        if (options_.job.machine_of(p) == machine) order.places.push_back(p);
-      tell(machine, std::move(order));
-      supervision_.joined(machine, core::now_ns());
-    }
-  }
-
-  void hear_agent(uint32_t machine) {
-    auto came = agents_[machine]->receive();
-    if (!came) return agent_ended(machine, came.error().text);
-    for (auto& p : *came) {
-      supervision_.heard_agent(machine, core::now_ns());
-      if (auto ok = hear_agent(machine, p.what); !ok) return agent_ended(machine, ok.error().text);
-    }
-  }
-  core::result<void> hear_agent(uint32_t machine, const message& m) {
-    const auto is_of_it = [&](uint32_t place) {
-      return place < options_.job.places() && options_.job.machine_of(place) == machine;
-    };
-    if (const auto* x = std::get_if<passed>(&m)) {
-      auto inner = decode(x->what);
-      if (!inner) return core::fail(inner.error());
-      if (is_of_it(x->place)) supervision_.hear(x->place, {std::move(*inner), {}}, core::now_ns());
-    } else if (const auto* x = std::get_if<place_ended>(&m)) {
-      if (is_of_it(x->place)) supervision_.closed(x->place, x->how, core::now_ns());
-    } else if (const auto* x = std::get_if<signalled>(&m)) {
-      signal_leader(x->signal);
-    }
-    return {};
+    for (auto& x : options_.agents->take()) agents_.welcome(x.host, std::move(x.link), core::now_ns());
   }
 
   void signal_leader(int number) {
@@ -171,7 +128,7 @@ class launcher {
   void wait() {
     std::vector<pollfd> on{{options_.signals ? options_.signals->number() : -1, POLLIN, 0},
                            {options_.agents != nullptr ? options_.agents->number() : -1, POLLIN, 0}};
-    for (const auto& a : agents_) {
+    for (const auto& a : agents_.all()) {
       const int events = POLLIN | (a != nullptr && a->has_waiting() ? POLLOUT : 0);
       on.push_back({a != nullptr ? a->number() : -1, static_cast<short>(events), 0});
     }
@@ -181,11 +138,13 @@ class launcher {
     ::poll(on.data(), on.size(), static_cast<int>(std::clamp<int64_t>(left_ms, 1, 200)));
     if (on[0].revents != 0) pass_on();
     if (on[1].revents != 0) welcome();
-    for (uint32_t m = 1; m < agents_.size(); ++m) {
-      const short came = on[2 + m].revents;
-      if (agents_[m] == nullptr || came == 0) continue;
-      if ((came & POLLOUT) != 0) (void)agents_[m]->flush();
-      if ((came & ~POLLOUT) != 0) hear_agent(m);
+    for (uint32_t m = 1; m < agents_.all().size(); ++m) {
+      const auto& agent = agents_.all()[m];
+      // One that has just come is heard the next time.
+      const short came = agent != nullptr && agent->number() == on[2 + m].fd ? on[2 + m].revents : short{0};
+      if (came == 0) continue;
+      if ((came & POLLOUT) != 0) (void)agent->flush();
+      if ((came & ~POLLOUT) != 0) agents_.hear(m, core::now_ns());
     }
     children_.listen(on, first_child);
   }
@@ -193,7 +152,7 @@ class launcher {
   const launch_options& options_;
   supervision supervision_;
   children children_;
-  std::vector<std::unique_ptr<polled_link>> agents_;  ///< [machine]
+  agent_links agents_;
   std::optional<int> code_;
   int64_t over_ns_ = 0;
 };

@@ -1,0 +1,83 @@
+#include "cluster/agent_state.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "cluster/silence.hpp"
+
+namespace troupe::cluster {
+
+using core::error_kind;
+
+std::vector<agent_action> agent_state::take() { return std::exchange(actions_, {}); }
+
+core::result<void> agent_state::hear(message m, int64_t now_ns) {
+  if (auto* x = std::get_if<job_order>(&m)) {
+    if (order_) return core::fail(error_kind::mismatch, "an agent: wanted one job, got another");
+    order_ = *x;
+    actions_.emplace_back(std::move(*x));
+    return {};
+  }
+  if (const auto* x = std::get_if<job_over>(&m)) {
+    code_ = x->code;
+    over_ns_ = now_ns;
+    actions_.emplace_back(let_end{});
+  }
+  if (!order_) return {};
+  if (const auto* x = std::get_if<start_place>(&m)) actions_.emplace_back(*x);
+  if (const auto* x = std::get_if<kill_place>(&m)) actions_.emplace_back(*x);
+  if (const auto* x = std::get_if<signalled>(&m)) actions_.emplace_back(*x);
+  if (const auto* x = std::get_if<kept_save>(&m)) saves_.whole(x->folder, x->written);
+  if (const auto* x = std::get_if<passed>(&m)) {
+    auto inner = decode(x->what);
+    if (!inner) return core::fail(inner.error());
+    pass_down(x->place, std::move(*inner));
+  }
+  return {};
+}
+
+void agent_state::pass_down(uint32_t place, message m) {
+  std::vector<shared_descriptor> with;
+  if (const auto* x = std::get_if<begin_term>(&m)) term_ = *x;
+  if (const auto* x = std::get_if<kept_file>(&m)) {
+    const auto all = saves_.of(x->path.substr(0, x->path.find_last_of('/')));
+    if (const auto at = all.find(x->path); at != all.end()) with = at->second->with;
+  }
+  actions_.emplace_back(tell_process{place, {std::move(m), std::move(with)}});
+}
+
+// What has descriptors stays on its machine.
+void agent_state::hear_process(uint32_t place, parcel p) {
+  if (const auto* x = std::get_if<offer>(&p.what)) {
+    if (!term_ || x->term != term_->number) return;
+    for (const seat& s : term_->seats)
+      if (s.machine == order_->machine && s.place != place) actions_.emplace_back(tell_process{s.place, p});
+    return;
+  }
+  if (const auto* x = std::get_if<kept_file>(&p.what))
+    saves_.add(x->path, x->bytes, std::move(p.with), order_->machine);
+  tell(passed{place, encode(p.what)});
+}
+
+void agent_state::take_signal(int number) {
+  tell(signalled{number});
+  if (!order_) code_ = 128 + number;
+}
+
+// While there is no job yet nothing is too long.
+core::result<void> agent_state::look(int64_t now_ns, bool something_came) {
+  if (!order_) return {};
+  // It did not run itself: nobody could be heard.
+  const bool was_away = now_ns - looked_ns_ > order_->lost_after_ns / 2;
+  if (something_came || was_away) heard_ns_ = now_ns;
+  looked_ns_ = now_ns;
+  if (now_ns - heard_ns_ > order_->lost_after_ns && !code_)
+    return core::fail(lost(fmt::format("was silent for {:.1f} s", double(now_ns - heard_ns_) / 1e9)));
+  if (now_ns < beat_ns_) return {};
+  beat_ns_ = now_ns + cluster::beat_ns(order_->lost_after_ns);
+  tell(beat{});
+  return {};
+}
+
+}  // namespace troupe::cluster

@@ -1,0 +1,67 @@
+// What the agent of a machine decides: what it passes on to whom, what it keeps, when its supervisor is lost. Owns the
+// saves in memory that lie on this machine, and what its processes offer each other: events go in, what is to be done
+// comes out. agent.hpp does it with real processes, simulations play it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "cluster/kept_saves.hpp"
+#include "cluster/messages.hpp"
+
+namespace troupe::cluster {
+
+struct tell_supervisor {
+  message what;
+};
+struct tell_process {
+  uint32_t place = 0;
+  parcel what;
+};
+/// Processes that end may take their time from now on.
+struct let_end {};
+/// A job_order is the first action of a job: processes can be started from now on. start_place and kill_place mean what
+/// they mean to an agent, and signalled is a signal for the process in that place.
+using agent_action =
+    std::variant<tell_supervisor, tell_process, let_end, job_order, start_place, kill_place, signalled>;
+
+class agent_state {  ///< of one agent that has joined; one thread
+ public:
+  explicit agent_state(int64_t now_ns) : heard_ns_(now_ns), looked_ns_(now_ns) {}
+
+  // Events. Errors: mismatch, for what no supervisor says.
+  core::result<void> hear(message m, int64_t now_ns);
+  void hear_process(uint32_t place, parcel p);
+  void process_ended(uint32_t place, const std::string& how) { tell(place_ended{place, how}); }
+  /// One that ends the whole job.
+  void take_signal(int number);
+  /// Time has passed, and something has come meanwhile or nothing has. Errors: peer_lost, where the supervisor has been
+  /// silent for too long; then no process may be left here.
+  core::result<void> look(int64_t now_ns, bool something_came);
+
+  /// What is to be done since the last call, in order.
+  std::vector<agent_action> take();
+  /// When `look` has something to do, at the latest.
+  [[nodiscard]] int64_t due_ns() const { return order_ ? beat_ns_ : INT64_MAX; }
+  /// The job is over, with this code, since `over_ns`.
+  [[nodiscard]] const std::optional<int>& code() const { return code_; }
+  [[nodiscard]] int64_t over_ns() const { return over_ns_; }
+  /// Of a supervisor that is gone, which is so.
+  static core::error lost(const std::string& how) { return {core::error_kind::peer_lost, "the first host: " + how}; }
+
+ private:
+  void tell(message m) { actions_.emplace_back(tell_supervisor{std::move(m)}); }
+  void pass_down(uint32_t place, message m);
+
+  std::optional<job_order> order_;
+  std::optional<begin_term> term_;
+  kept_saves saves_;
+  std::optional<int> code_;
+  int64_t heard_ns_, looked_ns_, beat_ns_ = 0, over_ns_ = 0;
+  std::vector<agent_action> actions_;
+};
+
+}  // namespace troupe::cluster

@@ -18,6 +18,7 @@ void kept_saves::add(const std::string& path, uint64_t bytes, std::vector<shared
   file& f = files_[moved == written_.end() ? path : moved->second + path.substr(moved->first.size())];
   if (f.bytes != bytes) f = {};
   f.bytes = bytes;
+  f.told_at = num_whole_;
   if (!with.empty()) f.with = std::move(with);
   if (std::ranges::find(f.machines, machine) == f.machines.end()) f.machines.push_back(machine);
 }
@@ -42,8 +43,10 @@ void kept_saves::whole(const std::string& folder, const std::string& written) {
   std::erase_if(written_, [&](const auto& w) { return std::ranges::find(saves_, w.second) == saves_.end(); });
   written_.emplace_back(written, folder);
   if (saves_.size() > kept_saves_max) saves_.erase(saves_.begin());
+  ++num_whole_;
   std::erase_if(files_, [&](const auto& f) {
-    return std::ranges::none_of(saves_, [&](const auto& s) { return lies_in(f.first, s); });
+    const bool is_kept = std::ranges::any_of(saves_, [&](const auto& s) { return lies_in(f.first, s); });
+    return !is_kept && f.second.told_at + 1 < num_whole_;
   });
 }
 

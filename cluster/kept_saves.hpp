@@ -22,11 +22,13 @@ class kept_saves {  ///< of one job, on one machine; one thread
     uint64_t bytes = 0;
     std::vector<shared_descriptor> with;  ///< where it lies on this machine
     std::vector<uint32_t> machines;       ///< on which it lies
+    uint64_t told_at = 0;                 ///< how many saves had been whole when it was last told of
   };
 
   /// A file that a process of `machine` has written, or has a copy of.
   void add(const std::string& path, uint64_t bytes, std::vector<shared_descriptor> with, uint32_t machine);
-  /// The files under `written` are whole, and are those of `folder` from now on. The oldest save too many goes.
+  /// The files under `written` are whole, and are those of `folder` from now on. The oldest save too many goes, and
+  /// what has been written in vain. Files of the next save may have been told of already: they come another way.
   void whole(const std::string& folder, const std::string& written);
   /// What lay on `machine` is lost.
   void lose(uint32_t machine);
@@ -40,6 +42,7 @@ class kept_saves {  ///< of one job, on one machine; one thread
   std::map<std::string, file> files_;
   std::vector<std::string> saves_;                            ///< folders of whole ones, the newest last
   std::vector<std::pair<std::string, std::string>> written_;  ///< where they were written, and their folder
+  uint64_t num_whole_ = 0;
 };
 
 }  // namespace troupe::cluster

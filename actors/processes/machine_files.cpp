@@ -125,11 +125,13 @@ uint64_t machine_files::ask(uint32_t whom, bool reads, const std::string& path, 
   {
     const std::lock_guard lock(mutex_);
     number = ++number_;
-    awaited_[number].from = whom;
+    auto& reply = awaited_[number];
+    reply.from = whom;
+    const auto lost = lost_.find(whom);
+    if (lost != lost_.end()) reply.end = core::fail(lost->second);
     if (whom == place_)
-      awaited_[number].end =
-          core::fail(error_kind::bug, "'" + path + "': wanted a file of another process, got one of this");
-    if (const auto at = lost_.find(whom); at != lost_.end()) awaited_[number].end = core::fail(at->second);
+      reply.end = core::fail(error_kind::bug, "'" + path + "': wanted a file of another process, got this one's place");
+    if (reply.end) return number;
   }
   mover_->note(whom, note(note_kind::request, file_request{reads, number, path, first, bytes}));
   return number;

@@ -39,7 +39,7 @@ class machine_files {
   /// A note of another process. Any thread; waits for nothing.
   void hear(uint32_t from, std::string_view text);
 
-  /// Everything that waits for the process at `place` ends.
+  /// Everything that waits for the process at `place` ends, and whatever is asked of it later.
   void lose(uint32_t place, const core::error& why);
   /// Everything that waits ends; the mover was stopped, or is. Waits for nothing.
   void stop(const core::error& why);
@@ -73,6 +73,7 @@ class machine_files {
   std::map<uint64_t, awaited> awaited_;   ///< by number
   std::map<uint32_t, core::error> lost_;  ///< by place
   uint64_t number_ = 0;
+  std::map<uint32_t, core::error> lost_;  ///< by place
   std::optional<core::error> stopped_;
   std::thread thread_;  // last: it uses the others
 };

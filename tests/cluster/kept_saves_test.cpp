@@ -68,4 +68,22 @@ BOOST_AUTO_TEST_CASE(a_step_that_is_saved_once_more_by_other_ranks_keeps_nothing
   BOOST_TEST((files.at("/s/1/second")->machines == std::vector<uint32_t>{1}));
 }
 
+// The first machine's copies come from it directly, and may overtake its word that the save before is whole.
+BOOST_AUTO_TEST_CASE(files_of_the_next_save_may_be_told_of_before_the_one_before_is_whole) {
+  troupe::cluster::kept_saves all;
+  all.add("/s/1.writing/first", 10, {}, 0);
+  all.add("/s/2.writing/first", 10, {}, 0);
+  all.whole("/s/1", "/s/1.writing");
+  all.whole("/s/2", "/s/2.writing");
+  BOOST_TEST(all.newest({0}) == "/s/2");
+  BOOST_TEST(all.of("/s/2").size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(what_was_written_in_vain_goes) {
+  troupe::cluster::kept_saves all;
+  all.add("/s/lost.writing/first", 10, {}, 0);
+  for (const char* name : {"1", "2"}) write_save(all, name);
+  BOOST_TEST(all.of("/s/lost.writing").empty());
+}
+
 BOOST_AUTO_TEST_SUITE_END()

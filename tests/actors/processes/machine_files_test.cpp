@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(nobody_waits_for_a_process_that_is_lost_already_or_for_itse
   BOOST_TEST(lost.error().text == "place 1 is lost");
   const auto own = m.b.wire->read(1, "/x", 0, out);
   BOOST_TEST_REQUIRE(!own.has_value());
-  BOOST_TEST(own.error().text == "'/x': wanted a file of another process, got one of this");
+  BOOST_TEST(own.error().text == "'/x': wanted a file of another process, got this one's place");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "cluster/silence.hpp"
 #include "core/clock.hpp"
 
 namespace troupe::cluster {
@@ -65,7 +66,7 @@ void process::send(message m, std::vector<shared_descriptor> with) {
 }
 
 void process::listen() {
-  const auto longest_ms = static_cast<int>(setup_.lost_after_ns / 5 / 1'000'000);
+  const auto longest_ms = static_cast<int>(beat_ns(setup_.lost_after_ns) / 1'000'000);
   while (!stopping_) {
     std::array<pollfd, 2> on{{{link_.number(), POLLIN, 0}, {wake_->number(), POLLIN, 0}}};
     if (link_.has_waiting()) on[0].events |= POLLOUT;
@@ -78,7 +79,7 @@ void process::listen() {
     if (!came) return lost_supervisor(came.error().text);
     for (auto& p : *came) hear(std::move(p));
     std::unique_lock lock(mutex_);
-    consequence what = state_.look(now, !came->empty());
+    consequence what = state_.look(now);
     const bool beats = state_.beats(now);
     follow(std::move(lock), std::move(what));
     if (beats) send(beat{});

@@ -1,22 +1,18 @@
 #include "cluster/process_state.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace troupe::cluster {
-namespace {
-
-/// Of `lost_after`: a process that hears nothing for so long gives its ranks up, before its supervisor plans without
-/// them.
-constexpr double give_up_share = 0.6;
-
-}  // namespace
 
 process_state::process_state(uint32_t place, int64_t lost_after_ns, int64_t now_ns)
     : place_(place), lost_after_ns_(lost_after_ns), heard_ns_(now_ns), looked_ns_(now_ns), beat_due_ns_(now_ns) {}
 
 consequence process_state::hear(parcel p) {
   consequence out;
-  if (auto* x = std::get_if<begin_term>(&p.what)) {
+  if (std::holds_alternative<beat>(p.what)) {
+    beat_came_ = true;
+  } else if (auto* x = std::get_if<begin_term>(&p.what)) {
     terms_.push_back(std::move(*x));
   } else if (auto* x = std::get_if<kept_file>(&p.what)) {
     files_[x->path] = {x->bytes, p.with.empty() ? nullptr : p.with.front(), x->place};
@@ -65,13 +61,12 @@ consequence process_state::lose_supervisor(const std::string& how) {
   return end({term_, true, why.kind, why.text});
 }
 
-consequence process_state::look(int64_t now_ns, bool something_came) {
-  const auto give_up_ns = static_cast<int64_t>(give_up_share * double(lost_after_ns_));
+consequence process_state::look(int64_t now_ns) {
   // It was stopped for long: others may have gone on without it.
-  const bool was_away = now_ns - looked_ns_ > give_up_ns;
+  const bool was_away = now_ns - looked_ns_ > give_up_ns(lost_after_ns_);
   looked_ns_ = now_ns;
-  if (something_came) heard_ns_ = now_ns;
-  if (!was_away && now_ns - heard_ns_ <= give_up_ns) return {};
+  if (std::exchange(beat_came_, false)) heard_ns_ = now_ns;
+  if (!was_away && now_ns - heard_ns_ <= give_up_ns(lost_after_ns_)) return {};
   if (was_away) heard_ns_ = now_ns;
   return end({term_, false, core::error_kind::peer_lost,
               was_away ? "this process did not run for a while" : "the supervisor was silent"});

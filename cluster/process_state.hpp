@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cluster/messages.hpp"
+#include "cluster/silence.hpp"
 
 namespace troupe::cluster {
 
@@ -42,12 +43,13 @@ class process_state {  ///< of one process; one thread at a time
   // Events.
   consequence hear(parcel p);
   consequence lose_supervisor(const std::string& how);
-  /// Time has passed, and something has come meanwhile or nothing has; at least every `beat_ns`. A process that hears
-  /// nothing for long, or did not run for so long itself, gives its ranks up before its supervisor plans without them.
-  consequence look(int64_t now_ns, bool something_came);
+  /// Time has passed; at least every `beat_ns`. A process that hears no beat for long, or did not run for so long
+  /// itself, gives its ranks up before its supervisor plans without them. What else comes is no beat: the supervisor
+  /// beats for those alone whom it hears.
+  consequence look(int64_t now_ns);
   /// Whether it is time to say that this process lives.
   bool beats(int64_t now_ns);
-  [[nodiscard]] int64_t beat_ns() const { return lost_after_ns_ / 5; }
+  [[nodiscard]] int64_t beat_ns() const { return cluster::beat_ns(lost_after_ns_); }
 
   // What the session waits for. Nothing: not yet. Errors: as in process.hpp.
   std::optional<core::result<term_order>> next_term();
@@ -74,7 +76,7 @@ class process_state {  ///< of one process; one thread at a time
   int64_t lost_after_ns_;
   int64_t heard_ns_, looked_ns_, beat_due_ns_;
   uint64_t term_ = 0, started_ = 0;
-  bool leads_ = false, join_wanted_ = false;
+  bool leads_ = false, join_wanted_ = false, beat_came_ = false;
   std::deque<begin_term> terms_;
   std::map<std::string, file_in_memory> files_;
   std::map<std::pair<uint64_t, uint32_t>, shared_descriptor> offers_;  ///< by term and number

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cluster/silence.hpp"
 #include "cluster/supervision.hpp"
 
 namespace troupe::cluster {
@@ -32,6 +33,18 @@ void supervision::parted(uint32_t machine, const std::string& how, int64_t now_n
   }
 }
 
+// Of processes whose machine was silent nothing could be heard: they have as long again.
+void supervision::heard_agent(uint32_t machine, int64_t now_ns) {
+  const bool was_silent = is_silent(machine, now_ns);
+  machines_[machine].heard_ns = now_ns;
+  for (uint32_t p = 0; was_silent && p < members_.size(); ++p)
+    if (job_.machine_of(p) == machine) members_[p].heard_ns = now_ns;
+}
+
+bool supervision::crosses_machines() const {
+  return std::ranges::any_of(term_.seats, [&](const seat& s) { return s.machine != term_.seats.front().machine; });
+}
+
 std::vector<uint32_t> supervision::awaited_machines() const {
   std::vector<uint32_t> out;
   for (uint32_t m = 0; m < machines_.size() && term_.is == phase::none; ++m)
@@ -39,10 +52,14 @@ std::vector<uint32_t> supervision::awaited_machines() const {
   return out;
 }
 
-// Of a machine whose agent has been quiet for two beats: nothing is known of its processes.
+bool supervision::misses_beats(uint32_t machine, int64_t now_ns) const {
+  return machine > 0 && now_ns - machines_[machine].heard_ns > unheard_ns(job_.lost_after_ns);
+}
+
+// Of a machine whose agent has been quiet for long: nothing is known of its processes.
 bool supervision::is_silent(uint32_t machine, int64_t now_ns) const {
   return machine > 0 && machines_[machine].is_there &&
-         now_ns - machines_[machine].heard_ns > job_.lost_after_ns * 2 / 5;
+         now_ns - machines_[machine].heard_ns > machine_silence_ns(job_.lost_after_ns);
 }
 
 void supervision::look_at_machines(int64_t now_ns, bool was_away, bool beats) {

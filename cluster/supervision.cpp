@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "cluster/silence.hpp"
+
 namespace troupe::cluster {
 namespace {
 
@@ -142,17 +144,16 @@ void supervision::heard(uint32_t place, const failed& x, int64_t now_ns) {
     followed_ = why;
     followed_ns_ = now_ns;
   }
-  if (std::ranges::all_of(term_.seats, [&](const seat& s) { return members_[s.place].follows; })) end_without_a_loss();
+  if (std::ranges::all_of(term_.seats, [&](const seat& s) { return members_[s.place].follows; })) end_followed();
 }
 
-// Processes say that another one is lost, and all are there: between machines a connection has broken, and the next
-// term has others.
-void supervision::end_without_a_loss() {
+// Nobody says why. Between machines a connection may end though both are there: that is a loss like any other.
+void supervision::end_followed() {
   const core::error why = *followed_;
-  if (machines_.size() == 1 || why.kind != error_kind::peer_lost) return end(true, why);
-  actions_.push_back(say{why.text});
+  if (why.kind != error_kind::peer_lost || !crosses_machines()) return end(true, why);
+  actions_.emplace_back(say{why.text});
   ++losses_;
-  go_on_after(why);
+  end_by_loss(why);
 }
 
 core::result<uint32_t> supervision::degree_for(uint32_t places) const {
@@ -227,10 +228,10 @@ void supervision::lose(uint32_t place, const std::string& how, int64_t now_ns) {
   if (!has_seat(place)) return;
   const core::error why{error_kind::peer_lost, what};
   if (term_.is == phase::ending) return go_on_if_quiet();
-  go_on_after(why);
+  end_by_loss(why);
 }
 
-void supervision::go_on_after(const core::error& why) {
+void supervision::end_by_loss(const core::error& why) {
   ++fruitless_;
   if (!job_.recovers) return end(true, why);
   if (losses_ > job_.losses_max)
@@ -325,15 +326,16 @@ void supervision::tick(int64_t now_ns) {
   // Where this process itself did not run, the others could not be heard.
   const bool was_away = now_ns - ticked_ns_ > job_.lost_after_ns / 2;
   ticked_ns_ = now_ns;
+  if (over_) return;
   if (was_away) followed_ns_ = now_ns;
   if (final_ && (!final_ns_ || was_away)) final_ns_ = now_ns;
-  if (final_ && !over_ && now_ns - *final_ns_ > job_.lost_after_ns) {
+  if (final_ && now_ns - *final_ns_ > job_.lost_after_ns) {
     actions_.push_back(say{"error: " + final_->text});
     end_job(1);
   }
-  if (followed_ && now_ns - followed_ns_ > job_.lost_after_ns) end_without_a_loss();
+  if (followed_ && now_ns - followed_ns_ > job_.lost_after_ns) end_followed();
   const bool beats = now_ns >= beat_ns_;
-  if (beats) beat_ns_ = now_ns + job_.lost_after_ns / 5;
+  if (beats) beat_ns_ = now_ns + cluster::beat_ns(job_.lost_after_ns);
   look_at_machines(now_ns, was_away, beats);
   for (uint32_t p = 0; p < members_.size(); ++p) {
     member& m = members_[p];
@@ -345,7 +347,7 @@ void supervision::tick(int64_t now_ns) {
              fmt::format("was silent for {:.1f} s (cluster.lost_after){}", double(now_ns - m.heard_ns) / 1e9,
                          job_.condition ? job_.condition(p) : std::string()),
              now_ns);
-      else if (beats)
+      else if (beats && !misses_beats(job_.machine_of(p), now_ns))
         send(p, beat{});
     }
     if (m.start_ns && *m.start_ns <= now_ns && starts_processes() && machines_[job_.machine_of(p)].is_there) start(p);

@@ -90,7 +90,7 @@ class supervision {  ///< of one job; one thread
   /// The agent of another machine is there, and runs no process yet.
   void joined(uint32_t machine, int64_t now_ns);
   /// It has said something.
-  void heard_agent(uint32_t machine, int64_t now_ns) { machines_[machine].heard_ns = now_ns; }
+  void heard_agent(uint32_t machine, int64_t now_ns);
   /// It is not there any more: all its processes are lost. `how` as above.
   void parted(uint32_t machine, const std::string& how, int64_t now_ns);
 
@@ -137,9 +137,10 @@ class supervision {  ///< of one job; one thread
   void heard(uint32_t place, const leaving& m);
   void heard(uint32_t place, const failed& m, int64_t now_ns);
   void lose(uint32_t place, const std::string& how, int64_t now_ns);
+  /// A loss that costs the term; the run ends where it has had too many.
+  void end_by_loss(const core::error& why);
+  void end_followed();
   void end(bool is_final, const core::error& why);
-  void end_without_a_loss();
-  void go_on_after(const core::error& why);
   void end_job(int32_t code);
   void begin_next();
   void go_on_if_quiet();
@@ -151,8 +152,11 @@ class supervision {  ///< of one job; one thread
   void send_kept(const seat& to, const std::string& folder);
   void send(uint32_t place, message m, std::vector<shared_descriptor> with = {});
   [[nodiscard]] bool has_seat(uint32_t place) const;
+  /// Whether the term has ranks on several machines.
+  [[nodiscard]] bool crosses_machines() const;
   void look_at_machines(int64_t now_ns, bool was_away, bool beats);
   [[nodiscard]] bool is_silent(uint32_t machine, int64_t now_ns) const;
+  [[nodiscard]] bool misses_beats(uint32_t machine, int64_t now_ns) const;
   [[nodiscard]] bool starts_processes() const { return !over_ && !final_; }
   [[nodiscard]] uint32_t number_there() const;
   [[nodiscard]] core::result<uint32_t> degree_for(uint32_t places) const;

@@ -73,7 +73,6 @@ class machine_files {
   std::map<uint64_t, awaited> awaited_;   ///< by number
   std::map<uint32_t, core::error> lost_;  ///< by place
   uint64_t number_ = 0;
-  std::map<uint32_t, core::error> lost_;  ///< by place
   std::optional<core::error> stopped_;
   std::thread thread_;  // last: it uses the others
 };

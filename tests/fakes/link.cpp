@@ -5,7 +5,7 @@
 namespace troupe::cluster {
 
 void modelled_stream::add(part p) {
-  p.due_ns = now_ns_() + static_cast<int64_t>(random_() % static_cast<uint64_t>(delay_max_ns_ + 1));
+  p.due_ns = now_ns_() + delay_min_ns_ + static_cast<int64_t>(random_() % static_cast<uint64_t>(delay_max_ns_ + 1));
   if (!parts_.empty()) p.due_ns = std::max(p.due_ns, parts_.back().due_ns);
   parts_.push_back(std::move(p));
 }

@@ -22,9 +22,9 @@ namespace troupe::cluster {
 /// One direction. Single-threaded.
 class modelled_stream {
  public:
-  /// Each part of a frame takes between 0 and `delay_max_ns`, and none overtakes another.
-  modelled_stream(std::function<int64_t()> now_ns, uint64_t seed, int64_t delay_max_ns)
-      : now_ns_(std::move(now_ns)), random_(seed), delay_max_ns_(delay_max_ns) {}
+  /// Each part of a frame takes between `delay_min_ns` and as much more as `delay_max_ns`, and none overtakes another.
+  modelled_stream(std::function<int64_t()> now_ns, uint64_t seed, int64_t delay_max_ns, int64_t delay_min_ns = 0)
+      : now_ns_(std::move(now_ns)), random_(seed), delay_max_ns_(delay_max_ns), delay_min_ns_(delay_min_ns) {}
 
   void send(const parcel& p);
   core::result<std::vector<parcel>> receive();
@@ -52,13 +52,13 @@ class modelled_stream {
 
   std::function<int64_t()> now_ns_;
   std::mt19937_64 random_;
-  int64_t delay_max_ns_, held_until_ns_ = 0;
+  int64_t delay_max_ns_, delay_min_ns_, held_until_ns_ = 0;
   std::deque<part> parts_;
   frame_reader in_;
   bool closed_ = false, ended_ = false;
 };
 
-class modelled_link final : public link {  ///< one end
+class modelled_link final : public polled_link {  ///< one end; nobody polls it
  public:
   modelled_link(std::shared_ptr<modelled_stream> out, std::shared_ptr<modelled_stream> in)
       : out_(std::move(out)), in_(std::move(in)) {}
@@ -67,6 +67,7 @@ class modelled_link final : public link {  ///< one end
     return {};
   }
   core::result<std::vector<parcel>> receive() override { return in_->receive(); }
+  [[nodiscard]] int number() const override { return -1; }
 
  private:
   std::shared_ptr<modelled_stream> out_, in_;

@@ -4,7 +4,7 @@
 #include <random>
 #include <utility>
 
-#include "tests/plan/cuts.hpp"
+#include "tests/sim/small_plans.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -20,30 +20,6 @@ constexpr std::string_view trouble_names[num_trouble_kinds] = {
     "kill",     "stop",         "stop of the supervisor", "partition", "partition downwards", "partition upwards",
     "cut link", "garbled link", "executor error"};
 
-struct sim_config : caf::actor_system_config {
-  sim_config() {
-    add_message_types<caf::id_block::troupe>();
-    set("scheduler.policy", caf::atom("testing"));
-  }
-};
-
-/// A small model's plans for so many data ranks.
-const plans_by_choice& plans_for(uint32_t data, uint32_t stage) {
-  static std::map<std::pair<uint32_t, uint32_t>, plans_by_choice> known;
-  auto& out = known[{data, stage}];
-  if (!out.empty()) return out;
-  const auto table = plan::chain_table({3000, 5000});
-  out.resize(plan::num_plan_choices);
-  for (const auto which : {plan::plan_choice::train, plan::plan_choice::train_saving, plan::plan_choice::save}) {
-    auto options = plan::small_options(data, stage);
-    options.mode = mode_of(which);
-    options.saving.on = saves(which);
-    if (options.mode != plan::mode::train) plan::only_forward(options, 1);
-    out[static_cast<size_t>(which)] = plan::plans_of(table, options);
-  }
-  return out;
-}
-
 class world {
  public:
   explicit world(const processes_scenario& s)
@@ -53,7 +29,8 @@ class world {
     around_.seed = s.seed;
     around_.lost_after_ns = lost_after_ns;
     around_.defect = s.defect;
-    for (uint32_t data = 1; data <= s.processes * s.ranks_each; ++data) around_.plans[data] = plans_for(data, s.stage);
+    for (uint32_t data = 1; data <= s.processes * s.ranks_each; ++data)
+      around_.plans[data] = small_plans(data, s.stage);
     for (const auto& t : s.all)
       if (t.kind == trouble_kind::executor_error) {
         around_.fault.kind = sim_fault_kind::executor_error;

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "tests/sim/term_company.hpp"
@@ -27,7 +29,7 @@ class run_watch {
   /// From now on a process uses the memory of its term.
   void uses_term(const life& who) {
     for (const auto& l : lives_)
-      if (l->alive && l->term != 0 && l->term != who.term)
+      if (l->alive && l->term != 0 && l->term != who.term && !is_out_of_reach(*l, who))
         fail("process " + std::to_string(who.place) + " begins term " + std::to_string(who.term) + " while process " +
              std::to_string(l->place) + " is in term " + std::to_string(l->term));
   }
@@ -37,8 +39,18 @@ class run_watch {
       fail("process " + std::to_string(who.place) + ", in term " + std::to_string(who.term) +
            ", takes part in a collective of term " + std::to_string(term));
     for (const auto& l : lives_)
-      if (l->alive && l->has_a_run && l->term != term)
+      if (l->alive && l->has_a_run && l->term != term && !is_out_of_reach(*l, who) && !is_out_of_reach(who, *l))
         fail("ranks of terms " + std::to_string(term) + " and " + std::to_string(l->term) + " are at work");
+  }
+  /// A process is told that it has a file of the save that its term continues from, or who has it.
+  void has_file(uint64_t term, const std::string& path, uint32_t place) { files_.insert({term, path, place}); }
+  void wants_file(uint64_t term, const std::string& path, uint32_t place) { wanted_.insert({term, path, place}); }
+  /// All processes of the term have been told.
+  void has_all_files(uint64_t term) {
+    for (const auto& w : wanted_)
+      if (std::get<0>(w) == term && !files_.contains(w))
+        fail("term " + std::to_string(term) + ": " + std::get<1>(w) + " is said to lie at process " +
+             std::to_string(std::get<2>(w)) + ", which has it not");
   }
   /// Who leads a term continues at this step.
   void continues_at(uint64_t step) {
@@ -63,7 +75,16 @@ class run_watch {
   [[nodiscard]] uint64_t terms() const { return terms_; }
 
  private:
+  using file_at = std::tuple<uint64_t, std::string, uint32_t>;
+  /// Nobody can reap a process of another machine, or one whose agent is gone; it has no memory in common with those of
+  /// the next term, and is stopped or gives its ranks up.
+  static bool is_out_of_reach(const life& l, const life& from) {
+    if (l.cut_off) return true;
+    return (l.machine != from.machine || l.orphaned) && (l.told || l.stopped);
+  }
+
   bool may_lose_words_;
+  std::set<file_at> files_, wanted_;
   std::vector<shared_life> lives_;
   std::string wrong_;
   uint64_t done_ = 0, at_ = 0, again_ = 0, terms_ = 0;

@@ -11,6 +11,8 @@ using core::error_kind;
 
 constexpr std::chrono::hours for_ever{24};
 constexpr int64_t rest_step_ns = 3'000'000;
+/// Of what a process says to another over a connection of their own.
+constexpr int64_t connection_delay_ns = 200'000;
 constexpr uint32_t boards_offer = 0, first_bell_offer = 1;
 
 /// Memory and events of a simulation: what counts is who has which.
@@ -21,18 +23,24 @@ uint64_t step_of(const std::string& folder) { return folder.empty() ? 0 : std::s
 
 /// The file of a save that says how many ranks have written it.
 constexpr std::string_view count_file = "/of";
+/// The size of each file says which term has written it.
+constexpr uint64_t sizes_of_a_term = 1000;
 
-/// Whether a save's files are all there.
-bool is_whole(const cluster::term_order& o) {
+/// What is wrong with a save's files; empty: all are there, of one writing.
+std::string wrong_with(const cluster::term_order& o) {
   size_t ranks = 0, wanted = SIZE_MAX;
+  std::optional<uint64_t> term;
   for (const auto& [path, file] : o.files) {
     if (!path.starts_with(o.order.folder + "/")) continue;
     if (path == o.order.folder + std::string(count_file))
-      wanted = file.bytes;
+      wanted = file.bytes % sizes_of_a_term;
     else
       ++ranks;
+    if (term && *term != file.bytes / sizes_of_a_term) return "has files of two terms";
+    term = file.bytes / sizes_of_a_term;
   }
-  return ranks >= wanted;
+  if (ranks > wanted) return "has files of more ranks than have written it";
+  return ranks == wanted ? "" : "is not whole";
 }
 
 }  // namespace
@@ -43,6 +51,7 @@ simulated_process::simulated_process(surroundings& around, uint32_t place, std::
       state_(place, around.lost_after_ns, around.clock.now_ns()),
       looked_ns_(around.clock.now_ns()) {
   life_->place = place;
+  if (around.between != nullptr) life_->machine = around.between->machines[place];
   around_.watch.begins(life_);
   say(cluster::hello{place, "1", "job"});
   life_script_ = live();
@@ -51,7 +60,8 @@ simulated_process::simulated_process(surroundings& around, uint32_t place, std::
 
 simulated_process::~simulated_process() { kill(); }
 
-void simulated_process::kill() {
+void simulated_process::kill(bool says) {
+  if (says && life_->alive) close_connections();
   life_->alive = false;
   if (!company_) return;
   company_->freeze(for_ever);
@@ -77,17 +87,41 @@ void simulated_process::listen() {
     if (end != nullptr && !end->is_final && around_.defect == planted::quiet_with_ranks) say(cluster::quiet{end->term});
     follow(state_.hear(std::move(p)));
   }
-  follow(state_.look(now, !came->empty()));
+  if (around_.defect != planted::silence_is_ignored) follow(state_.look(now));
+  life_->stopped = false;
   if (state_.beats(now)) say(cluster::beat{});
 }
 
 void simulated_process::follow(cluster::consequence what) {
-  if (what.ended && tells_) company_->give_up(*what.ended);
+  if (what.ended) {
+    life_->told = true;
+    close_connections();
+    if (tells_) company_->give_up(*what.ended);
+  }
   if (what.note) ++parts_[std::stoull(what.note->what)];
   if (what.say) say(std::move(*what.say));
 }
 
+// As machine_wire: a term that ends closes its connections, and those of other machines see that.
+void simulated_process::close_connections() {
+  if (around_.between == nullptr || life_->term == 0) return;
+  for (const auto& s : order_.order.seats) {
+    if (s.machine == life_->machine) continue;
+    const int64_t due = around_.between->passes(life_->machine, s.machine) + connection_delay_ns;
+    around_.between->later(due, [&around = around_, place = life_->place, to = s.place, term = life_->term] {
+      if (auto* const other = around.between->at(to)) other->lose_peer(term, place);
+    });
+  }
+}
+
+void simulated_process::lose_peer(uint64_t term, uint32_t place) {
+  if (term != life_->term || life_->told || lost_peer_) return;
+  lost_peer_ = core::error{error_kind::peer_lost, "place " + std::to_string(place) + ": it was closed"};
+  if (tells_) company_->give_up(*lost_peer_);
+}
+
 void simulated_process::stop(int64_t ns) {
+  life_->stopped = true;
   if (company_) company_->freeze(std::chrono::nanoseconds(ns));
 }
 
@@ -127,6 +161,9 @@ script simulated_process::live() {
 
 script simulated_process::be_in_term() {
   life_->term = state_.term();
+  life_->told = state_.ending().has_value();
+  lost_peer_.reset();
+  copies_left_ = 0;
   around_.watch.uses_term(*life_);
   if (has_led_ && !state_.leads())
     co_return core::fail(error_kind::peer_lost, "another process leads the run now; this one serves it");
@@ -147,10 +184,26 @@ void simulated_process::offer(uint32_t number, const cluster::shared_descriptor&
 
 std::vector<uint32_t> simulated_process::wanted_offers() const {
   std::vector<uint32_t> out;
-  if (!state_.leads()) out.push_back(boards_offer);
-  for (const auto& s : order_.order.seats)
-    if (s.place != life_->place) out.push_back(first_bell_offer + s.place);
+  const auto who = members();
+  if (who.first_place_of(who.machine()) != life_->place) out.push_back(boards_offer);
+  for (const auto& s : who.seats)
+    if (s.place != life_->place && s.machine == who.machine()) out.push_back(first_bell_offer + s.place);
   return out;
+}
+
+// A file lies here, or with a process of the term on another machine.
+void simulated_process::look_at_files() {
+  const uint64_t term = state_.term();
+  if (order_.order.folder.empty()) return;
+  if (const auto wrong = wrong_with(order_); !wrong.empty())
+    around_.watch.fail("term " + std::to_string(term) + " continues from " + order_.order.folder + ", which " + wrong);
+  for (const auto& [path, file] : order_.files) {
+    if (!path.starts_with(order_.order.folder + "/")) continue;
+    if (file.with)
+      around_.watch.has_file(term, path, life_->place);
+    else
+      around_.watch.wants_file(term, path, file.place);
+  }
 }
 
 // As make_processes_term.
@@ -158,9 +211,7 @@ script simulated_process::enter() {
   const uint64_t term = state_.term();
   const auto plans = around_.plans.find(order_.order.data);
   if (plans == around_.plans.end()) co_return core::fail(error_kind::bug, "a degree that the job cannot have");
-  if (!order_.order.folder.empty() && !is_whole(order_))
-    around_.watch.fail("term " + std::to_string(term) + " continues from " + order_.order.folder +
-                       ", which is not whole");
+  look_at_files();
   steps_ = step_of(order_.order.folder);
   runs_ = 0;
   parts_.clear();
@@ -168,12 +219,11 @@ script simulated_process::enter() {
     around_.watch.continues_at(steps_);
     opening_call opening;
     say(cluster::call{term, ++calls_, encode(peer_call(opening))});
-    meetings_ =
-        std::make_shared<term_meetings>(around_.clock, *plans->second.front().front()->layout, term,
-                                        [&watch = around_.watch](uint64_t t, const life& who) { watch.meets(t, who); });
-    const auto board = thing();
-    around_.meetings[board.get()] = meetings_;
-    offer(boards_offer, board);
+    meetings_ = std::make_shared<term_meetings>(
+        around_.clock, *plans->second.front().front()->layout, term,
+        [&watch = around_.watch](uint64_t t, const life& who) { watch.meets(t, who); },
+        around_.between != nullptr ? around_.between->passes : passing());
+    if (around_.between != nullptr) around_.between->meetings[term] = meetings_;
   } else {
     std::optional<core::result<cluster::call>> first;
     co_await room_.until([&] {
@@ -185,6 +235,26 @@ script simulated_process::enter() {
     if (!opening || !std::holds_alternative<opening_call>(*opening))
       co_return core::fail(error_kind::bug, "wanted the opening of a term, got another call");
   }
+  const auto who = members();
+  std::vector<uint32_t> elsewhere;
+  for (const auto& s : who.seats)
+    if (s.machine != who.machine()) elsewhere.push_back(s.place);
+  if (!elsewhere.empty()) {  // as machine_wire
+    say(cluster::address{term, life_->place, "host", 1});
+    std::optional<core::result<std::map<uint32_t, cluster::address>>> known;
+    co_await room_.until([&] {
+      known = state_.addresses(elsewhere);
+      return known.has_value() || lost_peer_.has_value();
+    });
+    if (!known) co_return core::fail(*lost_peer_);
+    if (!*known) co_return core::fail((*known).error());
+    meetings_ = around_.between->meetings[term];
+  }
+  if (who.first_place_of(who.machine()) == life_->place) {
+    const auto board = thing();
+    around_.meetings[board.get()] = meetings_;
+    offer(boards_offer, board);
+  }
   offer(first_bell_offer + life_->place, thing());
   std::optional<core::result<std::map<uint32_t, cluster::shared_descriptor>>> offered;
   co_await room_.until([&] {
@@ -192,7 +262,7 @@ script simulated_process::enter() {
     return offered.has_value();
   });
   if (!*offered) co_return core::fail(offered->error());
-  if (!state_.leads()) meetings_ = around_.meetings[(**offered)[boards_offer].get()];
+  if ((**offered).contains(boards_offer)) meetings_ = around_.meetings[(**offered)[boards_offer].get()];
   company_setup setup{&plans->second, {}, life_, meetings_, around_.seed + term, {}};
   for (const auto& s : order_.order.seats)
     if (s.place == life_->place) setup.seat = s;
@@ -200,12 +270,14 @@ script simulated_process::enter() {
   company_ = std::make_unique<term_company>(around_.system, around_.clock, setup);
   tells_ = true;
   if (const auto& end = state_.ending()) company_->give_up({end->kind, end->text});
+  if (lost_peer_) company_->give_up(*lost_peer_);
   say(cluster::ready{term, "plans of " + std::to_string(order_.order.data)});
   std::optional<core::result<void>> started;
   co_await room_.until([&] {
     started = state_.started();
     return started.has_value();
   });
+  if (*started) around_.watch.has_all_files(term);
   co_return *started;
 }
 
@@ -217,21 +289,42 @@ script simulated_process::run_here(run_call c) {
   struck_ |= company_->has_failed_by_fault();
   const auto& out = *company_->outcome();
   if (out.failure) co_return core::fail(*out.failure);
+  if (c.saves_in_memory) {
+    co_await room_.until([&] { return copies_left_ == 0 || state_.end_of_term(); });
+    if (copies_left_ > 0) co_return core::fail(error_kind::peer_lost, "a save's copies are not there");
+    if (!state_.leads()) say(cluster::answer{state_.term(), 0, life_->place, std::to_string(c.run)});
+  }
   life_->has_a_run = false;
   co_return core::result<void>();
 }
 
-// A file of each rank, as the writers of a real run; then who leads hears that this process's part is there.
+// A file of each rank, as the writers of a real run; once it has its copy who leads hears that this process's part is
+// there.
 void simulated_process::keep_files(const run_call& c) {
   if (!c.saves_in_memory) return;
-  const auto& seats = order_.order.seats;
-  const auto mine = std::ranges::find(seats, life_->place, &cluster::seat::place);
-  for (uint32_t r = mine->first; r < mine->first + mine->count; ++r)
-    say(cluster::kept_file{c.request + "/rank" + std::to_string(r), 1}, {thing()});
-  if (state_.leads())
-    say(cluster::kept_file{c.request + std::string(count_file), num_ranks()}, {thing()});
-  else
-    say(cluster::answer{state_.term(), 0, life_->place, std::to_string(c.run)});
+  const auto mine = std::ranges::find(order_.order.seats, life_->place, &cluster::seat::place);
+  const uint64_t size = sizes_of_a_term * state_.term();
+  const auto keep = [&](const std::string& name, uint64_t bytes) {
+    say(cluster::kept_file{c.request + name, bytes}, {thing()});
+    if (around_.between != nullptr && members().machines().size() > 1) copy_file(c.request + name, bytes);
+  };
+  for (uint32_t r = mine->first; r < mine->first + mine->count; ++r) keep("/rank" + std::to_string(r), size);
+  if (state_.leads()) keep(std::string(count_file), size + num_ranks());
+}
+
+// As machine_files: the writer waits for it, or for the end of the connection.
+void simulated_process::copy_file(const std::string& path, uint64_t bytes) {
+  ++copies_left_;
+  const uint32_t to = members().copies_to();
+  auto& net = *around_.between;
+  const int64_t due = net.passes(life_->machine, net.machines[to]) + connection_delay_ns;
+  net.later(due, [this, who = life_, term = life_->term, to, path, bytes] {
+    if (!who->alive || who->term != term) return;
+    auto* const other = around_.between->at(to);
+    if (other != nullptr && other->life_->term == term && !other->life_->told && !who->told)
+      other->say(cluster::kept_file{path, bytes}, {thing()});
+    --copies_left_;
+  });
 }
 
 void simulated_process::commit(const run_call& c) {
@@ -248,7 +341,7 @@ script simulated_process::run(plan::plan_choice which) {
   c.step = steps_;
   c.which = which;
   c.saves_in_memory = saves(which);
-  c.request = "/saves/working" + std::to_string(steps_);
+  c.request = "/saves/working" + std::to_string(steps_) + "-" + std::to_string(state_.term());
   last_run_ = c;
   const uint64_t number = ++calls_;
   say(cluster::call{state_.term(), number, encode(peer_call(c))});
@@ -274,7 +367,7 @@ script simulated_process::run(plan::plan_choice which) {
 
 script simulated_process::lead() {
   using plan::plan_choice;
-  for (bool has_save = true; steps_ < around_.steps;) {
+  while (steps_ < around_.steps) {
     if (state_.is_join_wanted()) {  // as end_term_for
       core::result<void> kept = co_await run(plan_choice::save);
       if (!kept) co_return kept;
@@ -287,10 +380,9 @@ script simulated_process::lead() {
       });
       co_return core::fail(end->kind, end->text);
     }
-    // The states that it has begun with are kept already.
-    core::result<void> did = co_await run(has_save ? plan_choice::train : plan_choice::train_saving);
+    // Those that it has begun with, too: copies of their files may have been lost with a machine.
+    core::result<void> did = co_await run(steps_ == 0 ? plan_choice::train : plan_choice::train_saving);
     if (!did) co_return did;
-    has_save = false;
     around_.watch.has_done(++steps_);
   }
   done_ = true;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "actors/processes/calls.hpp"
+#include "actors/processes/members.hpp"
 #include "cluster/process_state.hpp"
 #include "tests/fakes/link.hpp"
 #include "tests/sim/run_watch.hpp"
@@ -24,6 +26,19 @@ enum class planted : uint8_t {
   next_term_without_quiet,  ///< the supervision takes those that it has told to end for quiet
   quiet_with_ranks,         ///< a process says that it is quiet before its ranks have ended
   end_is_ignored,           ///< a process goes on when its term ends
+  silence_is_ignored,       ///< a process goes on though it does not hear its supervisor
+};
+
+class simulated_process;
+
+struct network {                   ///< of a world of several machines
+  std::vector<uint32_t> machines;  ///< [place]
+  passing passes;
+  /// Does something once the time has come.
+  std::function<void(int64_t due_ns, std::function<void()>)> later;
+  /// Who lives in a place; null: nobody.
+  std::function<simulated_process*(uint32_t place)> at;
+  std::map<uint64_t, std::shared_ptr<term_meetings>> meetings{};  ///< by term
 };
 
 struct surroundings {  ///< of the processes of a world
@@ -37,6 +52,7 @@ struct surroundings {  ///< of the processes of a world
   int64_t lost_after_ns = 0;
   sim_fault fault{};  ///< an executor's
   planted defect = planted::nothing;
+  network* between = nullptr;  ///< machines; null: there is one
   /// Of killed processes. Their actors do nothing any more, and their memory stays, as others have it mapped.
   std::vector<std::unique_ptr<term_company>> left_behind{};
 };
@@ -60,8 +76,20 @@ class simulated_process {
   [[nodiscard]] bool is_over() const { return life_script_.is_done(); }
   /// Why it left; empty: in good order.
   [[nodiscard]] std::string why() const;
-  /// Nothing of it happens any more.
-  void kill();
+  /// Nothing of it happens any more. `says`: its system closes its connections; it does not where its machine is lost.
+  void kill(bool says = true);
+  /// Who started it is gone.
+  void orphan() { life_->orphaned = true; }
+  /// Its agent's connection has ended.
+  void cut_off() { life_->cut_off = true; }
+  /// A connection to a process of another machine has ended, of this term.
+  void lose_peer(uint64_t term, uint32_t place);
+  /// The same, of the term that it is in.
+  void lose_peer_now(uint32_t place) {
+    if (life_->term != 0 &&
+        std::ranges::find(order_.order.seats, place, &cluster::seat::place) != order_.order.seats.end())
+      lose_peer(life_->term, place);
+  }
   [[nodiscard]] bool is_executor_struck() const { return struck_; }
 
  private:
@@ -79,6 +107,10 @@ class simulated_process {
   void keep_files(const run_call& c);
   void commit(const run_call& c);
   void offer(uint32_t number, const cluster::shared_descriptor& what);
+  void copy_file(const std::string& path, uint64_t bytes);
+  void close_connections();
+  void look_at_files();
+  [[nodiscard]] term_members members() const { return {life_->place, order_.order.seats}; }
   /// Those of others that a process of a term needs.
   [[nodiscard]] std::vector<uint32_t> wanted_offers() const;
   [[nodiscard]] uint32_t num_ranks() const;
@@ -97,6 +129,8 @@ class simulated_process {
   std::map<uint64_t, uint32_t> parts_;  ///< of saves, by run: that other processes have written
   run_call last_run_;
   bool has_led_ = false, done_ = false, struck_ = false, tells_ = false;
+  uint32_t copies_left_ = 0;  ///< on their way to another machine
+  std::optional<core::error> lost_peer_;
 
   waiting_room room_;
   script life_script_;  // last: it uses the others

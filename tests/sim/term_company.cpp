@@ -1,5 +1,6 @@
 #include "tests/sim/term_company.hpp"
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -10,10 +11,12 @@ namespace troupe::actors {
 /// A membership that knows whose it is.
 class watched_member final : public fabric::communicator {
  public:
-  watched_member(std::shared_ptr<term_meetings> at, shared_life who, std::unique_ptr<fabric::communicator> inner)
-      : at_(std::move(at)), who_(std::move(who)), inner_(std::move(inner)) {}
+  watched_member(std::shared_ptr<term_meetings> at, shared_life who, uint32_t communicator,
+                 std::unique_ptr<fabric::communicator> inner)
+      : at_(std::move(at)), who_(std::move(who)), communicator_(communicator), inner_(std::move(inner)) {}
   ~watched_member() override {
-    if (!who_->alive) at_->left_behind_.push_back(std::move(inner_));
+    std::erase_if(at_->held_back_, [&](const auto& x) { return x.arrives && x.member.lock() == inner_; });
+    if (!who_->alive || passes_ns() > at_->clock_.now_ns()) at_->left_behind_.push_back(std::move(inner_));
   }
   watched_member(const watched_member&) = delete;
   watched_member& operator=(const watched_member&) = delete;
@@ -23,40 +26,94 @@ class watched_member final : public fabric::communicator {
   core::result<void> post(const fabric::request& r) override {
     if (!who_->alive) return core::fail(core::error_kind::stopped, "this process was killed");
     at_->posted_(at_->term_, *who_);
-    return inner_->post(r);
+    if (!holds_back()) return inner_->post(r);
+    at_->held_back_.push_back({passes_ns(), communicator_, inner_, r, {}});
+    return {};
   }
   core::result<fabric::progress> advance(uint64_t sequence) override {
     if (!who_->alive) return core::fail(core::error_kind::stopped, "this process was killed");
+    const auto is_held = [&](const auto& x) {
+      return x.arrives && x.arrives->id.sequence == sequence && x.member.lock() == inner_;
+    };
+    if (std::ranges::any_of(at_->held_back_, is_held)) return fabric::progress::pending;
     return inner_->advance(sequence);
   }
   [[nodiscard]] std::vector<uint32_t> missing(uint64_t sequence) const override { return inner_->missing(sequence); }
   void abort(const core::error& why) override {
-    if (who_->alive) inner_->abort(why);
+    if (!who_->alive) return;
+    if (!holds_back()) return inner_->abort(why);
+    at_->held_back_.push_back({passes_ns(), communicator_, inner_, std::nullopt, why});
   }
 
  private:
+  [[nodiscard]] int64_t passes_ns() const { return at_->passes_from(communicator_, who_->machine); }
+  /// Whether what this member does now waits, for a partition or behind what waits for one.
+  [[nodiscard]] bool holds_back() const {
+    const auto is_mine = [&](const auto& x) { return x.member.lock() == inner_; };
+    return passes_ns() > at_->clock_.now_ns() || std::ranges::any_of(at_->held_back_, is_mine);
+  }
+
   std::shared_ptr<term_meetings> at_;
   shared_life who_;
-  std::unique_ptr<fabric::communicator> inner_;
+  uint32_t communicator_;
+  std::shared_ptr<fabric::communicator> inner_;
 };
 
 term_meetings::term_meetings(sim_scheduler& clock, const plan::job_layout& layout, uint64_t term,
-                             std::function<void(uint64_t, const life&)> posted)
-    : term_(term), posted_(std::move(posted)), groups_(layout.communicators.size()) {
+                             std::function<void(uint64_t, const life&)> posted, passing passes)
+    : clock_(clock),
+      passes_(std::move(passes)),
+      term_(term),
+      posted_(std::move(posted)),
+      groups_(layout.communicators.size()) {
   uint32_t ranks = 1;
   for (uint32_t c = 0; c < groups_.size(); ++c) {
     const auto& members = layout.communicators[c].members;
     for (const uint32_t r : members) ranks = std::max(ranks, r + 1);
     groups_[c].members.resize(members.size());
-    const auto wake_later = [&clock, this, c](int64_t delay_ns, uint32_t member, uint64_t sequence) {
-      if (const auto l = groups_[c].members[member].lock())
-        clock.post_later(std::chrono::nanoseconds(delay_ns), l->lanes[static_cast<size_t>(plan::lane::fabric)],
-                         wake{meeting_id{c, sequence}.number()});
-    };
-    groups_[c].meets = fabric::modelled_group::make(static_cast<uint32_t>(members.size()), {},
-                                                    {[&clock] { return clock.now_ns(); }, wake_later}, members);
+    groups_[c].lives.resize(members.size());
+    groups_[c].meets = fabric::modelled_group::make(
+        static_cast<uint32_t>(members.size()), {},
+        {[&clock] { return clock.now_ns(); },
+         [this, c](int64_t delay_ns, uint32_t m, uint64_t sequence) { wake_later(delay_ns, c, m, sequence); }},
+        members);
   }
   pulses_ = std::make_shared<pulse_board>(ranks);
+}
+
+int64_t term_meetings::passes_from(uint32_t communicator, uint32_t machine) const {
+  int64_t out = clock_.now_ns();
+  if (!passes_) return out;
+  for (const auto& l : groups_[communicator].lives)
+    if (l != nullptr && l->machine != machine) out = std::max(out, passes_(machine, l->machine));
+  return out;
+}
+
+// Of a collective that all have arrived at as a partition begins, some have all bytes and some have not.
+void term_meetings::wake_later(int64_t delay_ns, uint32_t communicator, uint32_t member, uint64_t sequence) {
+  const auto& g = groups_[communicator];
+  if ((sequence + member) % 2 == 0 && g.lives[member] != nullptr)
+    delay_ns = std::max(delay_ns, passes_from(communicator, g.lives[member]->machine) - clock_.now_ns());
+  if (const auto l = g.members[member].lock())
+    clock_.post_later(std::chrono::nanoseconds(delay_ns), l->lanes[static_cast<size_t>(plan::lane::fabric)],
+                      wake{meeting_id{communicator, sequence}.number()});
+}
+
+int64_t term_meetings::due_ns() const { return held_back_.empty() ? INT64_MAX : held_back_.front().due_ns; }
+
+void term_meetings::go_on() {
+  while (due_ns() <= clock_.now_ns()) {
+    const held_back x = std::move(held_back_.front());
+    held_back_.pop_front();
+    const auto member = x.member.lock();
+    if (member == nullptr) continue;
+    if (!x.arrives) {
+      member->abort(x.why);
+      continue;
+    }
+    (void)member->post(*x.arrives);  // where that fails, advance says so
+    wake_later(0, x.communicator, member->rank(), x.arrives->id.sequence);
+  }
 }
 
 std::shared_ptr<fabric::communicator> term_meetings::join(const shared_life& who,
@@ -64,7 +121,9 @@ std::shared_ptr<fabric::communicator> term_meetings::join(const shared_life& who
                                                           uint32_t communicator, uint32_t member, fabric::waker wake) {
   auto& g = groups_[communicator];
   g.members[member] = links;
-  return std::make_shared<watched_member>(shared_from_this(), who, g.meets->join(member, std::move(wake)));
+  g.lives[member] = who;
+  return std::make_shared<watched_member>(shared_from_this(), who, communicator,
+                                          g.meets->join(member, std::move(wake)));
 }
 
 term_company::term_company(caf::actor_system& system, sim_scheduler& clock, const company_setup& setup)

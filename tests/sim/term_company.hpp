@@ -3,6 +3,7 @@
 // and who is in it, is said by the process.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -19,8 +20,12 @@ namespace troupe::actors {
 
 /// One start of a process: what a killed one still holds does nothing any more.
 struct life {
-  uint32_t place = 0;
+  uint32_t place = 0, machine = 0;
   bool alive = true;
+  bool stopped = false;    ///< by a signal
+  bool told = false;       ///< that its term has ended, or has found out: it gives its ranks up
+  bool orphaned = false;   ///< who started it is gone
+  bool cut_off = false;    ///< its agent's connection has ended, and it will be killed for that
   uint64_t term = 0;       ///< whose memory it uses; 0: of none
   bool has_a_run = false;  ///< of that term is under way
 };
@@ -28,24 +33,46 @@ using shared_life = std::shared_ptr<life>;
 
 using plans_by_choice = std::vector<shared_rank_plans>;  ///< [plan_choice]; empty where a job runs none of a kind
 
+/// When bytes pass between two machines: now, or once a partition heals.
+using passing = std::function<int64_t(uint32_t one, uint32_t other)>;
+
 /// Where the ranks of a term meet: made by who leads, offered to the others. Its members of killed processes stay, in
-/// silence, as boards in shared memory do.
+/// silence, as boards in shared memory do. Between machines that do not hear each other nothing arrives, and what all
+/// have arrived at may have ended for some of them alone.
 class term_meetings : public std::enable_shared_from_this<term_meetings> {
  public:
   /// `posted`: a rank of a process arrives at a collective of this term.
   term_meetings(sim_scheduler& clock, const plan::job_layout& layout, uint64_t term,
-                std::function<void(uint64_t term, const life& who)> posted);
+                std::function<void(uint64_t term, const life& who)> posted, passing passes = {});
 
   std::shared_ptr<fabric::communicator> join(const shared_life& who, const std::shared_ptr<rank_links>& links,
                                              uint32_t communicator, uint32_t member, fabric::waker wake);
   [[nodiscard]] const std::shared_ptr<pulse_board>& pulses() const { return pulses_; }
+
+  /// What has waited for a partition to heal, and when there is something.
+  void go_on();
+  [[nodiscard]] int64_t due_ns() const;
 
  private:
   friend class watched_member;
   struct group {
     std::shared_ptr<fabric::modelled_group> meets;
     std::vector<std::weak_ptr<rank_links>> members;
+    std::vector<shared_life> lives;
   };
+  struct held_back {
+    int64_t due_ns = 0;
+    uint32_t communicator = 0;
+    std::weak_ptr<fabric::communicator> member;
+    std::optional<fabric::request> arrives;  // else it aborts
+    core::error why;
+  };
+  /// When what `who` does is known to all others of the communicator.
+  [[nodiscard]] int64_t passes_from(uint32_t communicator, uint32_t machine) const;
+  void wake_later(int64_t delay_ns, uint32_t communicator, uint32_t member, uint64_t sequence);
+  sim_scheduler& clock_;
+  passing passes_;
+  std::deque<held_back> held_back_;
   uint64_t term_;
   std::function<void(uint64_t, const life&)> posted_;
   std::vector<group> groups_;  // [communicator]

@@ -1,0 +1,144 @@
+// A job on several machines whose connections, agents, processes and supervisor are disturbed at any message: it ends
+// right or with a named cause, ranks of two terms are never at work, no collective has members of two, what is healthy
+// is never ended, and a short cut costs nothing.
+#include "tests/sim/machines_world.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <string>
+
+#include "tests/crash/wanted_cases.hpp"
+
+using namespace troupe;
+using namespace troupe::actors;
+
+namespace {
+
+std::string describe(const machines_scenario& s) {
+  std::string out = "seed " + std::to_string(s.seed) + ", places on machines";
+  for (const uint32_t m : s.machines) out += " " + std::to_string(m);
+  out += ", " + std::to_string(s.ranks_each) + " ranks each, " + std::to_string(s.steps) + " steps";
+  for (const auto& e : s.all) out += "; " + e.describe();
+  return out;
+}
+
+size_t num_struck(const machines_scenario& s, const machines_result& r, machine_trouble kind) {
+  size_t out = 0;
+  for (size_t i = 0; i < s.all.size(); ++i) out += s.all[i].kind == kind && r.struck[i];
+  return out;
+}
+
+/// Whether an end with an error is one that the documents promise, and has its name. The first machine is always there,
+/// so no loss of others is.
+bool is_named(const machines_scenario& s, const machines_result& r) {
+  const std::string all = r.said + r.cause;
+  if (num_struck(s, r, machine_trouble::executor_error) > 0 && all.find("the executor refuses") != std::string::npos)
+    return true;
+  for (const char* cause : {" before the first step", "losses with no step in between"})
+    if (all.find(cause) != std::string::npos) return true;
+  // Its only process, and nobody else is there.
+  return all.find("no process is left") != std::string::npos;
+}
+
+/// What is wrong with a run; empty: nothing.
+std::string fault_of(const machines_scenario& s, const machines_result& r) {
+  if (!r.wrong.empty()) return r.wrong + "\n" + r.said;
+  if (!r.code) return "it does not end; " + std::to_string(r.steps_done) + " steps, " + r.said;
+  if (*r.code == 0 && r.steps_done != s.steps)
+    return "it ended well after " + std::to_string(r.steps_done) + " of " + std::to_string(s.steps) + " steps";
+  if (*r.code > 1 || (*r.code == 1 && !is_named(s, r)))
+    return "it ended with " + std::to_string(*r.code) + ": " + r.said + r.cause;
+  return {};
+}
+
+uint64_t first_seed_that_finds(planted defect, uint64_t most, std::string& how) {
+  for (uint64_t seed = 0; seed < most; ++seed) {
+    auto s = machines_scenario_of(seed);
+    s.defect = defect;
+    how = fault_of(s, play_machines(s));
+    if (!how.empty()) return seed;
+  }
+  return most;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(machines)
+
+BOOST_AUTO_TEST_CASE(whatever_happens_to_machines_a_job_ends_right_or_with_a_named_cause_and_never_two_terms_work) {
+  const char* const one = std::getenv("TROUPE_SEED");
+  const uint64_t first = one != nullptr ? std::strtoull(one, nullptr, 10) : 0;
+  const uint64_t last = one != nullptr ? first + 1 : tests::wanted_cases("TROUPE_SEEDS", 500);
+  std::array<uint64_t, num_machine_troubles> struck{};
+  uint64_t well = 0, terms = 0, again = 0;
+  double seconds = 0;
+  for (uint64_t seed = first; seed < last; ++seed) {
+    const auto s = machines_scenario_of(seed);
+    const auto r = play_machines(s);
+    const std::string fault = fault_of(s, r);
+    BOOST_CHECK_MESSAGE(fault.empty(), describe(s) << ": " << fault);
+    if (one != nullptr) BOOST_TEST_MESSAGE(describe(s) << "\n" << r.said << r.cause);
+    well += r.code == 0;
+    terms += r.terms;
+    again += r.steps_again;
+    for (size_t i = 0; i < s.all.size(); ++i) struck[static_cast<size_t>(s.all[i].kind)] += r.struck[i];
+    seconds = std::max(seconds, r.seconds);
+  }
+  BOOST_TEST_MESSAGE(well << " of " << last - first << " ended well; " << terms << " terms, " << again
+                          << " steps done again, the longest " << seconds << " s");
+  if (last - first < 100) return;
+  BOOST_TEST(well > (last - first) * 3 / 4);
+  BOOST_TEST(terms > last - first);
+  for (size_t k = 0; k < struck.size(); ++k) {
+    const auto kind = static_cast<machine_trouble>(k);
+    BOOST_TEST_MESSAGE(name_of(kind) << ": " << struck[k]);
+    BOOST_TEST(struck[k] >= 10U, name_of(kind));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_cut_shorter_than_the_time_after_which_ranks_are_given_up_costs_nothing) {
+  const uint64_t last = tests::wanted_cases("TROUPE_SEEDS", 500) / 5;
+  for (uint64_t seed = 0; seed < last; ++seed) {
+    const auto s = short_cuts_of(seed);
+    const auto r = play_machines(s);
+    BOOST_TEST(fault_of(s, r) == "", describe(s));
+    BOOST_TEST((r.code == 0));
+    BOOST_TEST(r.terms == 1U, describe(s) << r.said);
+    BOOST_TEST(r.steps_again == 0U, describe(s));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_job_on_machines_that_nothing_happens_to_does_each_step_once_in_one_term) {
+  machines_scenario s;
+  s.machines = {0, 0, 1, 2, 2};
+  const auto r = play_machines(s);
+  BOOST_TEST(fault_of(s, r) == "");
+  BOOST_TEST((r.code == 0));
+  BOOST_TEST(r.terms == 1U);
+  BOOST_TEST(r.steps_again == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(the_same_seed_plays_the_same_run) {
+  const auto s = machines_scenario_of(8);
+  const auto a = play_machines(s), b = play_machines(s);
+  BOOST_TEST(a.messages == b.messages);
+  BOOST_TEST(a.seconds == b.seconds);
+  BOOST_TEST(a.said == b.said);
+}
+
+BOOST_AUTO_TEST_CASE(a_term_that_begins_before_the_one_before_is_quiet_on_other_machines_is_found) {
+  std::string how;
+  BOOST_TEST(first_seed_that_finds(planted::next_term_without_quiet, 100, how) < 100U);
+  BOOST_TEST(how.find(" while process ") != std::string::npos, how);
+}
+
+BOOST_AUTO_TEST_CASE(a_process_that_goes_on_while_its_machine_is_cut_off_is_found) {
+  std::string how;
+  BOOST_TEST(first_seed_that_finds(planted::silence_is_ignored, 200, how) < 200U);
+  BOOST_TEST_MESSAGE(how);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,516 @@
+#include "tests/sim/machines_world.hpp"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "cluster/agent_links.hpp"
+#include "cluster/agent_state.hpp"
+#include "tests/sim/simulated_children.hpp"
+#include "tests/sim/small_plans.hpp"
+
+namespace troupe::actors {
+namespace {
+
+constexpr int64_t ms = 1'000'000;
+/// Times of this world: those of a real job, a twentieth of them.
+constexpr int64_t lost_after_ns = 250 * ms, backoff_ns = 25 * ms, ending_ns = 250 * ms, rejoin_ns = 25 * ms;
+constexpr int64_t tick_max_ns = 10 * ms, agent_poll_ns = 5 * ms;
+/// Of the network: how long a message takes, and how much later than it heals a cut connection brings something.
+constexpr int64_t delay_min_ns = 50'000, delay_max_ns = 1 * ms, resend_max_ns = 10 * ms;
+/// A job that takes longer never ends.
+constexpr int64_t longest_ns = 120'000 * ms;
+constexpr uint64_t rounds_max = 5'000'000;
+constexpr std::string_view trouble_names[num_machine_troubles] = {"partition",
+                                                                  "partition downwards",
+                                                                  "partition upwards",
+                                                                  "kill of the agent",
+                                                                  "stop of the agent",
+                                                                  "loss of the machine",
+                                                                  "cut control",
+                                                                  "cut data",
+                                                                  "kill",
+                                                                  "stop",
+                                                                  "stop of the supervisor",
+                                                                  "executor error"};
+
+class world {
+ public:
+  explicit world(const machines_scenario& s)
+      : scenario_(s),
+        random_(s.seed * 7919 + 5),
+        job_(job()),
+        supervision_(job_),
+        agents_(job_, {}, supervision_, [](int) {}),
+        machines_(1 + *std::ranges::max_element(s.machines)) {
+    out_.struck.resize(s.all.size());
+    around_.steps = s.steps;
+    around_.seed = s.seed;
+    around_.lost_after_ns = lost_after_ns;
+    around_.defect = s.defect;
+    around_.between = &net_;
+    for (uint32_t data = 1; data <= job_.data; ++data) around_.plans[data] = small_plans(data, s.stage);
+    for (const auto& e : s.all)
+      if (e.kind == machine_trouble::executor_error) {
+        around_.fault.kind = sim_fault_kind::executor_error;
+        around_.fault.run = 1;
+        around_.fault.rank = e.place % job_.data;
+        around_.fault.position = static_cast<uint32_t>(e.after_messages % 4);
+      }
+    net_.machines = s.machines;
+    net_.passes = [this](uint32_t a, uint32_t b) { return passes(a, b); };
+    net_.later = [this](int64_t due_ns, std::function<void()> what) {
+      later_.emplace(std::pair{due_ns, ++num_later_}, std::move(what));
+    };
+    net_.at = [this](uint32_t place) -> simulated_process* {
+      const auto& children = machines_[scenario_.machines[place]].children;
+      return children ? children->at(place) : nullptr;
+    };
+    machines_[0].children = std::make_unique<simulated_children>(
+        around_, job_.places(), random_(),
+        [this](uint32_t p, cluster::parcel x) { supervision_.hear(p, std::move(x), now()); },
+        [this](uint32_t p, const std::string& how) { supervision_.closed(p, how, now()); });
+    for (uint32_t m = 1; m < machines_.size(); ++m)
+      machines_[m].joins_ns = now() + static_cast<int64_t>(random_() % rejoin_ns);
+  }
+  ~world() {
+    for (auto& m : machines_) m.children.reset();
+    orphans_.clear();
+    later_.clear();
+    for (const auto& c : around_.left_behind) c->dismiss();
+    schedule_.drain();
+    around_.left_behind.clear();
+    net_.meetings.clear();
+    around_.meetings.clear();
+  }
+  world(const world&) = delete;
+  world& operator=(const world&) = delete;
+
+  machines_result play() {
+    const int64_t begin_ns = now();
+    supervision_.begin(now());
+    act();
+    for (uint64_t rounds = 0; !is_over() && watch_.wrong().empty(); ++rounds) {
+      if (now() - begin_ns > longest_ns || rounds > rounds_max) break;
+      strike();
+      const int64_t due = due_ns();
+      if (due <= now()) {
+        look();
+      } else if (!schedule_.step(due)) {
+        schedule_.stop(std::chrono::nanoseconds(due - now()));
+      }
+      for_each_family([](simulated_children& c) { c.go_on(); });
+    }
+    if (is_over()) out_.code = code_;
+    out_.cause = machines_[0].children->why(supervision_.leader());
+    out_.wrong = watch_.wrong();
+    out_.terms = watch_.terms();
+    out_.steps_done = watch_.steps_done();
+    out_.steps_again = watch_.steps_again();
+    out_.seconds = double(now() - begin_ns) / 1e9;
+    for_each_family([&](const simulated_children& c) { out_.messages += c.num_messages(); });
+    return std::move(out_);
+  }
+
+ private:
+  struct machine {
+    std::unique_ptr<simulated_children> children;
+    std::optional<cluster::agent_state> agent;
+    std::unique_ptr<cluster::link> link;  // the agent's end
+    std::shared_ptr<cluster::modelled_stream> up, down;
+    int64_t joins_ns = INT64_MAX, looks_ns = 0, stopped_until_ns = 0;
+    int64_t down_until_ns = 0, up_until_ns = 0;  // of a partition
+    bool is_done = false;
+    bool was_struck = false;
+  };
+
+  [[nodiscard]] int64_t now() const { return schedule_.now_ns(); }
+  [[nodiscard]] bool is_over() const {
+    const auto done = [](const machine& m) { return m.is_done; };
+    return code_ && machines_[0].children->is_empty() && std::all_of(machines_.begin() + 1, machines_.end(), done);
+  }
+  template <class Deed>
+  void for_each_family(Deed deed) {
+    for (auto& m : machines_)
+      if (m.children) deed(*m.children);
+    for (auto& o : orphans_) deed(*o);
+  }
+
+  [[nodiscard]] cluster::supervised_job job() const {
+    cluster::supervised_job out;
+    out.processes = static_cast<uint32_t>(scenario_.machines.size());
+    out.ranks_each = scenario_.ranks_each;
+    out.data = out.processes * out.ranks_each;
+    out.feasible = [](uint32_t ranks) -> core::result<uint32_t> {
+      if (ranks == 0) return core::fail(core::error_kind::peer_lost, "no rank is left");
+      return ranks;
+    };
+    out.lost_after_ns = lost_after_ns;
+    out.backoff_ns = backoff_ns;
+    out.losses_max = 100;
+    out.machines = scenario_.machines;
+    for (const char* name : {"a", "b", "c", "d"})
+      if (out.hosts.size() <= *std::ranges::max_element(scenario_.machines)) out.hosts.emplace_back(name);
+    out.secret = [] { return std::string("s"); };
+    return out;
+  }
+
+  /// A machine is cut off from all others at once: a partition is of its cable.
+  [[nodiscard]] int64_t passes(uint32_t a, uint32_t b) const {
+    int64_t out = now();
+    for (const uint32_t m : {a, b}) {
+      const int64_t until = std::max(machines_[m].down_until_ns, machines_[m].up_until_ns);
+      if (a != b && until > now()) out = std::max(out, until);
+    }
+    return out;
+  }
+
+  // ---- what the launcher does
+  void act() {
+    for (auto actions = supervision_.take(); !actions.empty(); actions = supervision_.take()) {
+      std::vector<std::pair<uint32_t, uint64_t>> taken_for_quiet;
+      for (auto& a : actions) {
+        if (auto* x = std::get_if<cluster::send_to>(&a)) {
+          const auto* end = std::get_if<cluster::end_term>(&x->what.what);
+          if (end != nullptr && !end->is_final && scenario_.defect == planted::next_term_without_quiet)
+            taken_for_quiet.emplace_back(x->place, end->term);
+          if (job_.machine_of(x->place) == 0)
+            machines_[0].children->send(x->place, std::move(x->what));
+          else
+            agents_.tell_process(x->place, x->what, now());
+        } else if (const auto* x = std::get_if<cluster::start_process>(&a)) {
+          if (job_.machine_of(x->place) == 0)
+            machines_[0].children->start(x->place);
+          else
+            agents_.tell(job_.machine_of(x->place), cluster::start_place{x->place}, now());
+        } else if (const auto* x = std::get_if<cluster::kill_process>(&a)) {
+          is_ended_by_the_system(job_.machine_of(x->place));
+          if (job_.machine_of(x->place) == 0)
+            machines_[0].children->kill(x->place);
+          else
+            agents_.tell(job_.machine_of(x->place), cluster::kill_place{x->place}, now());
+        } else if (auto* x = std::get_if<cluster::send_to_agent>(&a)) {
+          agents_.tell(x->machine, std::move(x->what), now());
+        } else if (const auto* x = std::get_if<cluster::drop_agent>(&a)) {
+          is_ended_by_the_system(x->machine);
+          machines_[x->machine].down->close();
+          agents_.drop(x->machine);
+        } else if (const auto* x = std::get_if<cluster::say>(&a)) {
+          out_.said += x->line + "\n";
+        } else if (const auto* x = std::get_if<cluster::finish>(&a)) {
+          code_ = x->code;
+          over_ns_ = now();
+          machines_[0].children->let_end();
+          agents_.end_job(x->code, now());
+        }
+      }
+      for (const auto& [place, term] : taken_for_quiet) supervision_.hear(place, {cluster::quiet{term}, {}}, now());
+    }
+  }
+  /// Nothing that is healthy ever is.
+  void is_ended_by_the_system(uint32_t machine) {
+    if (!machines_[machine].was_struck)
+      watch_.fail("machine " + std::to_string(machine) + " was healthy, and is ended");
+  }
+
+  void launch() {
+    if (supervisor_stopped_until_ns_ > now()) return;
+    for (uint32_t m = 1; m < machines_.size(); ++m)
+      while (agents_.all()[m] != nullptr && machines_[m].up->due_ns() <= now()) {
+        agents_.hear(m, now());
+        act();
+      }
+    machines_[0].children->listen();
+    act();
+    if (tick_due_ns() <= now()) {
+      ticked_ns_ = now();
+      supervision_.tick(now());
+      act();
+    }
+    if (!code_ || now() < over_ns_ + ending_ns) return;
+    machines_[0].children->kill_all();
+    for (uint32_t m = 1; m < machines_.size(); ++m) leave_alone(m);
+  }
+  /// The launcher's process ends, and with it its connections: an agent that has not been told waits for a job.
+  void leave_alone(uint32_t m) {
+    auto& x = machines_[m];
+    if (agents_.all()[m] != nullptr) x.down->close();
+    agents_.drop(m);
+    if (!x.agent) x.is_done = true;
+  }
+
+  // ---- what agents do
+  void join(uint32_t m) {
+    auto& x = machines_[m];
+    if (code_ && now() >= over_ns_ + ending_ns) {  // nobody listens any more
+      x.joins_ns = INT64_MAX;
+      x.is_done = true;
+      return;
+    }
+    if (passes(0, m) > now() || supervisor_stopped_until_ns_ > now()) {
+      x.joins_ns = now() + rejoin_ns;
+      return;
+    }
+    x.joins_ns = INT64_MAX;
+    const auto clock = [this] { return now(); };
+    x.up = std::make_shared<cluster::modelled_stream>(clock, random_(), delay_max_ns, delay_min_ns);
+    x.down = std::make_shared<cluster::modelled_stream>(clock, random_(), delay_max_ns, delay_min_ns);
+    x.link = std::make_unique<cluster::modelled_link>(x.up, x.down);
+    x.agent.emplace(now());
+    x.looks_ns = now();
+    agents_.welcome(job_.hosts[m], std::make_unique<cluster::modelled_link>(x.down, x.up), now());
+    act();
+  }
+
+  void run_agent(uint32_t m) {
+    auto& x = machines_[m];
+    if (x.stopped_until_ns > now()) return;
+    if (x.joins_ns <= now()) join(m);
+    if (!x.agent) return;
+    if (x.children) x.children->listen();
+    if (!follow(m)) return;
+    x.looks_ns = now() + agent_poll_ns;
+    auto came = x.link->receive();
+    if (!came) return lose_first(m);
+    for (auto& p : *came)
+      if (!x.agent->hear(std::move(p.what), now())) return lose_first(m);
+    if (!follow(m)) return;
+    if (x.agent->code() && (!x.children || x.children->is_empty())) {
+      x.agent.reset();
+      x.up->close();
+      x.is_done = true;
+      return;
+    }
+    if (x.agent->code() && now() > x.agent->over_ns() + ending_ns) x.children->kill_all();
+    if (!x.agent->look(now(), !came->empty())) return lose_first(m);
+    (void)follow(m);
+  }
+  bool follow(uint32_t m) {
+    auto& x = machines_[m];
+    for (auto actions = x.agent->take(); !actions.empty(); actions = x.agent->take())
+      for (auto& a : actions) {
+        if (auto* t = std::get_if<cluster::tell_supervisor>(&a))
+          (void)x.link->send({std::move(t->what), {}});
+        else if (auto* t = std::get_if<cluster::tell_process>(&a))
+          x.children->send(t->place, std::move(t->what));
+        else if (std::holds_alternative<cluster::let_end>(a) && x.children)
+          x.children->let_end();
+        else if (const auto* t = std::get_if<cluster::start_place>(&a))
+          x.children->start(t->place);
+        else if (const auto* t = std::get_if<cluster::kill_place>(&a))
+          x.children->kill(t->place);
+        else if (std::holds_alternative<cluster::job_order>(a))
+          x.children = std::make_unique<simulated_children>(
+              around_, job_.places(), random_(),
+              [&x](uint32_t p, cluster::parcel c) { x.agent->hear_process(p, std::move(c)); },
+              [&x](uint32_t p, const std::string& how) { x.agent->process_ended(p, how); });
+      }
+    return true;
+  }
+  /// As agent::lost: no process is left; then it joins again, unless the job is over.
+  void lose_first(uint32_t m) {
+    auto& x = machines_[m];
+    const bool is_over = x.agent->code().has_value();
+    if (x.children) x.children->kill_all();
+    x.agent.reset();
+    x.up->close();
+    x.is_done = is_over;
+    if (!is_over) x.joins_ns = now() + rejoin_ns;
+  }
+
+  // ---- time
+  [[nodiscard]] int64_t tick_due_ns() const {
+    return std::max(ticked_ns_ + ms, std::min(supervision_.due_ns(), ticked_ns_ + tick_max_ns));
+  }
+  [[nodiscard]] int64_t due_ns() {
+    int64_t supervisor = std::min(tick_due_ns(), machines_[0].children->due_ns());
+    int64_t out = later_.empty() ? INT64_MAX : later_.begin()->first.first;
+    for (uint32_t m = 1; m < machines_.size(); ++m) {
+      const auto& x = machines_[m];
+      if (agents_.all()[m] != nullptr) supervisor = std::min(supervisor, x.up->due_ns());
+      int64_t mine = x.joins_ns;
+      if (x.agent) mine = std::min({mine, x.looks_ns, x.down->due_ns(), x.children ? x.children->due_ns() : INT64_MAX});
+      out = std::min(out, std::max(mine, x.stopped_until_ns));
+    }
+    for_each_family([&](const simulated_children& c) { out = std::min(out, c.processes_due_ns()); });
+    for (const auto& [term, meets] : net_.meetings) out = std::min(out, meets->due_ns());
+    return std::min(out, std::max(supervisor, supervisor_stopped_until_ns_));
+  }
+
+  void look() {
+    while (!later_.empty() && later_.begin()->first.first <= now()) {
+      const auto what = std::move(later_.begin()->second);
+      later_.erase(later_.begin());
+      what();
+    }
+    for (const auto& [term, meets] : net_.meetings) meets->go_on();
+    launch();
+    for (uint32_t m = 1; m < machines_.size(); ++m) run_agent(m);
+    for_each_family([](simulated_children& c) { c.run_processes(); });
+    for (auto& o : orphans_)
+      if (o->processes_due_ns() == INT64_MAX) o->kill_all();
+  }
+
+  // ---- trouble
+  [[nodiscard]] uint64_t num_messages() {
+    uint64_t out = 0;
+    for_each_family([&](const simulated_children& c) { out += c.num_messages(); });
+    return out + gone_messages_;
+  }
+  void strike() {
+    for (size_t i = 0; i < scenario_.all.size(); ++i) {
+      const auto& e = scenario_.all[i];
+      if (e.kind == machine_trouble::executor_error) {
+        for_each_family(
+            [&](const simulated_children& c) { out_.struck[i] = out_.struck[i] || c.is_executor_struck(); });
+        continue;
+      }
+      if (out_.struck[i] || num_messages() < e.after_messages) continue;
+      out_.struck[i] = true;
+      befall(e, machines_[e.machine]);
+    }
+  }
+  void hold(machine& x, bool down, bool up, int64_t ns) {
+    const int64_t until = now() + ns;
+    if (down) x.down_until_ns = std::max(x.down_until_ns, until);
+    if (up) x.up_until_ns = std::max(x.up_until_ns, until);
+    const auto resend = static_cast<int64_t>(random_() % resend_max_ns);
+    if (down && x.down) x.down->hold(until + std::min(ns, resend));
+    if (up && x.up) x.up->hold(until + std::min(ns, resend));
+  }
+  void befall(const machine_event& e, machine& x) {
+    using enum machine_trouble;
+    if (e.kind != data_cut) x.was_struck = true;
+    auto* const place = machines_[scenario_.machines[e.place]].children.get();
+    switch (e.kind) {
+      case partition:
+      case partition_down:
+      case partition_up:
+        return hold(x, e.kind != partition_up, e.kind != partition_down, e.duration_ns);
+      case agent_killed:
+        if (!x.agent) return;
+        if (x.children) {
+          gone_messages_ += x.children->num_messages();
+          x.children->orphan();
+          orphans_.push_back(std::move(x.children));
+        }
+        x.agent.reset();
+        x.up->close();
+        x.joins_ns = now() + e.duration_ns;
+        return;
+      case agent_stopped:
+        x.stopped_until_ns = now() + e.duration_ns;
+        return;
+      case machine_lost:
+        if (!x.agent) return;
+        if (x.children) {
+          gone_messages_ += x.children->num_messages();
+          x.children->vanish();
+          x.children.reset();
+        }
+        x.agent.reset();
+        x.up->hold(INT64_MAX);  // nothing is ever heard of it
+        x.joins_ns = now() + e.duration_ns;
+        return;
+      case control_cut:
+        if (!x.up || !x.agent) return;
+        x.up->cut();
+        x.down->cut();
+        for (uint32_t p = 0; p < scenario_.machines.size(); ++p)
+          if (scenario_.machines[p] == e.machine)
+            if (auto* const one = net_.at(p)) one->cut_off();
+        return;
+      case data_cut:
+        return cut_data(e.machine, (e.machine + 1 + e.place) % machines_.size());
+      case process_killed:
+        machines_[scenario_.machines[e.place]].was_struck = true;
+        if (place != nullptr) place->end_by_signal(e.place);
+        return;
+      case process_stopped:
+        machines_[scenario_.machines[e.place]].was_struck = true;
+        if (place != nullptr) place->stop(e.place, e.duration_ns);
+        return;
+      case supervisor_stopped:  // whoever does not hear the first machine for too long leaves it
+        for (auto& m : machines_) m.was_struck = true;
+        supervisor_stopped_until_ns_ = now() + e.duration_ns;
+        return;
+      case executor_error:
+        return;
+    }
+  }
+  void cut_data(size_t a, size_t b) {
+    if (a == b) return;
+    for (uint32_t p = 0; p < scenario_.machines.size(); ++p)
+      for (uint32_t q = 0; q < scenario_.machines.size(); ++q)
+        if ((scenario_.machines[p] == a && scenario_.machines[q] == b) ||
+            (scenario_.machines[p] == b && scenario_.machines[q] == a))
+          if (auto* const who = net_.at(p)) who->lose_peer_now(q);
+  }
+
+  const machines_scenario& scenario_;
+  std::mt19937_64 random_;
+  sim_config config_;
+  caf::actor_system system_{config_};
+  sim_scheduler schedule_{system_, scenario_.seed, std::chrono::microseconds{20}};
+  run_watch watch_{true};
+  network net_;
+  surroundings around_{system_, schedule_, watch_, {}};
+  cluster::supervised_job job_;
+  cluster::supervision supervision_;
+  cluster::agent_links agents_;
+  std::vector<machine> machines_;
+  std::vector<std::unique_ptr<simulated_children>> orphans_;  ///< of agents that were killed
+  std::map<std::pair<int64_t, uint64_t>, std::function<void()>> later_;
+  uint64_t num_later_ = 0, gone_messages_ = 0;
+  machines_result out_;
+  std::optional<int32_t> code_;
+  int64_t over_ns_ = 0, ticked_ns_ = 0, supervisor_stopped_until_ns_ = 0;
+};
+
+}  // namespace
+
+std::string_view name_of(machine_trouble kind) { return trouble_names[static_cast<size_t>(kind)]; }
+
+std::string machine_event::describe() const {
+  return std::string(name_of(kind)) + " at machine " + std::to_string(machine) + ", process " + std::to_string(place) +
+         " after " + std::to_string(after_messages) + " messages, for " + std::to_string(duration_ns / ms) + " ms";
+}
+
+machines_scenario machines_scenario_of(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  machines_scenario s;
+  s.seed = seed;
+  const auto machines = static_cast<uint32_t>(2 + random() % 2);
+  s.machines.clear();
+  for (uint32_t m = 0; m < machines; ++m)
+    for (uint64_t p = random() % 3 == 0 ? 2 : 1; p > 0; --p) s.machines.push_back(m);
+  s.ranks_each = random() % 5 == 0 && s.machines.size() < 5 ? 2 : 1;
+  s.stage = static_cast<uint32_t>(random() % 4);
+  s.steps = 8 + random() % 16;
+  const uint64_t troubles = random() % 5;
+  for (uint64_t i = 0; i < troubles; ++i) {
+    machine_event e;
+    const auto kind = random() % (4 * num_machine_troubles);
+    e.kind = static_cast<machine_trouble>(kind % num_machine_troubles);
+    // Most runs end well: an executor's error ends them all.
+    if (e.kind == machine_trouble::executor_error && kind >= num_machine_troubles) e.kind = machine_trouble::partition;
+    e.machine = static_cast<uint32_t>(1 + random() % (machines - 1));
+    e.place = static_cast<uint32_t>(random() % s.machines.size());
+    e.after_messages = random() % (random() % 4 == 0 ? 60 : 900);
+    e.duration_ns = static_cast<int64_t>(random() % 40) * lost_after_ns / 20;
+    s.all.push_back(e);
+  }
+  return s;
+}
+
+machines_scenario short_cuts_of(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  auto s = machines_scenario_of(seed);
+  s.all = {{static_cast<machine_trouble>(random() % 3), 1, 0, 40 + random() % 600,
+            static_cast<int64_t>(random() % 60) * lost_after_ns / 100}};
+  return s;
+}
+
+machines_result play_machines(const machines_scenario& s) { return world(s).play(); }
+
+}  // namespace troupe::actors

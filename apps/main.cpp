@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -51,11 +52,16 @@ int execute_trainer(int argc, char** argv) {
   return execute(other, argv);
 }
 
+bool names_a_cluster(int argc, char** argv) {
+  return std::any_of(argv + 2, argv + argc, [](const char* x) { return std::strncmp(x, "--cluster", 9) == 0; });
+}
+
 int run(int argc, char** argv) {
   using namespace troupe;
   apps::open_missing_descriptors();
   if (argc > 1 && std::strcmp(argv[1], "train") == 0) return execute_trainer(argc, argv);
-  if (argc > 1 && (std::strcmp(argv[1], "agent") == 0 || std::strcmp(argv[1], "cert") == 0))
+  if (argc > 1 && (std::strcmp(argv[1], "agent") == 0 || std::strcmp(argv[1], "cert") == 0 ||
+                   (std::strcmp(argv[1], "doctor") == 0 && names_a_cluster(argc, argv))))
     return execute(beside("troupe-agent"), argv);
 
   CLI::App app{"trains transformer models whose states do not fit where they have to run", "troupe"};
@@ -72,6 +78,10 @@ int run(int argc, char** argv) {
   std::string folder = ".";
   doctor->add_option("folder", folder, "where checkpoints or offloaded states shall go")->capture_default_str();
   auto form = apps::output_form::text;
+  std::string cluster;  // asked by the program that speaks with other machines
+  doctor->add_option(
+      "--cluster", cluster,
+      "the file of a job on several hosts: whether they fit together (see troupe doctor --cluster --help)");
   apps::add_json(*doctor, form);
   apps::checkpoint_command checkpoint(app);
   apps::compress_command compress(app);

@@ -35,7 +35,7 @@ class agent {
   agent(polled_link& supervisor, const agent_options& o)
       : supervisor_(supervisor), options_(o), state_(core::now_ns()) {}
 
-  core::result<int> run() {
+  core::result<std::optional<int>> run() {
     for (;;) {
       wait();
       auto came = supervisor_.receive();
@@ -43,7 +43,8 @@ class agent {
       for (auto& p : *came)
         if (auto ok = state_.hear(std::move(p.what), core::now_ns()); !ok) return core::fail(ok.error());
       if (auto ok = act(); !ok) return core::fail(ok.error());
-      if (state_.code() && (!children_ || children_->is_empty())) return *state_.code();
+      if (state_.is_let_go() && !state_.code()) return std::nullopt;
+      if (state_.code() && (!children_ || children_->is_empty())) return state_.code();
       if (state_.code() && core::now_ns() > state_.over_ns() + ending_ns_max) children_->kill_all();
       if (auto ok = state_.look(core::now_ns(), !came->empty()); !ok) return lost(ok.error());
       if (auto ok = act(); !ok) return core::fail(ok.error());
@@ -52,9 +53,9 @@ class agent {
   }
 
  private:
-  core::result<int> lost(const core::error& why) {
+  core::result<std::optional<int>> lost(const core::error& why) {
     if (children_) children_->kill_all();
-    if (state_.code()) return *state_.code();
+    if (state_.code()) return state_.code();
     return core::fail(why);
   }
 
@@ -67,6 +68,10 @@ class agent {
   core::result<void> follow(tell_supervisor& x) {
     if (const auto sent = supervisor_.send({std::move(x.what), {}}); !sent) failure_ = sent.error().text;
     return {};
+  }
+  core::result<void> follow(const machine_question& x) {
+    tell_supervisor answer{machine_answer{x.number, options_.answer ? options_.answer(x.what) : std::string()}};
+    return follow(answer);
   }
   core::result<void> follow(tell_process& x) {
     children_->send(x.place, std::move(x.what));
@@ -127,7 +132,7 @@ class agent {
 
 }  // namespace
 
-core::result<int> serve_as_agent(polled_link& supervisor, const agent_options& options) {
+core::result<std::optional<int>> serve_as_agent(polled_link& supervisor, const agent_options& options) {
   return agent(supervisor, options).run();
 }
 

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "cluster/link.hpp"
@@ -16,11 +17,13 @@ struct agent_options {
   std::function<void(const std::string&)> say;
   /// A signalfd, not blocking, of the signals that end the whole job; null: none.
   shared_descriptor signals{};
+  /// What this machine has to say to a question of `troupe doctor`, before there is a job. It may take seconds.
+  std::function<std::string(const std::string&)> answer{};
 };
 
-/// Serves one job until it is over, and gives its exit code. Errors: peer_lost, where the first machine is gone or
-/// silent for `cluster.lost_after`; then no process is left here, and the caller may join again. limit, where the
-/// system refuses a process.
-core::result<int> serve_as_agent(polled_link& supervisor, const agent_options& options);
+/// Serves one job until it is over, and gives its exit code; nothing where it was let go before there was one. Errors:
+/// peer_lost, where the first machine is gone or silent for `cluster.lost_after`; then no process is left here, and the
+/// caller may join again. limit, where the system refuses a process.
+core::result<std::optional<int>> serve_as_agent(polled_link& supervisor, const agent_options& options);
 
 }  // namespace troupe::cluster

@@ -19,6 +19,8 @@ core::result<void> agent_state::hear(message m, int64_t now_ns) {
     actions_.emplace_back(std::move(*x));
     return {};
   }
+  if (const auto* x = std::get_if<machine_question>(&m); x != nullptr && !order_) actions_.emplace_back(*x);
+  if (std::holds_alternative<dismissal>(m) && !order_) is_let_go_ = true;
   if (const auto* x = std::get_if<job_over>(&m)) {
     code_ = x->code;
     over_ns_ = now_ns;

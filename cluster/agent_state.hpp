@@ -23,10 +23,11 @@ struct tell_process {
 };
 /// Processes that end may take their time from now on.
 struct let_end {};
-/// A job_order is the first action of a job: processes can be started from now on. start_place and kill_place mean what
-/// they mean to an agent, and signalled is a signal for the process in that place.
-using agent_action =
-    std::variant<tell_supervisor, tell_process, let_end, job_order, start_place, kill_place, signalled>;
+/// A machine_question, which comes before a job, is answered with a machine_answer. A job_order is the first action of
+/// a job: processes can be started from now on. start_place and kill_place mean what they mean to an agent, and
+/// signalled is a signal for the process in that place.
+using agent_action = std::variant<tell_supervisor, tell_process, let_end, job_order, start_place, kill_place, signalled,
+                                  machine_question>;
 
 class agent_state {  ///< of one agent that has joined; one thread
  public:
@@ -48,6 +49,8 @@ class agent_state {  ///< of one agent that has joined; one thread
   [[nodiscard]] int64_t due_ns() const { return order_ ? beat_ns_ : INT64_MAX; }
   /// The job is over, with this code, since `over_ns`.
   [[nodiscard]] const std::optional<int>& code() const { return code_; }
+  /// There was no job: the supervisor has asked what it wanted, and waits for nobody any more.
+  [[nodiscard]] bool is_let_go() const { return is_let_go_; }
   [[nodiscard]] int64_t over_ns() const { return over_ns_; }
   /// Of a supervisor that is gone, which is so.
   static core::error lost(const std::string& how) { return {core::error_kind::peer_lost, "the first host: " + how}; }
@@ -60,6 +63,7 @@ class agent_state {  ///< of one agent that has joined; one thread
   std::optional<begin_term> term_;
   kept_saves saves_;
   std::optional<int> code_;
+  bool is_let_go_ = false;
   int64_t heard_ns_, looked_ns_, beat_ns_ = 0, over_ns_ = 0;
   std::vector<agent_action> actions_;
 };

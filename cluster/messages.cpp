@@ -11,7 +11,9 @@ void fields(F& f, hello& x) {
   f(x.process_id, x.version, x.configuration);
 }
 template <class F>
-void fields(F&, beat&) {}
+void fields(F& f, beat& x) {
+  f(x.said_ns, x.heard_ns, x.of_ns);
+}
 template <class F>
 void fields(F& f, offer& x) {
   f(x.term, x.number);
@@ -115,13 +117,35 @@ void fields(F& f, job_over& x) {
   f(x.code);
 }
 
+template <class F>
+void fields(F& f, machine_question& x) {
+  f(x.number, x.what);
+}
+template <class F>
+void fields(F& f, machine_answer& x) {
+  f(x.number, x.what);
+}
+template <class F>
+void fields(F& f, place_row& x) {
+  f(x.place, x.host, x.process_id, x.state, x.losses, x.first, x.count);
+}
+template <class F>
+void fields(F& f, roster& x) {
+  f(x.term, x.places);
+}
+template <class F>
+void fields(F& f, replace_wanted& x) {
+  f(x.term, x.host);
+}
+
 namespace {
 
 constexpr std::array<std::string_view, std::variant_size_v<message>> names = {
-    "hello",       "beat",       "offer",       "ready",          "quiet",      "failed",  "call",
-    "answer",      "kept_file",  "kept_save",   "between_steps",  "state_text", "leaving", "begin_term",
-    "started",     "end_term",   "join_wanted", "state_question", "dismissal",  "address", "job_order",
-    "start_place", "kill_place", "place_ended", "passed",         "signalled",  "job_over"};
+    "hello",          "beat",       "offer",         "ready",          "quiet",      "failed",   "call",
+    "answer",         "kept_file",  "kept_save",     "between_steps",  "state_text", "leaving",  "begin_term",
+    "started",        "end_term",   "join_wanted",   "state_question", "dismissal",  "address",  "job_order",
+    "start_place",    "kill_place", "place_ended",   "passed",         "signalled",  "job_over", "machine_question",
+    "machine_answer", "roster",     "replace_wanted"};
 
 template <size_t I = 0>
 bool read_as(size_t index, core::byte_reader& in, message& out) {

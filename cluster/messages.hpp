@@ -24,8 +24,13 @@ struct hello {
   uint64_t process_id = 0;
   std::string version, configuration;
 };
-/// Both ways: I am alive. From no lane's thread.
-struct beat {};
+/// Both ways: I am alive, and what my clock says, by which clocks are compared (clock_offset.hpp). From no lane's
+/// thread.
+struct beat {
+  int64_t said_ns = 0;   ///< on the sender's clock; 0: it compares no clocks
+  int64_t heard_ns = 0;  ///< on the sender's clock: when it heard the other's last one
+  int64_t of_ns = 0;     ///< that one's `said_ns`
+};
 /// Both ways: memory or an event of this term, with its descriptor; to all other processes of the term.
 struct offer {
   uint64_t term = 0;
@@ -82,6 +87,11 @@ struct between_steps {
   uint64_t term = 0;
   uint32_t data = 0;
 };
+/// From the process that leads: the machine named `host` rests at the next boundary, and a spare one takes its place.
+struct replace_wanted {
+  uint64_t term = 0;
+  std::string host;
+};
 /// What a process is in, for people.
 struct state_text {
   uint64_t question = 0;
@@ -123,6 +133,19 @@ struct end_term {
 /// More processes are here: the process that leads says `between_steps` when it can.
 struct join_wanted {
   uint64_t term = 0;
+};
+struct place_row {  ///< a place, for people
+  uint32_t place = 0;
+  std::string host;  ///< the machine's name; empty: there is one machine
+  uint64_t process_id = 0;
+  std::string state;  ///< as name_of(standing) says
+  uint32_t losses = 0;
+  uint32_t first = 0, count = 0;  ///< its ranks in the term
+};
+/// To the process that leads: who is there, whenever that changes.
+struct roster {
+  uint64_t term = 0;
+  std::vector<place_row> places;
 };
 /// What are you in?
 struct state_question {
@@ -172,10 +195,21 @@ struct job_over {
   int32_t code = 0;
 };
 
-using message =
-    std::variant<hello, beat, offer, ready, quiet, failed, call, answer, kept_file, kept_save, between_steps,
-                 state_text, leaving, begin_term, started, end_term, join_wanted, state_question, dismissal, address,
-                 job_order, start_place, kill_place, place_ended, passed, signalled, job_over>;
+/// To the agent, before there is a job: a question of `troupe doctor`.
+struct machine_question {
+  uint64_t number = 0;
+  std::string what;
+};
+/// From the agent.
+struct machine_answer {
+  uint64_t number = 0;
+  std::string what;
+};
+
+using message = std::variant<hello, beat, offer, ready, quiet, failed, call, answer, kept_file, kept_save,
+                             between_steps, state_text, leaving, begin_term, started, end_term, join_wanted,
+                             state_question, dismissal, address, job_order, start_place, kill_place, place_ended,
+                             passed, signalled, job_over, machine_question, machine_answer, roster, replace_wanted>;
 
 /// A message and the descriptors that travel with it.
 struct parcel {

@@ -81,13 +81,17 @@ void process::listen() {
     std::unique_lock lock(mutex_);
     consequence what = state_.look(now);
     const bool beats = state_.beats(now);
+    beat mine = clock_.next(0);
     follow(std::move(lock), std::move(what));
-    if (beats) send(beat{});
+    if (!beats) continue;
+    mine.said_ns = core::now_ns();
+    send(mine);
   }
 }
 
 void process::hear(parcel p) {
   std::unique_lock lock(mutex_);
+  if (const auto* x = std::get_if<beat>(&p.what)) clock_.hear(*x, core::now_ns());
   consequence what = state_.hear(std::move(p));
   follow(std::move(lock), std::move(what));
 }
@@ -225,6 +229,18 @@ void process::keep(const std::string& path, uint64_t bytes, const shared_descrip
 
 void process::keep_whole(const std::string& folder, const std::string& written, uint64_t step) {
   send(kept_save{folder, written, step});
+}
+
+roster process::people() const {
+  const std::lock_guard lock(mutex_);
+  return state_.people();
+}
+
+void process::replace(const std::string& host) { send(replace_wanted{term(), host}); }
+
+std::optional<clock_reading> process::clock() const {
+  const std::lock_guard lock(mutex_);
+  return clock_.at(core::now_ns());
 }
 
 void process::on_question(std::function<std::string()> describe) {

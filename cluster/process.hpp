@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "cluster/clock_offset.hpp"
 #include "cluster/link.hpp"
 #include "cluster/process_state.hpp"
 
@@ -99,6 +100,14 @@ class process {
   /// The files written under `written` are whole, and are those of `folder`.
   void keep_whole(const std::string& folder, const std::string& written, uint64_t step);
 
+  // ---- for people
+  /// Who is there, of the process that leads.
+  [[nodiscard]] roster people() const;
+  /// Of the process that leads: the machine `host` rests from the next boundary on, and a spare one takes its place.
+  void replace(const std::string& host);
+  /// The supervisor's clock against this process's; nothing before the first round trip.
+  [[nodiscard]] std::optional<clock_reading> clock() const;
+
   /// What this process is in, when people ask; from the listening thread.
   void on_question(std::function<std::string()> describe);
   void leave(int32_t code) { code_ = code; }
@@ -124,6 +133,7 @@ class process {
   mutable std::mutex mutex_;
   std::condition_variable came_;
   process_state state_;
+  clock_offset clock_;
   uint64_t number_ = 0;
   std::function<void(const core::error&)> tell_end_;
   std::function<void(const answer&)> note_;

@@ -31,6 +31,8 @@ consequence process_state::hear(parcel p) {
       answers_.push_back(std::move(*x));
   } else if (auto* x = std::get_if<join_wanted>(&p.what)) {
     if (x->term == term_) join_wanted_ = true;
+  } else if (auto* x = std::get_if<roster>(&p.what)) {
+    people_ = std::move(*x);
   } else if (auto* x = std::get_if<state_question>(&p.what)) {
     out.question = x->question;
   } else if (auto* x = std::get_if<end_term>(&p.what)) {

@@ -66,6 +66,8 @@ class process_state {  ///< of one process; one thread at a time
   [[nodiscard]] bool is_join_wanted() const { return join_wanted_; }
   void forget_join() { join_wanted_ = false; }
   [[nodiscard]] const std::optional<end_term>& ending() const { return ending_; }
+  /// Who is there, as this process was told last; one that never led knows nobody.
+  [[nodiscard]] const roster& people() const { return people_; }
 
  private:
   consequence end(const end_term& why);
@@ -85,6 +87,7 @@ class process_state {  ///< of one process; one thread at a time
   std::vector<answer> answers_;
   std::optional<end_term> ending_;
   std::optional<core::error> over_;
+  roster people_;
 };
 
 }  // namespace troupe::cluster

@@ -18,8 +18,6 @@ bool may_follow_another(error_kind why) { return why == error_kind::peer_lost ||
 /// Of a job that ends before its first term.
 int32_t code_of(error_kind why) { return why == error_kind::bad_input ? 2 : why == error_kind::stopped ? 130 : 1; }
 
-constexpr std::string_view names[] = {"absent", "starting", "idle", "working", "left"};
-
 }  // namespace
 
 supervision::supervision(supervised_job job)
@@ -70,6 +68,7 @@ void supervision::hear(uint32_t place, parcel p, int64_t now_ns) {
   member& m = members_[place];
   if (m.is == standing::absent) return;  // what a lost process had still said
   m.heard_ns = now_ns;
+  if (const auto* x = std::get_if<beat>(&p.what)) return m.clock.hear(*x, now_ns);
   if (over_ && !std::holds_alternative<leaving>(p.what)) return;
   const auto is_of_term = [&](uint64_t term) { return term == term_.number && has_seat(place); };
   if (const auto* x = std::get_if<hello>(&p.what)) return heard(place, *x);
@@ -337,6 +336,7 @@ void supervision::tick(int64_t now_ns) {
   const bool beats = now_ns >= beat_ns_;
   if (beats) beat_ns_ = now_ns + cluster::beat_ns(job_.lost_after_ns);
   look_at_machines(now_ns, was_away, beats);
+  if (beats) tell_who_is_there();
   for (uint32_t p = 0; p < members_.size(); ++p) {
     member& m = members_[p];
     if (m.is == standing::idle || m.is == standing::working) {
@@ -348,7 +348,7 @@ void supervision::tick(int64_t now_ns) {
                          job_.condition ? job_.condition(p) : std::string()),
              now_ns);
       else if (beats && !misses_beats(job_.machine_of(p), now_ns))
-        send(p, beat{});
+        send(p, m.clock.next(now_ns));
     }
     if (m.start_ns && *m.start_ns <= now_ns && starts_processes() && machines_[job_.machine_of(p)].is_there) start(p);
   }
@@ -360,19 +360,6 @@ int64_t supervision::due_ns() const {
     if (members_[p].start_ns && starts_processes() && machines_[job_.machine_of(p)].is_there)
       due = std::min(due, *members_[p].start_ns);
   return due;
-}
-
-std::string supervision::table() const {
-  std::string out;
-  for (uint32_t p = 0; p < members_.size(); ++p) {
-    const member& m = members_[p];
-    const bool sits = m.is == standing::working;
-    out += fmt::format("process {:>3}  pid {:>7}  {:<8}  {}\n", p, m.process_id, names[static_cast<size_t>(m.is)],
-                       sits           ? ranks_of(p)
-                       : m.losses > 0 ? fmt::format("lost {} times", m.losses)
-                                      : "spare");
-  }
-  return out;
 }
 
 }  // namespace troupe::cluster

@@ -6,9 +6,11 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
+#include "cluster/clock_offset.hpp"
 #include "cluster/kept_saves.hpp"
 #include "cluster/messages.hpp"
 
@@ -76,6 +78,8 @@ enum class standing : uint8_t {
   working,   ///< has ranks of the term
   left,      ///< said that it ends
 };
+/// For people.
+std::string_view name_of(standing s);
 
 class supervision {  ///< of one job; one thread
  public:
@@ -109,6 +113,7 @@ class supervision {  ///< of one job; one thread
   [[nodiscard]] std::vector<uint32_t> awaited_machines() const;
   /// One line for each place.
   [[nodiscard]] std::string table() const;
+  [[nodiscard]] roster people() const;
 
  private:
   struct member {
@@ -120,6 +125,7 @@ class supervision {  ///< of one job; one thread
     bool follows = false;  ///< has failed since another process gave up, or says so
     uint64_t process_id = 0;
     std::string digest;
+    clock_offset clock;
   };
   struct machine {
     bool is_there = false;
@@ -161,6 +167,7 @@ class supervision {  ///< of one job; one thread
   [[nodiscard]] uint32_t number_there() const;
   [[nodiscard]] core::result<uint32_t> degree_for(uint32_t places) const;
   [[nodiscard]] std::string ranks_of(uint32_t place) const;
+  void tell_who_is_there();
 
   supervised_job job_;
   std::vector<member> members_;
@@ -177,6 +184,7 @@ class supervision {  ///< of one job; one thread
   uint32_t losses_ = 0, fruitless_ = 0;
   std::vector<machine> machines_;
   kept_saves kept_;
+  std::string told_roster_;  ///< as bytes, with whom it was told
   std::string version_, configuration_;
   int64_t ticked_ns_ = 0, beat_ns_ = 0;  ///< the last tick, the next beat
   std::vector<action> actions_;

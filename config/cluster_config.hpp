@@ -22,10 +22,11 @@ struct restarts_section {  ///< `cluster.restarts`
   bool processes = true;   ///< a lost process is started again
 };
 
-struct cluster_host {  ///< of `cluster.hosts`
-  std::string name;    ///< as its certificate has it
-  uint64_t ranks = 1;  ///< neighbours
-  std::string bind;    ///< the address on which its processes take bytes; empty: the one that the first host sees
+struct cluster_host {     ///< of `cluster.hosts`
+  std::string name;       ///< as its certificate has it
+  uint64_t ranks = 1;     ///< neighbours
+  std::string bind;       ///< the address on which its processes take bytes; empty: the one that the first host sees
+  bool is_spare = false;  ///< key: spare; its ranks are as many as it takes from a host that is lost or replaced
 };
 
 struct tls_section {  ///< `cluster.tls`; absolute
@@ -55,6 +56,7 @@ struct cluster_section {  ///< `cluster`
   uint32_t spares = 0;      ///< processes beside processes_for(), without ranks
   loss_policy on_loss = loss_policy::recover;
   restarts_section restarts;
+  std::string job;                  ///< which agents have to say; empty: they name none
   std::vector<cluster_host> hosts;  ///< empty: this machine alone; else the first is this one
   std::string listen;               ///< HOST:PORT where the first host awaits the others
   tls_section tls;

@@ -36,7 +36,7 @@ void host_rules(const settings& given, const job_config& config, uint64_t ranks,
   uint64_t sum = 0;
   std::set<std::string_view> names;
   for (const auto& h : c.hosts) {
-    sum += h.ranks;
+    if (!h.is_spare) sum += h.ranks;
     if (!is_host_name(h.name))
       error("cluster.hosts", fmt::format("wanted a name of letters, digits and .-:_, got `{}`", h.name));
     if (!names.insert(h.name).second)
@@ -44,6 +44,12 @@ void host_rules(const settings& given, const job_config& config, uint64_t ranks,
   }
   if (sum != ranks)
     error("cluster.hosts", fmt::format("wanted hosts for the job's {} ranks, got hosts for {}", ranks, sum));
+  if (c.hosts.front().is_spare)
+    error("cluster.hosts",
+          fmt::format("wanted ranks on the first host, on which the job is started, got spare: true for {}",
+                      c.hosts.front().name));
+  if (c.job.size() > 253 || std::ranges::any_of(c.job, [](unsigned char x) { return x < 0x20 || x == 0x7f; }))
+    error("cluster.job", "wanted a name of at most 253 bytes without control characters, got another");
   if (c.choice == process_choice::one)
     return error("cluster.processes", "wanted ranks or a number with cluster.hosts, got one");
   const uint64_t each =
@@ -53,7 +59,8 @@ void host_rules(const settings& given, const job_config& config, uint64_t ranks,
       error("cluster.processes", fmt::format("wanted processes of as many ranks as divide those of every host, got {} "
                                              "ranks each and {} on {}",
                                              each, h.ranks, h.name));
-  if (c.spares > 0) error("cluster.spares", "wanted 0 with cluster.hosts: a host's ranks are its spares, got more");
+  if (c.spares > 0)
+    error("cluster.spares", "wanted 0 with cluster.hosts, of which those with spare: true are the spares, got more");
   if (c.listen.empty()) return error("cluster.hosts", "wanted cluster.listen, where the first host awaits the others");
   if (!core::read_host_port(c.listen)) error("cluster.listen", fmt::format("wanted HOST:PORT, got `{}`", c.listen));
   const bool has_tls = !c.tls.ca.empty() && !c.tls.certificate.empty() && !c.tls.key.empty();

@@ -119,6 +119,18 @@ void add_host_keys(key_rows& t) {
       .by_default("")
       .into_item<&cluster_host::bind>(hosts)
       .means("The address on which its processes take bytes; by default the one by which it reaches the first host.");
+  t.row("cluster.hosts[].spare", boolean)
+      .by_default("false")
+      .into_item<&cluster_host::is_spare>(hosts)
+      .means(
+          "It waits without ranks until it takes the place of a host that is lost, or that troupe replace names; its "
+          "ranks are as many as it can take.");
+  t.row("cluster.job", text)
+      .by_default("")
+      .into<cluster, &processes::job>()
+      .means(
+          "The job's name, which its agents have to say (troupe agent --job NAME): those of another job of the same "
+          "authority are refused.");
   t.row("cluster.listen", text)
       .by_default("")
       .into<cluster, &processes::listen>()

@@ -20,10 +20,11 @@ cluster::supervised_job supervised(const config::job_config& config) {
   out.losses_max = static_cast<uint32_t>(c.restarts.max);
   out.backoff_ns = static_cast<int64_t>(c.restarts.backoff_s * 1e9);
   if (c.hosts.empty()) return out;
-  for (uint32_t m = 0; m < c.hosts.size(); ++m) {
-    out.hosts.push_back(c.hosts[m].name);
-    out.machines.insert(out.machines.end(), c.hosts[m].ranks / out.ranks_each, m);
-  }
+  for (const auto& h : c.hosts) out.hosts.push_back(h.name);
+  for (const bool spare : {false, true})  // places without ranks are behind the others
+    for (uint32_t m = 0; m < c.hosts.size(); ++m)
+      if (c.hosts[m].is_spare == spare) out.machines.insert(out.machines.end(), c.hosts[m].ranks / out.ranks_each, m);
+  out.spares = static_cast<uint32_t>(out.machines.size()) - out.processes;
   return out;
 }
 

@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "apps/agent/host_examiner.hpp"
 #include "apps/agent/introduction.hpp"
+#include "apps/base/configuration.hpp"
 #include "apps/base/exit_code.hpp"
 #include "apps/run/launch_processes.hpp"
 #include "cluster/agent.hpp"
@@ -31,12 +33,25 @@ int signal_within_pause(int signals) {
   return ::read(signals, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
 }
 
+/// Of the host's own file, if it has one; said where it is refused.
+std::optional<std::string> digest_of(const agent_arguments& a) {
+  if (a.configuration.empty()) return std::string();
+  const auto loaded = load_configuration({a.configuration, a.set, false}, std::nullopt, intent::look);
+  if (!loaded) return std::nullopt;
+  return configuration_digest(*loaded);
+}
+
 }  // namespace
 
 void add_agent_options(CLI::App& command, agent_arguments& a) {
   command.add_option("--join", a.join, "HOST:PORT of the first host, its cluster.listen")->required();
   command.add_option("--tls", a.tls, "the folder of this host's certificate, as `troupe cert issue` made it")
       ->required();
+  command.add_option("--job", a.job, "the job's name, where the first host's file has one (cluster.job)");
+  auto* const config =
+      command.add_option("--config", a.configuration,
+                         "this host's copy of the job's file: a first host with another one refuses the agent");
+  command.add_option("--set", a.set, "key=value over that file's")->allow_extra_args(false)->needs(config);
   command.add_option("--first", a.first, "what the first host's certificate is for, where that is not HOST");
 }
 
@@ -45,20 +60,31 @@ int agent(const agent_arguments& a, const std::filesystem::path& program) {
   if (!to) return failed({core::error_kind::bad_input, "--join: wanted HOST:PORT, got `" + a.join + "`"});
   auto me = net::identity::load(net::identity_files_in(a.tls));
   if (!me) return failed(me.error());
+  const auto digest = digest_of(a);
+  if (!digest) return 2;
+  host_examiner examiner({program, *digest, {}});
   const auto signals = take_signals();  // before there are threads, which would take them otherwise
   auto room = net::endpoint::open({.me = std::move(*me)});
   if (!room) return failed(room.error());
   raise_descriptors();
   std::string last;
   for (;;) {
-    auto link = (*room)->connect(to->host, to->port, a.first.empty() ? to->host : a.first, agent_introduction());
+    auto link = (*room)->connect(to->host, to->port, a.first.empty() ? to->host : a.first,
+                                 as_text(introduction_of(a.job, *digest)));
     core::error why;
     if (link) {
       tell("joined " + a.join);
       last.clear();
       ::setenv(cluster::address_variable, (*link)->own_address().c_str(), 1);
-      const auto code = cluster::serve_as_agent(**link, {program, tell, signals});
-      if (code) return *code;
+      examiner.listen_at((*link)->own_address());
+      const auto code = cluster::serve_as_agent(
+          **link, {program, tell, signals, [&](const std::string& question) { return examiner.answer(question); }});
+      examiner.end();
+      if (code && *code) return **code;
+      if (code) {
+        tell("was examined; waits for the job");
+        continue;
+      }
       why = code.error();
     } else {
       why = link.error();

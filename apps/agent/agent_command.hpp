@@ -5,13 +5,17 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace troupe::apps {
 
 struct agent_arguments {
-  std::string join;           ///< HOST:PORT of the first host
-  std::string first;          ///< what its certificate is for; empty: HOST
-  std::filesystem::path tls;  ///< this host's certificate, key and authority, as `troupe cert issue` lays them
+  std::string join;              ///< HOST:PORT of the first host
+  std::string first;             ///< what its certificate is for; empty: HOST
+  std::string job;               ///< that it belongs to; empty: to one without a name
+  std::string configuration;     ///< a file that has to say what the first host's says; empty: that one's alone counts
+  std::vector<std::string> set;  ///< over that file's
+  std::filesystem::path tls;     ///< this host's certificate, key and authority, as `troupe cert issue` lays them
 };
 
 void add_agent_options(CLI::App& command, agent_arguments& a);

@@ -7,6 +7,7 @@
 
 #include "apps/agent/agent_command.hpp"
 #include "apps/agent/cert_command.hpp"
+#include "apps/agent/doctor_command.hpp"
 #include "apps/agent/listen_for_agents.hpp"
 #include "apps/base/integer_options.hpp"
 #include "apps/base/last_catch.hpp"
@@ -30,6 +31,9 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   agent_arguments a;
   add_agent_options(*app.add_subcommand("agent", "this machine's part in a job that was started on another one"), a);
+  doctor_arguments d;
+  auto* const doctor = app.add_subcommand("doctor", "whether the hosts of a job fit together");
+  add_doctor_options(*doctor, d);
   cert_command cert(app);
   refuse_wrong_integers(app);
   try {
@@ -37,6 +41,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& wrong) {
     return app.exit(wrong) == 0 ? 0 : 2;
   }
+  if (*doctor) return cluster_doctor(d, program);
   return cert.chosen() ? cert.run() : agent(a, program);
 }
 

@@ -1,10 +1,32 @@
-// What an agent and the first host of a job say to each other before anything else: which version each is.
+// What an agent and the first host of a job say to each other before anything else: which version each is, which job it
+// belongs to, and what must agree of a configuration that each reads for itself. Owns the text and the sentences about
+// what differs; who is refused is the listening end's choice.
 #pragma once
 
+#include <optional>
 #include <string>
+
+#include "config/load.hpp"
 
 namespace troupe::apps {
 
-inline std::string agent_introduction() { return "troupe " TROUPE_VERSION; }
+struct introduction {
+  std::string version;        ///< "troupe 1.0"
+  std::string job;            ///< `cluster.job`, `--job`; empty: it names none
+  std::string configuration;  ///< digest; empty: of an agent, which takes the first host's
+};
+
+/// Of this program.
+introduction introduction_of(std::string job, std::string configuration);
+
+std::string as_text(const introduction& x);
+/// Nothing for what is no introduction.
+std::optional<introduction> read_introduction(const std::string& text);
+
+/// Why an agent on `host` does not belong to the first host's job; empty: it does.
+std::string objection(const introduction& first, const introduction& agent, const std::string& host);
+
+/// Digest of what must agree between hosts: all but certificates, addresses and the number of steps.
+std::string configuration_digest(const config::loaded& what);
 
 }  // namespace troupe::apps

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <utility>
 
-#include "apps/agent/introduction.hpp"
 #include "core/host_port.hpp"
 #include "net/endpoint.hpp"
 #include "net/term_secret.hpp"
@@ -31,33 +30,35 @@ class endpoint_arrivals final : public cluster::arrivals {
   std::unique_ptr<net::endpoint> door_;
 };
 
-/// Empty where the system has no random bytes: a term with such a secret is refused where it begins.
-std::string draw_secret() {
+}  // namespace
+
+std::string draw_term_secret() {
   const auto drawn = net::term_secret::draw();
   if (!drawn) return {};
   const auto& bytes = drawn->bytes();
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-core::result<std::string> admit(const std::vector<config::cluster_host>& hosts, const std::string& name,
-                                const std::string& introduction) {
-  if (introduction != agent_introduction())
-    return core::fail(core::error_kind::mismatch, fmt::format("wanted an agent of {}, got one of {} on {}",
-                                                              agent_introduction(), introduction, name));
-  const auto at = std::ranges::find(hosts, name, &config::cluster_host::name);
-  if (at == hosts.end())
-    return core::fail(core::error_kind::mismatch,
-                      fmt::format("wanted an agent of one of cluster.hosts, got one of {}", name));
-  if (at == hosts.begin())
-    return core::fail(core::error_kind::mismatch,
-                      fmt::format("wanted an agent of another host, got one of {}, which leads the job", name));
-  return agent_introduction();
+namespace {
+
+core::result<std::string> admit(const config::cluster_section& c, const introduction& own, const agent_check& check,
+                                const std::string& name, const std::string& text) {
+  const auto refuse = [](std::string why) { return core::fail(core::error_kind::mismatch, std::move(why)); };
+  const auto said = read_introduction(text);
+  if (!said)
+    return refuse(fmt::format("wanted an agent of {}, got one on {} that says something else", own.version, name));
+  const auto at = std::ranges::find(c.hosts, name, &config::cluster_host::name);
+  if (at == c.hosts.end()) return refuse(fmt::format("wanted an agent of one of cluster.hosts, got one of {}", name));
+  if (at == c.hosts.begin())
+    return refuse(fmt::format("wanted an agent of another host, got one of {}, which leads the job", name));
+  if (auto why = check(name, *said); !why.empty()) return refuse(std::move(why));
+  return as_text(own);
 }
 
 }  // namespace
 
-core::result<agents_of_hosts> listen_for_agents(const config::job_config& config) {
-  const auto& c = config.cluster;
+core::result<std::unique_ptr<net::endpoint>> open_door(const config::loaded& job, agent_check check) {
+  const auto& c = job.config.cluster;
   auto me = net::identity::load({c.tls.ca, c.tls.certificate, c.tls.key});
   if (!me) return core::fail(me.error().in("cluster.tls"));
   if (me->name() != c.hosts.front().name)
@@ -67,13 +68,21 @@ core::result<agents_of_hosts> listen_for_agents(const config::job_config& config
                     c.hosts.front().name, me->name()));
   auto door = net::endpoint::open(
       {.me = std::move(*me),
-       .admit = [hosts = c.hosts](const std::string& name,
-                                  const std::string& said) { return admit(hosts, name, said); },
+       .admit = [c, own = introduction_of(c.job, configuration_digest(job)), check = std::move(check)](
+                    const std::string& name, const std::string& said) { return admit(c, own, check, name, said); },
        .on_refused = [](const core::error& why) { std::fprintf(stderr, "troupe: refused: %s\n", why.text.c_str()); }});
   if (!door) return core::fail(door.error());
   const auto at = core::read_host_port(c.listen);  // as config has checked
   if (const auto got = (*door)->listen(at->host, at->port); !got) return core::fail(got.error().in("cluster.listen"));
-  return agents_of_hosts{std::make_unique<endpoint_arrivals>(std::move(*door)), draw_secret};
+  return door;
+}
+
+core::result<agents_of_hosts> listen_for_agents(const config::loaded& job) {
+  const auto own = introduction_of(job.config.cluster.job, configuration_digest(job));
+  auto door =
+      open_door(job, [own](const std::string& host, const introduction& said) { return objection(own, said, host); });
+  if (!door) return core::fail(door.error());
+  return agents_of_hosts{std::make_unique<endpoint_arrivals>(std::move(*door)), draw_term_secret};
 }
 
 }  // namespace troupe::apps

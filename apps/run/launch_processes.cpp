@@ -162,7 +162,7 @@ std::optional<int> launch_processes(int argc, char** argv, const std::filesystem
   options.signals = take_signals();
   agents_of_hosts agents;
   if (spans_hosts) {
-    auto opened = open_agents(config);
+    auto opened = open_agents(*loaded);
     if (!opened) return failed(opened.error());
     agents = std::move(*opened);
     options.agents = agents.arrivals.get();

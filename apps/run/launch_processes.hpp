@@ -9,7 +9,7 @@
 #include <string>
 
 #include "cluster/launch.hpp"
-#include "config/job_config.hpp"
+#include "config/load.hpp"
 
 namespace troupe::apps {
 
@@ -18,7 +18,7 @@ struct agents_of_hosts {  ///< those of a job's other hosts
   std::function<std::string()> secret;  ///< supervised_job::secret
 };
 /// Listens for them.
-using agents_opener = std::function<core::result<agents_of_hosts>(const config::job_config&)>;
+using agents_opener = std::function<core::result<agents_of_hosts>(const config::loaded&)>;
 
 /// Runs the job to its end, each process as `program` with the same arguments, and gives the exit code. Nothing where
 /// the command asks for one process, or is wrong, which `program` says better: then nothing has been done. A job on

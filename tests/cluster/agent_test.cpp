@@ -46,7 +46,7 @@ pid_t start_machine(const std::filesystem::path& meeting, const std::string& hos
       for (;;) {
         const auto link = tests::join_at(meeting, host);
         const auto code = serve_as_agent(*link, {TROUPE_WORKER, [](const std::string&) {}, {}});
-        if (code) ::_exit(*code);
+        if (code) ::_exit(code->value_or(97));
         if (code.error().kind != core::error_kind::peer_lost) ::_exit(98);
       }
     }

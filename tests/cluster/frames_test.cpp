@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(frames_that_lie_end_the_link) {
     BOOST_TEST_REQUIRE(!came.has_value());
     BOOST_TEST((came.error().kind == core::error_kind::mismatch));
   };
-  std::string good = frame_of(beat{}, 0);
+  std::string good = frame_of(dismissal{}, 0);
   std::string long_one = good, greedy = good, unknown = good;
   const uint32_t bytes = ~0U, descriptors = 1;
   std::memcpy(long_one.data(), &bytes, sizeof bytes);

@@ -14,7 +14,7 @@ namespace {
 
 std::vector<message> one_of_each() {
   return {hello{7, "1.0", "a job"},
-          beat{},
+          beat{9, 8, 7},
           offer{3, 9},
           ready{3, "digest"},
           quiet{3},
@@ -39,7 +39,11 @@ std::vector<message> one_of_each() {
           place_ended{1, "was killed"},
           passed{1, "bytes"},
           signalled{15, 2},
-          job_over{130}};
+          job_over{130},
+          machine_question{1, "facts"},
+          machine_answer{1, "16 cores"},
+          roster{3, {{1, "b", 4711, "working", 2, 4, 1}}},
+          replace_wanted{3, "b"}};
 }
 
 }  // namespace

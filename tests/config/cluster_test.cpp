@@ -128,6 +128,10 @@ BOOST_AUTO_TEST_CASE(hosts_that_do_not_make_a_job_are_refused_by_name) {
   says(with_hosts("{name: a}, {name: b}", ", processes: one"), "wanted ranks or a number with cluster.hosts, got one");
   says(with_hosts("{name: a}, {name: b}", ", processes: 1"), "wanted processes of as many ranks as divide");
   says(with_hosts("{name: a}, {name: b}", ", spares: 1"), "cluster.spares: wanted 0 with cluster.hosts");
+  BOOST_TEST(with_hosts("{name: a}, {name: b}, {name: c, spare: true}", ", job: english") == "");
+  says(with_hosts("{name: a}, {name: b, spare: true}"), "wanted hosts for the job's 2 ranks, got hosts for 1");
+  says(with_hosts("{name: a, spare: true}, {name: b}, {name: c}"), "wanted ranks on the first host");
+  says(with_hosts("{name: a}, {name: b}", ", job: \"a\\tb\""), "cluster.job: wanted a name of at most 253 bytes");
   says(line_9("cluster: {hosts: [{name: a}, {name: b}], " + tls + "}"), "wanted cluster.listen");
   says(line_9("cluster: {hosts: [{name: a}, {name: b}], listen: here, " + tls + "}"), "wanted HOST:PORT, got `here`");
   says(

@@ -80,9 +80,14 @@ void hosts::mute(uint32_t host) const { must(fmt::format("ip -n h{} route add bl
 void hosts::unmute(uint32_t host) const { must(fmt::format("ip -n h{} route del blackhole 10.77.0.0/28", host)); }
 
 void hosts::slow(uint64_t bits_per_second) const {
-  for (uint32_t h = 0; h < number_; ++h)
-    must(fmt::format("ip netns exec h{} tc qdisc replace dev eth0 root tbf rate {}bit burst 64kb latency 50ms", h,
-                     bits_per_second));
+  for (uint32_t h = 0; h < number_; ++h) slow(h, bits_per_second);
+}
+
+void hosts::slow(uint32_t host, uint64_t bits_per_second) {
+  const std::string on = fmt::format("ip netns exec h{} tc qdisc ", host);
+  must(bits_per_second == 0
+           ? on + "del dev eth0 root"
+           : fmt::format("{}replace dev eth0 root tbf rate {}bit burst 64kb latency 50ms", on, bits_per_second));
 }
 
 hosts::traffic hosts::traffic_of(uint32_t host) {

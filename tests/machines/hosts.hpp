@@ -30,6 +30,8 @@ class hosts {
   void unmute(uint32_t host) const;
   /// At most so many bytes a second, from each host.
   void slow(uint64_t bits_per_second) const;
+  /// The same of one host alone; 0: no limit.
+  static void slow(uint32_t host, uint64_t bits_per_second);
   /// Bytes that the host has sent and received so far.
   struct traffic {
     uint64_t sent = 0, received = 0;

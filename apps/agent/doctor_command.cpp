@@ -1,0 +1,286 @@
+#include "apps/agent/doctor_command.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "apps/agent/host_examiner.hpp"
+#include "apps/agent/introduction.hpp"
+#include "apps/agent/listen_for_agents.hpp"
+#include "apps/agent/pair_rounds.hpp"
+#include "apps/base/common_options.hpp"
+#include "apps/base/exit_code.hpp"
+#include "apps/machine/cluster_findings.hpp"
+#include "apps/machine/cluster_report.hpp"
+#include "core/clock.hpp"
+#include "core/host_port.hpp"
+
+namespace troupe::apps {
+namespace fs = std::filesystem;
+namespace {
+
+/// For the answers to a question, of all hosts.
+constexpr int64_t answering_ns = 60'000'000'000;
+
+/// A file in the folder of the job's output, or above it, while this lives.
+class token_file {
+ public:
+  explicit token_file(const fs::path& output) {
+    std::error_code e;
+    folder_ = output.empty() ? fs::current_path(e) : output;
+    if (output.empty()) return;
+    while (!fs::is_directory(folder_, e) && folder_.has_parent_path() && folder_ != folder_.parent_path())
+      folder_ = folder_.parent_path();
+    path_ = folder_ / fmt::format(".troupe-doctor-{}-{:x}", ::getpid(), core::now_ns());
+    const int file = ::open(path_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    if (file >= 0) ::close(file);
+  }
+  token_file(const token_file&) = delete;
+  token_file& operator=(const token_file&) = delete;
+  ~token_file() {
+    std::error_code e;
+    if (!path_.empty()) fs::remove(path_, e);
+  }
+  [[nodiscard]] const fs::path& folder() const { return folder_; }
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+ private:
+  fs::path folder_, path_;
+};
+
+class examination {
+ public:
+  examination(const config::loaded& job, const doctor_arguments& a, const fs::path& program)
+      : job_(job),
+        arguments_(a),
+        own_({program, configuration_digest(job), own_address()}),
+        signals_(take_signals()),
+        links_(job.config.cluster.hosts.size()) {
+    for (const auto& h : job.config.cluster.hosts) all_.hosts.push_back({h.name, std::nullopt});
+  }
+
+  core::result<examined_cluster> run() {
+    const auto own = introduction_of(job_.config.cluster.job, configuration_digest(job_));
+    auto door = open_door(job_, [this, own](const std::string& host, introduction said) {
+      said.configuration.clear();  // what differs there is a finding
+      auto why = objection(own, said, host);
+      const std::lock_guard lock(mutex_);
+      if (!why.empty()) refused_[host] = why;
+      return why;
+    });
+    if (!door) return core::fail(door.error());
+    if (auto ok = wait_for_agents(**door); !ok) return core::fail(ok.error());
+    if (auto ok = look(); !ok) return core::fail(ok.error());
+    if (auto ok = measure(); !ok) return core::fail(ok.error());
+    for (auto& l : links_)
+      if (l != nullptr) (void)l->send({cluster::dismissal{}, {}});
+    return std::move(all_);
+  }
+
+ private:
+  [[nodiscard]] std::string own_address() const {
+    const auto& c = job_.config.cluster;
+    return c.hosts.front().bind.empty() ? core::read_host_port(c.listen)->host : c.hosts.front().bind;
+  }
+  [[nodiscard]] bool is_there(uint32_t host) const { return host == 0 || links_[host] != nullptr; }
+
+  /// Until one of these is readable, a signal has come or the time is over.
+  core::result<void> wait(std::vector<pollfd> on, int64_t until_ns) {
+    on.push_back({signals_->number(), POLLIN, 0});
+    const int64_t left_ms = (until_ns - core::now_ns()) / 1'000'000;
+    ::poll(on.data(), on.size(), static_cast<int>(std::clamp<int64_t>(left_ms, 1, 1000)));
+    signalfd_siginfo info{};
+    if (::read(signals_->number(), &info, sizeof info) != sizeof info) return {};
+    signal_ = static_cast<int>(info.ssi_signo);
+    return core::fail(core::error_kind::stopped, "the doctor was ended by a signal");
+  }
+
+  core::result<void> wait_for_agents(net::endpoint& door) {
+    const int64_t until_ns = core::now_ns() + int64_t{arguments_.wait_s} * 1'000'000'000;
+    std::string awaited;
+    for (uint32_t h = 1; h < links_.size(); ++h) awaited += (awaited.empty() ? "" : ", ") + all_.hosts[h].name;
+    if (!awaited.empty())
+      std::fprintf(stderr, "troupe: waits for agents on %s, for %u s\n", awaited.c_str(), arguments_.wait_s);
+    for (;;) {
+      for (auto& link : door.accepted()) {
+        const auto at = std::ranges::find(all_.hosts, link->name(), &examined_host::name);
+        if (at != all_.hosts.end()) links_[static_cast<size_t>(at - all_.hosts.begin())] = std::move(link);
+      }
+      const bool all_there = std::all_of(links_.begin() + 1, links_.end(), [](const auto& l) { return l != nullptr; });
+      if (all_there || core::now_ns() > until_ns) break;
+      if (auto ok = wait({{door.number(), POLLIN, 0}}, until_ns); !ok) return ok;
+    }
+    const std::lock_guard lock(mutex_);
+    for (uint32_t h = 1; h < links_.size(); ++h)
+      if (links_[h] == nullptr) {
+        const auto why = refused_.find(all_.hosts[h].name);
+        all_.hosts[h].problem = why != refused_.end() ? "its agent was refused: " + why->second
+                                                      : fmt::format("no agent came within {} s", arguments_.wait_s);
+      }
+    return {};
+  }
+
+  /// Asks hosts, and gives what they answer, by host; this one answers meanwhile. Who does not answer is left out, with
+  /// the reason as its problem.
+  core::result<std::map<uint32_t, std::string>> ask(const std::map<uint32_t, doctor_question>& questions) {
+    std::map<uint32_t, std::string> out;
+    ++number_;
+    for (const auto& [host, q] : questions)
+      if (host > 0) (void)links_[host]->send({cluster::machine_question{number_, encode(q)}, {}});
+    if (const auto own = questions.find(0); own != questions.end()) out[0] = own_.answer(encode(own->second));
+    const int64_t until_ns = core::now_ns() + answering_ns;
+    const auto give_up = [&](uint32_t host, const std::string& why) {
+      links_[host].reset();
+      all_.hosts[host].problem = why;
+    };
+    for (;;) {
+      std::vector<pollfd> on;
+      for (const auto& [host, q] : questions) {
+        if (out.contains(host) || !is_there(host)) continue;
+        auto came = links_[host]->receive();
+        if (!came) {
+          give_up(host, "its agent has gone: " + came.error().text);
+          continue;
+        }
+        for (auto& p : *came)
+          if (auto* x = std::get_if<cluster::machine_answer>(&p.what); x != nullptr && x->number == number_)
+            out[host] = std::move(x->what);
+        if (out.contains(host)) continue;
+        if (core::now_ns() > until_ns)
+          give_up(host, fmt::format("it did not answer within {} s", answering_ns / 1'000'000'000));
+        else
+          on.push_back({links_[host]->number(), POLLIN, 0});
+      }
+      if (on.empty()) return out;
+      if (auto ok = wait(on, until_ns); !ok) return core::fail(ok.error());
+    }
+  }
+  /// The same question for all that are there.
+  core::result<std::map<uint32_t, std::string>> ask_all(const std::function<doctor_question(uint32_t host)>& question) {
+    std::map<uint32_t, doctor_question> all;
+    for (uint32_t h = 0; h < links_.size(); ++h)
+      if (is_there(h)) all.emplace(h, question(h));
+    return ask(all);
+  }
+
+  core::result<void> look() {
+    const token_file token(job_.config.output);
+    look_question q{token.folder(), token.path(), {}};
+    for (const auto& source : job_.config.data.sources) q.files.push_back(source.text);
+    if (!job_.config.data.tokenizer_path.empty()) q.files.push_back(job_.config.data.tokenizer_path);
+    const auto answers = ask_all([&](uint32_t) { return q; });
+    if (!answers) return core::fail(answers.error());
+    for (const auto& [host, text] : *answers) {
+      auto facts = decode_answer<host_facts>(text);
+      if (facts)
+        all_.hosts[host].facts = std::move(*facts);
+      else
+        all_.hosts[host].problem = facts.error().text;
+    }
+    return {};
+  }
+
+  core::result<void> measure() {
+    const std::string secret = draw_term_secret();
+    const auto opened = ask_all([&](uint32_t h) { return open_question{secret, h}; });
+    if (!opened) return core::fail(opened.error());
+    connect_question all;
+    std::map<uint32_t, std::string> problems;
+    for (const auto& [host, text] : *opened) {
+      auto place = decode_answer<mover_place>(text);
+      if (place)
+        all.all.push_back(std::move(*place));
+      else
+        problems[host] = place.error().text;
+    }
+    if (all.all.size() < 2) return {};
+    std::map<uint32_t, doctor_question> connect;
+    for (const auto& m : all.all) connect.emplace(m.place, all);
+    const auto connected = ask(connect);
+    if (!connected) return core::fail(connected.error());
+    for (const auto& [host, text] : *connected)
+      if (const auto ok = decode_answer<no_answer>(text); !ok) problems[host] = ok.error().text;
+    std::vector<uint32_t> hosts;
+    for (const auto& m : all.all) hosts.push_back(m.place);
+    for (const auto& round : pair_rounds(hosts))
+      for (const bool back : {false, true})
+        if (auto ok = measure(round, back, problems); !ok) return ok;
+    std::ranges::sort(all_.pairs, {}, [](const examined_pair& p) { return std::pair(p.from, p.to); });
+    return {};
+  }
+
+  core::result<void> measure(const std::vector<host_pair>& round, bool back,
+                             const std::map<uint32_t, std::string>& problems) {
+    std::map<uint32_t, doctor_question> questions;
+    std::map<uint32_t, uint32_t> to;
+    for (const auto& p : round) {
+      const auto [from, other] = back ? std::pair(p.second, p.first) : p;
+      if (!is_there(from) || !is_there(other)) continue;
+      questions.emplace(from, measure_question{other});
+      to[from] = other;
+    }
+    const auto answers = ask(questions);
+    if (!answers) return core::fail(answers.error());
+    for (const auto& [from, text] : *answers) {
+      const auto speed = decode_answer<pair_speed>(text);
+      examined_pair p{from, to[from]};
+      if (speed) {
+        p.delay_s = speed->delay_s;
+        p.bytes_per_s = speed->bytes_per_s;
+      } else {
+        const auto why = problems.find(std::max(from, p.to));  // the end that connects
+        p.problem = why != problems.end() ? why->second : speed.error().text;
+      }
+      all_.pairs.push_back(std::move(p));
+    }
+    return {};
+  }
+
+ public:
+  [[nodiscard]] int signal() const { return signal_; }
+
+ private:
+  const config::loaded& job_;
+  const doctor_arguments& arguments_;
+  host_examiner own_;
+  cluster::shared_descriptor signals_;
+  std::vector<std::unique_ptr<cluster::polled_link>> links_;  ///< [host]; null: the first, and who is not there
+  examined_cluster all_;
+  uint64_t number_ = 0;
+  int signal_ = 0;
+  std::mutex mutex_;
+  std::map<std::string, std::string> refused_;  ///< by host
+};
+
+}  // namespace
+
+void add_doctor_options(CLI::App& command, doctor_arguments& a) {
+  command.add_option("--cluster", a.file, "the file of a job on several hosts, which are examined")->required();
+  command.add_option("--set", a.set, "key=value over the file's")->allow_extra_args(false);
+  command.add_option("--wait", a.wait_s, "seconds that agents have to come")->capture_default_str();
+  add_json(command, a.form);
+}
+
+int cluster_doctor(const doctor_arguments& a, const fs::path& program) {
+  const auto job = load_configuration({a.file, a.set, false}, std::nullopt, intent::look);
+  if (!job) return 2;
+  if (job->config.cluster.hosts.empty())
+    return failed({core::error_kind::bad_input, "--cluster: wanted a file with cluster.hosts, got " + a.file});
+  raise_descriptors();
+  examination all(*job, a, program);
+  const auto cluster = all.run();
+  if (!cluster) return all.signal() != 0 ? 128 + all.signal() : failed(cluster.error());
+  const auto found = examine(*cluster);
+  std::fputs((a.form == output_form::json ? cluster_json : cluster_text)(*cluster, found).c_str(), stdout);
+  return fits(found) ? 0 : 1;
+}
+
+}  // namespace troupe::apps

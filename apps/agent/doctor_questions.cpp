@@ -1,0 +1,105 @@
+#include "apps/agent/doctor_questions.hpp"
+
+#include <utility>
+
+#include "core/byte_stream.hpp"
+
+namespace troupe::apps {
+
+template <class F>
+void fields(F& f, look_question& x) {
+  f(x.folder, x.token, x.files);
+}
+template <class F>
+void fields(F& f, open_question& x) {
+  f(x.secret, x.place);
+}
+template <class F>
+void fields(F& f, mover_place& x) {
+  f(x.place, x.host, x.port);
+}
+template <class F>
+void fields(F& f, connect_question& x) {
+  f(x.all);
+}
+template <class F>
+void fields(F& f, measure_question& x) {
+  f(x.place);
+}
+template <class F>
+void fields(F& f, host_facts& x) {
+  f(x.version, x.program, x.configuration, x.processor, x.instructions, x.cores, x.memory_bytes, x.available_bytes,
+    x.folder, x.free_bytes, x.sees_token, x.cannot_write, x.missing_files);
+}
+template <class F>
+void fields(F& f, pair_speed& x) {
+  f(x.delay_s, x.bytes_per_s);
+}
+template <class F>
+void fields(F&, no_answer&) {}
+
+namespace {
+
+template <class T>
+struct answered {
+  std::string error;
+  std::optional<T> what;
+};
+template <class F, class T>
+void fields(F& f, answered<T>& x) {
+  f(x.error, x.what);
+}
+
+template <size_t I = 0>
+std::optional<doctor_question> nth(size_t n, std::string_view bytes) {
+  if constexpr (I == std::variant_size_v<doctor_question>) {
+    return std::nullopt;
+  } else {
+    if (n != I) return nth<I + 1>(n, bytes);
+    auto x = core::from_bytes<std::variant_alternative_t<I, doctor_question>>(bytes);
+    if (!x) return std::nullopt;
+    return doctor_question(std::move(*x));
+  }
+}
+
+}  // namespace
+
+std::string encode(const doctor_question& q) {
+  return static_cast<char>(q.index()) + std::visit([](const auto& x) { return core::as_bytes(x); }, q);
+}
+
+std::optional<doctor_question> decode_question(const std::string& bytes) {
+  if (bytes.empty()) return std::nullopt;
+  return nth(static_cast<unsigned char>(bytes.front()), std::string_view(bytes).substr(1));
+}
+
+template <class T>
+std::string encode_answer(const core::result<T>& answer) {
+  answered<T> out;
+  if (answer)
+    out.what = *answer;
+  else
+    out.error = answer.error().text;
+  return core::as_bytes(out);
+}
+
+template <class T>
+core::result<T> decode_answer(const std::string& bytes) {
+  auto x = core::from_bytes<answered<T>>(bytes);
+  if (!x)
+    return core::fail(core::error_kind::mismatch,
+                      "the doctor: wanted an answer, got " + std::to_string(bytes.size()) + " other bytes");
+  if (!x->what) return core::fail(core::error_kind::peer_lost, x->error);
+  return std::move(*x->what);
+}
+
+template std::string encode_answer(const core::result<host_facts>&);
+template std::string encode_answer(const core::result<mover_place>&);
+template std::string encode_answer(const core::result<pair_speed>&);
+template std::string encode_answer(const core::result<no_answer>&);
+template core::result<host_facts> decode_answer(const std::string&);
+template core::result<mover_place> decode_answer(const std::string&);
+template core::result<pair_speed> decode_answer(const std::string&);
+template core::result<no_answer> decode_answer(const std::string&);
+
+}  // namespace troupe::apps

@@ -1,0 +1,32 @@
+// Which pairs of hosts are measured at the same time: each host in one pair, so that no pair is in another's way at a
+// host.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace troupe::apps {
+
+using host_pair = std::pair<uint32_t, uint32_t>;
+
+/// Rounds that have each pair once, as many as hosts (less one, if their number is even).
+inline std::vector<std::vector<host_pair>> pair_rounds(std::vector<uint32_t> hosts) {
+  constexpr uint32_t rests = UINT32_MAX;
+  if (hosts.size() % 2 == 1) hosts.push_back(rests);
+  const size_t n = hosts.size();
+  std::vector<std::vector<host_pair>> out;
+  for (size_t round = 0; round + 1 < n; ++round) {
+    auto& pairs = out.emplace_back();
+    for (size_t i = 0; i < n / 2; ++i)
+      if (hosts[i] != rests && hosts[n - 1 - i] != rests) pairs.emplace_back(hosts[i], hosts[n - 1 - i]);
+    // The first stays where it is, the others go round it.
+    const uint32_t last = hosts.back();
+    hosts.pop_back();
+    hosts.insert(hosts.begin() + 1, last);
+  }
+  return out;
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,58 @@
+// What the supervision tells people of its processes: lines for a log, and rows for whoever asks the run.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cluster/supervision.hpp"
+
+namespace troupe::cluster {
+
+std::string_view name_of(standing s) {
+  constexpr std::string_view names[] = {"absent", "starting", "idle", "working", "left"};
+  return names[static_cast<size_t>(s)];
+}
+
+std::string supervision::table() const {
+  std::string out;
+  for (uint32_t p = 0; p < members_.size(); ++p) {
+    const member& m = members_[p];
+    const bool sits = m.is == standing::working;
+    out += fmt::format("process {:>3}  pid {:>7}  {:<8}  {}\n", p, m.process_id, name_of(m.is),
+                       sits           ? ranks_of(p)
+                       : m.losses > 0 ? fmt::format("lost {} times", m.losses)
+                                      : "spare");
+  }
+  return out;
+}
+
+roster supervision::people() const {
+  roster out{term_.number, {}};
+  for (uint32_t p = 0; p < members_.size(); ++p) {
+    const member& m = members_[p];
+    place_row row{p,
+                  machines_.size() > 1 ? job_.hosts[job_.machine_of(p)] : std::string(),
+                  m.process_id,
+                  std::string(m.is == standing::idle ? "spare" : name_of(m.is)),
+                  m.losses,
+                  0,
+                  0};
+    if (const auto at = std::ranges::find(term_.seats, p, &seat::place); at != term_.seats.end()) {
+      row.first = at->first;
+      row.count = m.is == standing::working ? at->count : 0;
+    }
+    out.places.push_back(std::move(row));
+  }
+  return out;
+}
+
+// To the process that leads, which people ask. A place has changed or it has not: nobody counts what is lost between.
+void supervision::tell_who_is_there() {
+  if (term_.is != phase::running || over_) return;
+  roster now = people();
+  std::string bytes = encode(message(now)) + std::to_string(leader());
+  if (bytes == told_roster_) return;
+  told_roster_ = std::move(bytes);
+  send(leader(), std::move(now));
+}
+
+}  // namespace troupe::cluster

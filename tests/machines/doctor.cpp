@@ -1,0 +1,142 @@
+// Three hosts in network namespaces, an agent on each. `troupe doctor --cluster` names a host that is not there, one
+// whose file says something else and that has another folder where the output should be, and one that is slow; when all
+// is mended it finds nothing, and the agents that it has examined then serve the job.
+//
+// doctor TROUPE JOB: the program, and the file of the job.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "tests/machines/hosts.hpp"
+#include "tests/scratch_folder.hpp"
+#include "tests/survive/job_of_processes.hpp"
+
+using namespace troupe::tests;
+
+namespace {
+
+constexpr uint16_t port = 4400;
+constexpr const char* names[] = {"a", "b", "c"};
+
+using words = std::vector<std::string>;
+
+words joined(words x, const words& more) {
+  x.insert(x.end(), more.begin(), more.end());
+  return x;
+}
+
+class tried {
+ public:
+  tried(std::string troupe, std::string job) : troupe_(std::move(troupe)), job_(std::move(job)) {}
+
+  int operator()() {
+    for (const words& command : {words{"cert", "init", "certs"}, words{"cert", "issue", "certs", "a", "b", "c"}})
+      expect(run(joined({troupe_}, command), folder_.path()).code == 0, "certificates");
+    std::filesystem::create_directory(folder_ / "runs");
+    one_is_missing();
+    one_is_odd();
+    one_is_slow();
+    all_fit_and_train();
+    return good_ ? 0 : 1;
+  }
+
+ private:
+  bool expect(bool good, const std::string& what) {
+    if (!good) std::fprintf(stderr, "doctor: not seen: %s\n", what.c_str());
+    good_ = good_ && good;
+    return good;
+  }
+
+  [[nodiscard]] words keys() const {
+    words out;
+    for (const std::string& key :
+         {fmt::format("output={}/run", (folder_ / "runs").string()),
+          fmt::format("cluster.listen={}:{}", hosts::address(0), port), std::string("cluster.tls.ca=certs/a/ca.crt"),
+          std::string("cluster.job=english"), std::string("cluster.tls.certificate=certs/a/host.crt"),
+          std::string("cluster.tls.key=certs/a/host.key")}) {
+      out.emplace_back("--set");
+      out.push_back(key);
+    }
+    return out;
+  }
+  std::unique_ptr<process> agent(uint32_t host, const words& more = {}, const std::string& before = {}) {
+    words command = {troupe_,   "agent",  "--join", fmt::format("{}:{}", hosts::address(0), port),
+                     "--first", "a",      "--tls",  fmt::format("certs/{}", names[host]),
+                     "--job",   "english"};
+    command = joined(command, more);
+    if (!before.empty()) command = joined({"sh", "-c", before + " && exec \"$0\" \"$@\""}, command);
+    return std::make_unique<process>(hosts::on(host, command), folder_.path());
+  }
+  finished doctor(const words& more) {
+    return run(hosts::on(0, joined(joined({troupe_, "doctor", "--cluster", job_}, keys()), more)), folder_.path());
+  }
+  /// What is not fine, as "wrong config of c".
+  static words topics(const finished& did) {
+    words out;
+    const auto x = nlohmann::json::parse(did.out, nullptr, false);
+    if (x.is_discarded()) return {"no JSON: " + did.err};
+    for (const auto& f : x["findings"])
+      if (f["condition"] != "fine")
+        out.push_back(fmt::format("{} {}", f["condition"].get<std::string>(), f["topic"].get<std::string>()));
+    return out;
+  }
+  void expect_topics(const finished& did, int code, const words& wanted) {
+    const auto got = topics(did);
+    expect(did.code == code && got == wanted,
+           fmt::format("{} with {}, got {} with {}", code, fmt::join(wanted, ", "), did.code, fmt::join(got, ", ")));
+  }
+
+  void one_is_missing() {
+    const auto b = agent(1);
+    expect_topics(doctor({"--json", "--wait", "3"}), 1, {"wrong host c"});
+  }
+  void one_is_odd() {
+    const auto b = agent(1);
+    const auto c = agent(2, {"--config", job_, "--set", "seed=2"}, "mount -t tmpfs elsewhere runs");
+    expect_topics(doctor({"--json"}), 1, {"wrong config of c", "wrong output of c"});
+  }
+  void one_is_slow() {
+    const auto b = agent(1), c = agent(2);
+    network_.slow(2, 20'000'000);
+    const auto did = doctor({"--json"});  // a busy machine may have a slow pair besides
+    const auto got = topics(did);
+    expect(did.code == 0 && std::ranges::find(got, "poor network of c") != got.end(),
+           fmt::format("poor network of c, got {}", fmt::join(got, ", ")));
+    network_.slow(2, 0);
+  }
+  void all_fit_and_train() {
+    const auto b = agent(1, joined({"--config", job_}, keys())), c = agent(2);
+    const auto did = doctor({});
+    std::printf("%s", did.out.c_str());
+    expect(did.code == 0 && did.out.ends_with("3 hosts fit together\n"), "that all fit: " + did.out + did.err);
+    for (const auto& a : {b.get(), c.get()})
+      expect(a->wait_for_error("was examined; waits for the job"), "that the agents wait again");
+    const auto trained = run(
+        hosts::on(0, joined(joined({troupe_, "train", job_, "--steps", "3", "--quiet"}, keys()), {})), folder_.path());
+    expect(trained.code == 0, "the job: " + trained.err);
+    for (const auto& a : {b.get(), c.get()}) expect(a->end().code == 0, "a good end of the agents");
+  }
+
+  std::string troupe_, job_;
+  const scratch_folder folder_;
+  const hosts network_{3};
+  bool good_ = true;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::fprintf(stderr, "doctor TROUPE JOB\n");
+    return 2;
+  }
+  std::string why;
+  if (!enter_network(argc, argv, why)) {
+    std::printf("skipped: no hosts in network namespaces: %s\n", why.c_str());
+    return 77;
+  }
+  return tried(argv[1], argv[2])();
+}

@@ -10,7 +10,8 @@ namespace troupe::actors {
 namespace {
 
 std::string whole_trace(const std::string& events, const std::vector<telemetry::rank_spans>& ranks) {
-  return "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" + telemetry::trace_names(ranks) + events + "\n]}\n";
+  return "{\"displayTimeUnit\":\"ms\"," + telemetry::trace_clocks(ranks) + "\"traceEvents\":[\n" +
+         telemetry::trace_names(ranks) + events + "\n]}\n";
 }
 
 void trace(telemetry_state& s, const record_step& m) {

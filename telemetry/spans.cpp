@@ -6,6 +6,17 @@
 
 namespace troupe::telemetry {
 
+void shift(rank_spans& r, const clock_shift& by) {
+  const auto move = [&](interval& i) {
+    if (i.start_ns != 0) i.start_ns += by.offset_ns;  // 0: it has not been
+    if (i.end_ns != 0) i.end_ns += by.offset_ns;
+  };
+  for (auto& i : r.spans) move(i);
+  for (auto& lane : r.moved)
+    for (auto& i : lane) move(i);
+  r.clock = by;
+}
+
 std::vector<interval> joined(std::vector<interval> v) {
   std::sort(v.begin(), v.end(), [](const auto& a, const auto& b) { return a.start_ns < b.start_ns; });
   std::vector<interval> out;

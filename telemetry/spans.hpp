@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,6 +17,12 @@ struct interval {
   [[nodiscard]] int64_t length_ns() const { return end_ns - start_ns; }
 };
 
+/// What was added to times of another machine to bring them onto the clock of the process that leads.
+struct clock_shift {
+  int64_t offset_ns = 0;
+  int64_t error_ns = 0;  ///< by which that may be wrong
+};
+
 /// One rank's step; `spans` has one entry per instruction of the plan.
 struct rank_spans {
   std::shared_ptr<const plan::rank_plan> plan;
@@ -25,12 +32,16 @@ struct rank_spans {
   std::vector<interval> moved[plan::num_lanes] = {};
   std::vector<bool> told_others = {};  ///< [id]: another lane was told of its end
   bool clipped = false;                ///< the vote found none, and clipped the gradients
+  std::optional<clock_shift> clock{};  ///< of a rank on another machine whose clock is known
 
   /// Whether an instruction with this guard did something.
   [[nodiscard]] bool acted(plan::guard g) const {
     return plan::acts(g, skipped ? plan::branch::skipped : clipped ? plan::branch::clipped : plan::branch::not_skipped);
   }
 };
+
+/// Moves all times of a rank onto another clock, and remembers by how much.
+void shift(rank_spans& r, const clock_shift& by);
 
 /// Sorted, those that touch or overlap joined.
 std::vector<interval> joined(std::vector<interval> v);

@@ -102,6 +102,15 @@ std::string trace_names(std::span<const rank_spans> ranks) {
   return out;
 }
 
+std::string trace_clocks(std::span<const rank_spans> ranks) {
+  std::string out;
+  for (const auto& r : ranks)
+    if (r.clock)
+      out += text_of("%s\"rank %u\":{\"offset_us\":%.3f,\"error_us\":%.3f}", out.empty() ? "" : ",", r.plan->rank,
+                     double(r.clock->offset_ns) / 1e3, double(r.clock->error_ns) / 1e3);
+  return out.empty() ? out : "\"otherData\":{\"clocks\":{" + out + "}},";
+}
+
 std::string trace_events(std::span<const rank_spans> ranks, uint64_t step, int64_t zero_ns) {
   std::string out;
   for (const auto& c : ranks) {

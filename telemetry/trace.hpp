@@ -36,6 +36,10 @@ void add_step(step_summary& run, const step_summary& x, uint64_t steps);
 /// rank's stages. Chrome trace events, each with ",\n" behind it.
 std::string trace_names(std::span<const rank_spans> ranks);
 
+/// What the times of ranks on other machines were moved by: a member of the trace's object, `"otherData":{...}` with a
+/// comma behind it. Empty where all ranks have one clock.
+std::string trace_clocks(std::span<const rank_spans> ranks);
+
 /// Chrome trace events of these processes and threads, comma separated, times relative to `zero_ns`.
 /// Each instruction carries its wait since its last dependency; collectives are drawn from their posting to their end.
 std::string trace_events(std::span<const rank_spans> ranks, uint64_t step, int64_t zero_ns);

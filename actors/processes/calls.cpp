@@ -29,6 +29,10 @@ void fields(F& f, interval& x) {
   f(x.start_ns, x.end_ns);
 }
 template <class F>
+void fields(F& f, clock_shift& x) {
+  f(x.offset_ns, x.error_ns);
+}
+template <class F>
 void fields(F& f, rank_spans& x) {
   f(x.spans, x.skipped, x.clipped);
   for (auto& lane : x.moved) f(lane);
@@ -77,7 +81,7 @@ void fields(F& f, rank_report& x) {
 }
 template <class F>
 void fields(F& f, run_answer& x) {
-  f(x.reports, x.peak_bytes, x.machine, x.entered_bytes);
+  f(x.reports, x.peak_bytes, x.machine, x.entered_bytes, x.clock);
 }
 
 namespace {

@@ -71,6 +71,7 @@ struct run_answer {
   std::vector<uint64_t> peak_bytes;
   uint32_t machine = 0;
   uint64_t entered_bytes = 0;  ///< from other machines, since its term began
+  std::optional<telemetry::clock_shift> clock{};  ///< from this process's clock to the supervisor's
 };
 
 std::string encode(const peer_call& call);

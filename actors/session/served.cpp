@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/processes/machine_clocks.hpp"
 #include "actors/session/parts.hpp"
 #include "actors/supervisor.hpp"
 
@@ -22,6 +23,13 @@ void count_network(network_count& to, const std::map<uint32_t, uint64_t>& entere
   }
   for (const auto& [machine, bytes] : entered) to.entered_bytes[machine] = bytes - to.before_bytes[machine];
   ++to.steps;
+}
+
+/// From this process's clock to the supervisor's, where that is known.
+std::optional<telemetry::clock_shift> to_supervisor(const cluster::process& link) {
+  const auto known = link.clock();
+  if (!known) return std::nullopt;
+  return telemetry::clock_shift{known->offset_ns, known->error_ns};
 }
 
 }  // namespace
@@ -66,6 +74,8 @@ core::result<void> session::parts::add_reports(uint64_t number, run_outcome& to)
   if (!answers) return core::fail(answers.error());
   std::map<uint32_t, uint64_t> entered;
   if (const auto* const wire = x.shared->wire()) entered[x.members->machine()] = wire->entered_bytes();
+  std::vector<told_clock> clocks;
+  const size_t own = to.ranks->size();
   for (const auto& a : *answers) {
     auto told = decode_run_answer(a.what);
     if (!told) return core::fail(told.error());
@@ -79,10 +89,15 @@ core::result<void> session::parts::add_reports(uint64_t number, run_outcome& to)
       r.spans.plan = ran->plan;
       r.spans.told_others = ran->tells;
       if (i < told->peak_bytes.size()) x.peak_bytes[r.rank] = std::max(x.peak_bytes[r.rank], told->peak_bytes[i]);
+      if (told->clock) clocks.push_back({x.members->machine_of(r.rank), *told->clock});
       to.ranks->push_back(std::move(r));
     }
   }
   if (plan::mode_of(to.which) == plan::mode::train) count_network(x.counts.network, entered);
+  const auto shifts = shifts_onto(x.members->machine(), to_supervisor(*x.link), clocks);
+  for (size_t i = own; i < to.ranks->size(); ++i)
+    if (const auto at = shifts.find(x.members->machine_of((*to.ranks)[i].rank)); at != shifts.end())
+      telemetry::shift((*to.ranks)[i].spans, at->second);
   std::ranges::sort(*to.ranks, {}, &rank_report::rank);
   if (const auto mode = plan::mode_of(to.which); mode == plan::mode::train || mode == plan::mode::evaluate)
     if (const auto why = disagreement(*to.ranks)) return core::fail(*why);
@@ -136,6 +151,7 @@ core::result<void> session::parts::obey(uint64_t number, const run_call& c) {
   deliver_warnings();
   run_answer out;
   out.reports = std::move(*did->ranks);
+  out.clock = to_supervisor(*x.link);
   for (const auto& r : out.reports) out.peak_bytes.push_back(memory.ledger->peak_bytes(memory.ledger->owner(r.rank)));
   out.machine = x.members->machine();
   if (const auto* const wire = x.shared->wire()) out.entered_bytes = wire->entered_bytes();

@@ -5,6 +5,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <cmath>
+#include <map>
 #include <memory>
 
 #include "tests/scratch_folder.hpp"
@@ -157,8 +159,68 @@ BOOST_AUTO_TEST_CASE(an_agent_that_does_not_belong_to_the_job_is_told_why) {
   BOOST_TEST(stranger.err.find("wanted an agent of one of cluster.hosts, got one of c") != std::string::npos,
              stranger.err);
   BOOST_TEST_MESSAGE(foreign.err << wrong.err);
+  const auto other_job = run(
+      {TROUPE_BINARY, "agent", "--join", place, "--first", "a", "--tls", "certs/b", "--job", "french"}, folder.path());
+  const auto other_file = run({TROUPE_BINARY, "agent", "--join", place, "--first", "a", "--tls", "certs/b", "--config",
+                               TROUPE_CLUSTER_JOB, "--set", "seed=9"},
+                              folder.path());
   first.send(SIGTERM);
-  BOOST_TEST(first.end().code != 0);
+  const auto said = first.end();
+  BOOST_TEST(said.code != 0);
+  for (const auto& [agent, what] :
+       {std::pair(&other_job, "wanted an agent that names no job, got one of the job 'french' on b"),
+        std::pair(&other_file, "wanted an agent with the first host's configuration, ")}) {
+    BOOST_TEST(agent->code == 1, agent->err);
+    BOOST_TEST(agent->err.find(what) != std::string::npos, agent->err);
+    BOOST_TEST(said.err.find(what) != std::string::npos, said.err);
+  }
+}
+
+// A host whose clock says something else: its times are brought onto the first one's.
+BOOST_AUTO_TEST_CASE(a_trace_of_hosts_with_different_clocks_has_one_time_line_and_says_what_was_added) {
+  const scratch_folder folder;
+  const std::vector<std::string> ahead = {"/usr/bin/env", "unshare", "--time",      "--monotonic",
+                                          "1000",         "--fork",  "--kill-child"};
+  auto tried = ahead;
+  tried.emplace_back("true");
+  if (run(tried, folder.path()).code != 0) {
+    BOOST_TEST_MESSAGE("skipped: no time namespaces are allowed here");
+    return;
+  }
+  certify(folder.path());
+  const std::string place = fmt::format("127.0.0.1:{}", some_port());
+  process first(train("many", {"cluster.hosts=" + two, "parallel.data=2", "cluster.listen=" + place,
+                               "cluster.tls.ca=certs/a/ca.crt", "cluster.tls.certificate=certs/a/host.crt",
+                               "cluster.tls.key=certs/a/host.key", "cluster.lost_after=2"}),
+                folder.path());
+  auto command = ahead;
+  for (const char* x : {TROUPE_BINARY, "agent", "--join", place.c_str(), "--first", "a", "--tls", "certs/b"})
+    command.emplace_back(x);
+  process agent(command, folder.path());
+  const auto did = first.end(std::chrono::seconds(120));
+  BOOST_TEST_REQUIRE(did.code == 0, did.err);
+  BOOST_TEST(agent.end().code == 0);
+  std::ifstream in(folder / "many/trace.json");
+  const auto trace = nlohmann::json::parse(in, nullptr, false);
+  BOOST_TEST_REQUIRE(trace.is_object());
+  const auto& clock = trace.at("otherData").at("clocks").at("rank 1");
+  const double offset_us = clock.at("offset_us"), error_us = clock.at("error_us");
+  BOOST_TEST_MESSAGE("offset " << offset_us << " us, error " << error_us << " us");
+  BOOST_TEST(std::abs(offset_us + 1000e6) <= error_us);
+  BOOST_TEST(error_us < 100e3);
+  // Nobody's step begins before the other's has begun, but for the clock's error: the vote of each needs both.
+  std::map<std::pair<int, int>, std::pair<double, double>> steps;  // by step and rank: from, to
+  for (const auto& e : trace.at("traceEvents")) {
+    if (e.at("ph") != "X") continue;
+    const double from = e.at("ts"), to = from + e.at("dur").get<double>();
+    auto& s = steps.try_emplace({e.at("args").at("step"), e.at("pid")}, from, to).first->second;
+    s = {std::min(s.first, from), std::max(s.second, to)};
+  }
+  BOOST_TEST(!steps.empty());
+  for (const auto& [which, at] : steps) {
+    const auto& other = steps.at({which.first, 1 - which.second});
+    BOOST_TEST(at.first < other.second + error_us);
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

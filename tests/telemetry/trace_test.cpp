@@ -62,4 +62,20 @@ BOOST_AUTO_TEST_CASE(each_stage_of_a_rank_has_a_thread_of_its_own) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(times_of_another_machine_lie_on_one_line_and_the_trace_says_by_how_much_they_were_moved) {
+  auto step = played_gpt(2);
+  BOOST_TEST(trace_clocks(step).empty());
+  const auto before = step[1].spans;
+  shift(step[1], {-2'000'500, 1'500});
+  for (size_t i = 0; i < before.size(); ++i) {
+    BOOST_TEST(step[1].spans[i].start_ns == before[i].start_ns - 2'000'500);
+    BOOST_TEST(step[1].spans[i].length_ns() == before[i].length_ns());
+  }
+  const auto x = nlohmann::json::parse("{" + trace_clocks(step) + "\"traceEvents\":[]}");
+  const auto& clocks = x.at("otherData").at("clocks");
+  BOOST_TEST(clocks.size() == 1U);
+  BOOST_TEST(clocks.at("rank 1").at("offset_us") == -2000.5);
+  BOOST_TEST(clocks.at("rank 1").at("error_us") == 1.5);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

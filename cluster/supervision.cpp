@@ -188,6 +188,7 @@ void supervision::heard(uint32_t place, const ready& x) {
   if (!std::ranges::all_of(term_.seats, [&](const seat& s) { return members_[s.place].is_ready; })) return;
   term_.is = phase::running;
   for (const seat& s : term_.seats) send(s.place, started{term_.number});
+  tell_who_is_there();
   ask_to_join();
 }
 

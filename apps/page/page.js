@@ -220,6 +220,26 @@ function show_memory(m) {
   });
 }
 
+// Of several processes each rank says in which it lives; those without ranks stand below.
+function show_ranks(s) {
+  const all = s.processes || [], where = (p) => "process " + p.process + (p.host ? " on " + p.host : "");
+  replace("ranks", JSON.stringify([s.ranks, all, s.term]), () => {
+    if (s.ranks.length === 0) return [make("p", "No rank is at work yet.", "quiet")];
+    const lives_in = (rank) => all.find((p) => p.ranks && rank >= p.ranks[0] && rank < p.ranks[0] + p.ranks[1]);
+    const heads = all.length > 0 ? ["rank", "lives in", "term", "is", "lanes"] : ["rank", "is", "lanes"];
+    const rows = s.ranks.slice().sort((a, b) => a.rank - b.rank).map((r) => {
+      const at = lives_in(r.rank), rest = [r.doing, r.lanes || "\u2013"];
+      return all.length > 0 ? [String(r.rank), at ? where(at) : "\u2013", at ? String(s.term) : "\u2013", ...rest] : [String(r.rank), ...rest];
+    });
+    const out = [table(heads, rows, [], all.length > 0 ? [0, 1, 2, 3] : [0, 1])];
+    if (s.ranks_left_out > 0) out.push(make("p", `${s.ranks_left_out} further ranks are not shown.`, "quiet"));
+    const others = all.filter((p) => !p.ranks);
+    if (others.length > 0) out.push(make("p", "Without ranks: " + others.map((p) => `${where(p)} (${p.state})`).join(", ") + ".", "quiet"));
+    if (s.processes_left_out > 0) out.push(make("p", `${s.processes_left_out} further processes are not shown.`, "quiet"));
+    return out;
+  });
+}
+
 // Over the last tenth of the curve, at least 8 points: one step alone says little.
 function recent(points) {
   const some = points.slice(-Math.max(8, Math.ceil(points.length / 10)));
@@ -256,9 +276,7 @@ function show(s) {
   replace("speed", String(s.step), () => curve(s.curves.tokens_per_s, [], "tokens a second", "Speed"));
   show_lanes(s);
   show_memory(s.memory);
-  replace("ranks", JSON.stringify(s.ranks), () => s.ranks.length === 0 ? [make("p", "No rank is at work yet.", "quiet")] :
-    [table(["rank", "is", "lanes"], s.ranks.slice().sort((a, b) => a.rank - b.rank).map((r) => [String(r.rank), r.doing, r.lanes || "\u2013"]), [], [0, 1]),
-      ...(s.ranks_left_out > 0 ? [make("p", `${s.ranks_left_out} further ranks are not shown.`, "quiet")] : [])]);
+  show_ranks(s);
   replace("terms", JSON.stringify(s.terms), () => s.terms.count === 0 ? [make("p", "No process was lost; this is the first term.", "quiet")] :
     [terms_table(s.terms.list.slice().reverse())]);
   replace("log", String(s.log.length ? s.log[s.log.length - 1] : ""), () => s.log.length === 0 ? [make("li", "Nothing has been said yet.", "quiet")] :

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "apps/base/people.hpp"
 #include "apps/page/page_texts.hpp"
 #include "core/clock.hpp"
 #include "plan/stage_place.hpp"
@@ -128,6 +129,12 @@ std::string page_json(const page_copy& all, const page_moment& now) {
   auto& ranks = out["ranks"] = json::array();
   for (size_t i = 0; i < std::min(now.ranks.size(), page_ranks_max); ++i)
     ranks.push_back({{"rank", now.ranks[i].rank}, {"doing", now.ranks[i].doing}, {"lanes", now.ranks[i].lanes}});
+  if (!now.people.places.empty()) {
+    out["term"] = now.people.term;
+    auto& list = out["processes"] = people_json(now.people);
+    out["processes_left_out"] = list.size() - std::min(list.size(), page_ranks_max);
+    if (list.size() > page_ranks_max) list.erase(list.begin() + page_ranks_max, list.end());
+  }
   out["ranks_left_out"] = now.ranks.size() - ranks.size();
   out["terms"] = terms_of(all);
   auto& log = out["log"] = json::array();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string_view>
 
 #include "apps/page/page_texts.hpp"
@@ -109,6 +110,15 @@ void add_memory(metrics_text& out, const page_copy& all) {
   out.gauge("troupe_process_peak_bytes", "The most that it ever was.", double(telemetry::process_peak_bytes()));
 }
 
+void add_processes(metrics_text& out, const page_moment& now) {
+  if (now.people.places.empty()) return;
+  std::map<std::string, size_t> counts;
+  for (const auto& p : now.people.places) ++counts[p.state];
+  out.family("troupe_processes", "gauge", "Processes of the job, by what they are in.");
+  for (const auto& [state, count] : counts) out.value(double(count), "state=" + label_text(state));
+  out.gauge("troupe_term", "The term, in which ranks, processes and degrees stay the same.", double(now.people.term));
+}
+
 }  // namespace
 
 std::string page_metrics(const page_copy& all, const page_moment& now) {
@@ -131,6 +141,7 @@ std::string page_metrics(const page_copy& all, const page_moment& now) {
   if (all.validation_loss) out.gauge("troupe_validation_loss", "The last validation loss.", *all.validation_loss);
   add_phases(out, all);
   add_memory(out, all);
+  add_processes(out, now);
   out.counter("troupe_terms_total", "Terms after the first: a loss or a return of processes began each.",
               double(all.num_terms));
   out.counter("troupe_steps_again_total", "Steps that losses made the run do again.", double(all.steps_again));

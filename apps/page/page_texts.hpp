@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "apps/page/page_state.hpp"
+#include "cluster/messages.hpp"
 
 namespace troupe::apps {
 
@@ -18,6 +19,7 @@ struct page_moment {
   std::string phase;  ///< opening, training, evaluating, saving, paused, over
   uint64_t step = 0;
   std::vector<actors::rank_diagnosis> ranks{};
+  cluster::roster people{};  ///< the processes of a job that has several
 };
 
 /// For the page's script (docs/telemetry.md).

@@ -36,6 +36,26 @@ double number_in(const json& x, const char* key) {
   return x.contains(key) && x[key].is_number() ? x[key].get<double>() : std::numeric_limits<double>::quiet_NaN();
 }
 
+std::string ranks_text(const json& p) {
+  const auto r = p.value("ranks", json::array());
+  if (r.size() != 2 || !r[0].is_number_unsigned() || !r[1].is_number_unsigned()) return {};
+  const auto first = r[0].get<uint64_t>(), count = r[1].get<uint64_t>();
+  return count == 1 ? fmt::format(", rank {}", first) : fmt::format(", ranks {} to {}", first, first + count - 1);
+}
+
+void show_processes(const json& x) {
+  std::printf("term %llu\n", x.value("term", 0ULL));
+  for (const auto& p : x.value("processes", json::array())) {
+    const std::string host = p.value("host", "");
+    const auto losses = p.value("losses", 0U);
+    std::printf("process %u%s, pid %llu: %s%s%s\n", p.value("process", 0U), host.empty() ? "" : (" on " + host).c_str(),
+                p.value("pid", 0ULL), p.value("state", "").c_str(), ranks_text(p).c_str(),
+                losses == 0   ? ""
+                : losses == 1 ? ", lost once"
+                              : fmt::format(", lost {} times", losses).c_str());
+  }
+}
+
 void show_status(const json& x) {
   std::printf("%s, step %llu of %llu", x.value("phase", "").c_str(), x.value("step", 0ULL), x.value("steps", 0ULL));
   if (x.contains("loss"))
@@ -46,13 +66,17 @@ void show_status(const json& x) {
   if (x.contains("validation_loss")) std::printf("validation loss %.4f\n", number_in(x, "validation_loss"));
   if (x.contains("checkpoint")) std::printf("checkpoint: %s\n", x["checkpoint"].value("folder", "").c_str());
   if (x.contains("terms")) std::printf("%s\n", x.value("terms", "").c_str());
+  if (x.contains("processes")) show_processes(x);
   if (x.contains("page")) std::printf("page %s\n", x.value("page", "").c_str());
 }
 
 void show_diagnosis(const json& x) {
   for (const auto& r : x.value("ranks", json::array()))
-    std::printf("rank %u: %s%s%s\n", r.value("rank", 0U), r.value("doing", "").c_str(),
-                r.value("lanes", "").empty() ? "" : ": ", r.value("lanes", "").c_str());
+    std::printf("rank %u%s: %s%s%s\n", r.value("rank", 0U),
+                r.contains("where")
+                    ? fmt::format(" ({}, term {})", r.value("where", ""), r.value("term", uint64_t{0})).c_str()
+                    : "",
+                r.value("doing", "").c_str(), r.value("lanes", "").empty() ? "" : ": ", r.value("lanes", "").c_str());
 }
 
 }  // namespace

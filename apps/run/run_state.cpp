@@ -4,6 +4,8 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "apps/base/people.hpp"
+
 namespace troupe::apps {
 namespace {
 
@@ -135,7 +137,7 @@ uint64_t run_state::steps_done() const {
   return done_;
 }
 
-std::string run_state::status() const {
+std::string run_state::status(const cluster::roster& people) const {
   const std::lock_guard lock(mutex_);
   nlohmann::ordered_json out;
   out["phase"] = waits_ ? "paused" : phase_;
@@ -151,6 +153,10 @@ std::string run_state::status() const {
   if (validation_) out["validation_loss"] = *validation_;
   if (last_) out["checkpoint"] = {{"step", last_->step}, {"folder", last_->folder.string()}};
   if (!terms_.empty()) out["terms"] = terms_;
+  if (!people.places.empty()) {
+    out["term"] = people.term;
+    out["processes"] = people_json(people);
+  }
   if (!page_.empty()) out["page"] = page_;
   return out.dump();
 }

@@ -12,6 +12,7 @@
 
 #include "actors/session/session.hpp"
 #include "apps/base/checkpoints.hpp"
+#include "cluster/messages.hpp"
 
 namespace troupe::apps {
 
@@ -43,8 +44,8 @@ class run_state {
   /// What the run is in; "paused" while it waits.
   [[nodiscard]] std::string phase() const;
   [[nodiscard]] uint64_t steps_done() const;
-  /// As one JSON object.
-  [[nodiscard]] std::string status() const;
+  /// As one JSON object; `people` are the processes of a job that has several.
+  [[nodiscard]] std::string status(const cluster::roster& people = {}) const;
   /// "paused" once the run waits, which is after its step.
   void pause(bool wanted);
   [[nodiscard]] bool is_paused() const;

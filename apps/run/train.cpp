@@ -372,8 +372,9 @@ class training {
     stop_.steps_begin();
     stop_.on_second([this] { session_->stop("interrupted twice"); });
     if (config_->output.empty()) return std::nullopt;
-    auto socket = ask_socket::open(
-        config_->output, [this](const std::string& question) { return answer_of(question, state_, *session_); });
+    auto socket = ask_socket::open(config_->output, [this](const std::string& question) {
+      return answer_of(question, state_, *session_, process_.get());
+    });
     if (socket)
       questions_ = std::move(*socket);
     else
@@ -386,6 +387,7 @@ class training {
     auto made = page::open(config_->cluster, page_state_, [this] {
       page_moment now{.phase = state_.phase(), .step = state_.steps_done(), .ranks = {}};
       if (const auto* s = asked_.load()) now.ranks = s->diagnose();
+      if (process_ != nullptr) now.people = process_->people();
       return now;
     });
     if (!made) return core::fail(made.error());

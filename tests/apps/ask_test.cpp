@@ -175,6 +175,33 @@ BOOST_AUTO_TEST_CASE(the_process_that_leads_answers_for_all_also_while_ranks_han
   ::kill(other, SIGCONT);
   BOOST_TEST(told.code == 0, told.err);
   BOOST_TEST(has(told.out, "waits for rank 1"), told.out);
+  BOOST_TEST(has(told.out, "rank 1 (process 1, term 1): "), told.out);
+  BOOST_TEST(f.troupe({"stop", "out"}).code == 0);
+  BOOST_TEST(run.end().code == 0);
+}
+
+BOOST_AUTO_TEST_CASE(the_status_says_which_process_has_which_ranks_and_who_waits) {
+  const command_folder f(
+      replaced(long_run, "{data: 2}", "{data: 2}\ncluster: {processes: ranks, spares: 1, lost_after: 1s}"));
+  process run({TROUPE_BINARY, "train", "job.yaml", "--json"}, f.folder.path());
+  BOOST_REQUIRE(run.wait_for("\"step\":3,"));
+  const auto told = f.troupe({"status", "out"});
+  for (const char* part :
+       {"\nterm 1\n", "process 0, pid ", ": working, rank 0\n", ": working, rank 1\n", "process 2, pid ", ": spare\n"})
+    BOOST_TEST(has(told.out, part), "wanted `" << part << "` in " << told.out);
+  const auto x = nlohmann::json::parse(f.troupe({"status", "out", "--json"}).out);
+  BOOST_TEST_REQUIRE(x.at("processes").size() == 3U);
+  const pid_t lost = x["processes"][1]["pid"];
+  ::kill(lost, SIGKILL);  // the spare takes its place
+  BOOST_TEST(run.wait_for_error("term 2: 2 data ranks"));
+  nlohmann::json after;
+  for (int tries = 0; tries < 100 && after.value("term", 0) != 2; ++tries) {
+    ::usleep(100'000);
+    const auto again = f.troupe({"status", "out", "--json"});
+    if (again.code == 0) after = nlohmann::json::parse(again.out);
+  }
+  BOOST_TEST((after["processes"][2]["state"] == "working" && after["processes"][2]["ranks"][1] == 1), after.dump());
+  BOOST_TEST(after["processes"][1]["losses"] == 1);
   BOOST_TEST(f.troupe({"stop", "out"}).code == 0);
   BOOST_TEST(run.end().code == 0);
 }

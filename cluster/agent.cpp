@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -14,6 +15,7 @@
 #include "cluster/agent_state.hpp"
 #include "cluster/children.hpp"
 #include "cluster/launch.hpp"
+#include "cluster/process.hpp"
 #include "core/clock.hpp"
 
 namespace troupe::cluster {
@@ -91,6 +93,7 @@ class agent {
     return {};
   }
   core::result<void> follow(const job_order& order) {
+    ::setenv(machine_variable, std::to_string(order.machine).c_str(), 1);
     if (!order.folder.empty() && ::chdir(order.folder.c_str()) != 0)
       options_.say("there is no folder " + order.folder + " here: relative paths are in this one");
     auto file = file_of(order);

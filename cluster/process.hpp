@@ -31,6 +31,8 @@ struct process_setup {  ///< what a process says of itself
 inline constexpr const char* link_variable = "TROUPE_LINK";
 /// And, of a job on several machines, the address on which it takes bytes from those of others.
 inline constexpr const char* address_variable = "TROUPE_ADDRESS";
+/// And the machine's number, where it is not the first.
+inline constexpr const char* machine_variable = "TROUPE_MACHINE";
 struct link_place {  ///< the inherited end, and the process's place
   int descriptor = -1;
   uint32_t place = 0;

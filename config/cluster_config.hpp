@@ -31,6 +31,9 @@ struct cluster_host {     ///< of `cluster.hosts`
 
 struct tls_section {  ///< `cluster.tls`; absolute
   std::filesystem::path ca, certificate, key;
+
+  /// Those of one machine: `{host}` in them is its name.
+  [[nodiscard]] tls_section of(const std::string& host) const;
 };
 
 struct page_tls_section {  ///< `cluster.page_tls`; absolute; empty: as `cluster.tls` has them
@@ -59,6 +62,7 @@ struct cluster_section {  ///< `cluster`
   std::string job;                  ///< which agents have to say; empty: they name none
   std::vector<cluster_host> hosts;  ///< empty: this machine alone; else the first is this one
   std::string listen;               ///< HOST:PORT where the first host awaits the others
+  std::string interface;            ///< whose address each host takes connections on; empty: as `listen` and `bind` say
   tls_section tls;
   std::string page;  ///< PORT or HOST:PORT where the run shows itself; empty: nowhere
   page_tls_section page_tls;

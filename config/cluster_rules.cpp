@@ -89,7 +89,19 @@ void page_rules(const settings& given, const cluster_section& c, reporter& repor
           fmt::format("wanted a file with the token for `{}`, which lies beyond loopback, got none", c.page));
 }
 
+std::filesystem::path with_host(const std::filesystem::path& path, const std::string& host) {
+  constexpr std::string_view mark = "{host}";
+  std::string text = path.string();
+  for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + host.size()))
+    text.replace(at, mark.size(), host);
+  return text;
+}
+
 }  // namespace
+
+tls_section tls_section::of(const std::string& host) const {
+  return {with_host(ca, host), with_host(certificate, host), with_host(key, host)};
+}
 
 std::optional<page_place> page_place_of(const std::string& text) {
   const auto colon = text.rfind(':');

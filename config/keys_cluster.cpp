@@ -135,9 +135,18 @@ void add_host_keys(key_rows& t) {
       .by_default("")
       .into<cluster, &processes::listen>()
       .means("HOST:PORT where the first host waits for the agents of the others: troupe agent --join HOST:PORT.");
+  t.row("cluster.interface", text)
+      .by_default("")
+      .into<cluster, &processes::interface>()
+      .means(
+          "The network interface on whose address each host takes connections, for hosts without a bind; by default "
+          "the "
+          "one that leads to the first host, there the one of listen.");
   using tls = tls_section;
   t.row("cluster.tls", section)
-      .means("What the machines of a job trust each other by; troupe cert makes it. Wanted beyond loopback.");
+      .means(
+          "What the machines of a job trust each other by; troupe cert makes it. {host} in a path is the name of the "
+          "machine that reads it.");
   t.row("cluster.tls.ca", path)
       .into<cluster, &processes::tls, &tls::ca>()
       .means("The certificate of the authority that has issued those of all hosts.");

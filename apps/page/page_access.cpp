@@ -38,7 +38,8 @@ core::result<std::unique_ptr<channel_maker>> page_channels(const config::cluster
                                                            const config::page_place& at) {
   const bool own = !c.page_tls.key.empty();
   if (!own && at.is_loopback()) return plain_channels();
-  return own ? secure_channels(c.page_tls.certificate, c.page_tls.key) : secure_channels(c.tls.certificate, c.tls.key);
+  const auto host = c.hosts.empty() ? c.tls : c.tls.of(c.hosts.front().name);
+  return own ? secure_channels(c.page_tls.certificate, c.page_tls.key) : secure_channels(host.certificate, host.key);
 }
 
 core::result<void> check_page(const config::cluster_section& c) {

@@ -1,0 +1,92 @@
+#include "net/own_address.hpp"
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include "net/address.hpp"
+
+namespace troupe::net {
+namespace {
+
+constexpr const char* with_addresses = "; with addresses there are: ";
+
+std::string names_of(const std::vector<interface_address>& all) {
+  std::set<std::string> names;
+  std::string out;
+  for (const auto& a : all)
+    if (names.insert(a.interface).second) out += (out.empty() ? "" : ", ") + a.interface;
+  return out.empty() ? "none" : out;
+}
+
+bool is_link_local(const ::sockaddr* a) {
+  return a->sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(a)->sin6_addr);
+}
+
+/// What a name means; empty where nobody knows.
+std::vector<std::string> meaning_of(const std::string& host) {
+  ::addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  std::vector<std::string> out;
+  if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return out;
+  const std::unique_ptr<::addrinfo, decltype(&::freeaddrinfo)> owned(found, ::freeaddrinfo);
+  for (const auto* a = found; a != nullptr; a = a->ai_next)
+    out.push_back(address::of(a->ai_addr, a->ai_addrlen).host());
+  return out;
+}
+
+}  // namespace
+
+std::vector<interface_address> own_addresses() {
+  ::ifaddrs* found = nullptr;
+  std::vector<interface_address> out;
+  if (::getifaddrs(&found) != 0) return out;
+  const std::unique_ptr<::ifaddrs, decltype(&::freeifaddrs)> owned(found, ::freeifaddrs);
+  for (const int family : {AF_INET, AF_INET6})
+    for (const auto* i = found; i != nullptr; i = i->ifa_next) {
+      const bool serves = i->ifa_addr != nullptr && i->ifa_addr->sa_family == family && (i->ifa_flags & IFF_UP) != 0;
+      if (!serves || is_link_local(i->ifa_addr)) continue;
+      const size_t bytes = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+      out.push_back({i->ifa_name, address::of(i->ifa_addr, bytes).host(), (i->ifa_flags & IFF_LOOPBACK) != 0});
+    }
+  return out;
+}
+
+core::result<std::string> address_of_interface(const std::string& name) {
+  const auto all = own_addresses();
+  const auto at = std::ranges::find(all, name, &interface_address::interface);
+  if (at != all.end()) return at->address;
+  const bool is_there = ::if_nametoindex(name.c_str()) != 0;
+  return core::fail(core::error_kind::bad_input,
+                    "cluster.interface: wanted a network interface of this machine that has an address, got " + name +
+                        (is_there ? ", which has none or is down" : ", which is not there") + with_addresses +
+                        names_of(all));
+}
+
+core::result<std::string> own_address_as(const std::string& host) {
+  if (is_numeric(host)) return host;
+  auto all = own_addresses();
+  std::string loopback;
+  for (const auto& one : meaning_of(host)) {
+    const auto at = std::ranges::find(all, one, &interface_address::address);
+    if (at != all.end() && !at->is_loopback) return one;
+    if (loopback.empty() && (at != all.end() || one.starts_with("127."))) loopback = one;
+  }
+  if (host == "localhost" && !loopback.empty()) return loopback;
+  // Debian's /etc/hosts gives a machine's own name to 127.0.1.1, which is not what others reach it by.
+  std::erase_if(all, [](const auto& a) { return a.is_loopback; });
+  if (all.empty() && !loopback.empty()) return loopback;
+  std::set<std::string> interfaces;
+  for (const auto& a : all) interfaces.insert(a.interface);
+  if (interfaces.size() == 1) return all.front().address;
+  return core::fail(core::error_kind::bad_input, "wanted cluster.interface, or an address of this machine instead of " +
+                                                     host + ", which does not say here which one is meant" +
+                                                     with_addresses + names_of(all));
+}
+
+}  // namespace troupe::net

@@ -16,6 +16,9 @@
 namespace troupe::cluster {
 namespace {
 
+/// The same signal within so long, from another host or from this one, is the same.
+constexpr int64_t same_signal_ns_max = 1'000'000'000;
+
 class launcher {
  public:
   explicit launcher(const launch_options& o)
@@ -112,7 +115,12 @@ class launcher {
     for (auto& x : options_.agents->take()) agents_.welcome(x.host, std::move(x.link), core::now_ns());
   }
 
+  /// Launchers signal all hosts at once: what comes from several of them is one signal.
   void signal_leader(int number) {
+    const int64_t now = core::now_ns();
+    if (number == signal_ && now - signal_ns_ < same_signal_ns_max) return;
+    signal_ = number;
+    signal_ns_ = now;
     const uint32_t leader = supervision_.leader();
     if (is_here(leader))
       children_.pass_signal(leader, number);
@@ -155,6 +163,8 @@ class launcher {
   agent_links agents_;
   std::optional<int> code_;
   int64_t over_ns_ = 0;
+  int signal_ = 0;  ///< the last that was passed on
+  int64_t signal_ns_ = 0;
 };
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "core/clock.hpp"
+
 namespace troupe::apps {
 namespace {
 std::mutex mutex;
@@ -17,7 +19,7 @@ std::mutex mutex;
 constexpr unsigned grace_s = 5;
 }  // namespace
 
-interrupts::interrupts(save_requests asked) {
+interrupts::interrupts(save_requests asked, int same_within_ms) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the user's limit is an error of the write, not the end
   sigset_t set;
   sigemptyset(&set);
@@ -26,7 +28,8 @@ interrupts::interrupts(save_requests asked) {
   if (asked == save_requests::taken) sigaddset(&set, SIGUSR1);
   sigaddset(&set, SIGUSR2);  // our own: ends the watcher
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  const auto watch = [this, set] {
+  const auto watch = [this, set, same_ns = int64_t{same_within_ms} * 1'000'000] {
+    int64_t last_ns = 0;
     for (;;) {
       int signal = 0;
       if (sigwait(&set, &signal) != 0 || done_.load()) return;
@@ -36,6 +39,9 @@ interrupts::interrupts(save_requests asked) {
         std::fputs("troupe: SIGUSR1: a checkpoint follows this step\n", stderr);
         continue;
       }
+      const int64_t now = core::now_ns();
+      if (count_.load() > 0 && now - last_ns < same_ns) continue;
+      last_ns = now;
       if (signal == SIGTERM && count_.load() == 0) terminated_ = true;
       const int n = ++count_;
       if (n == 1) {

@@ -16,7 +16,9 @@ class interrupts {
 
   /// Construct before any other thread starts: they inherit the blocked signals. Throws std::runtime_error where the
   /// system refuses the thread that waits for signals.
-  explicit interrupts(save_requests asked = save_requests::left_alone);
+  /// `same_within_ms`: what interrupts again so soon is the same signal, told twice: a launcher may signal every
+  /// process of a job, and its supervisor passes it on as well.
+  explicit interrupts(save_requests asked = save_requests::left_alone, int same_within_ms = 0);
   ~interrupts();
   interrupts(const interrupts&) = delete;
   interrupts& operator=(const interrupts&) = delete;

@@ -59,6 +59,8 @@ void agent_state::hear_process(uint32_t place, parcel p) {
   }
   if (const auto* x = std::get_if<kept_file>(&p.what))
     saves_.add(x->path, x->bytes, std::move(p.with), order_->machine);
+  // At once: the supervisor's word of it may come later than files of the next ones.
+  if (const auto* x = std::get_if<kept_save>(&p.what)) saves_.whole(x->folder, x->written);
   tell(passed{place, encode(p.what)});
 }
 

@@ -82,7 +82,8 @@ void supervision::hear(uint32_t place, parcel p, int64_t now_ns) {
     kept_.whole(x->folder, x->written);
     fruitless_ = 0;
     for (uint32_t machine = 1; machine < machines_.size(); ++machine)
-      if (machines_[machine].is_there) actions_.push_back(send_to_agent{machine, *x});
+      if (machines_[machine].is_there && machine != job_.machine_of(place))
+        actions_.push_back(send_to_agent{machine, *x});
   } else if (const auto* x = std::get_if<call>(&p.what)) {
     if (is_of_term(x->term) && term_.is != phase::ending) relay_to_others(place, p);
   } else if (const auto* x = std::get_if<answer>(&p.what)) {

@@ -79,17 +79,26 @@ void simulated_process::say(cluster::message m, std::vector<cluster::shared_desc
 void simulated_process::listen() {
   const int64_t now = around_.clock.now_ns();
   looked_ns_ = now;
-  auto came = link_->receive();
-  if (!came) return follow(state_.lose_supervisor(came.error().text));
-  for (auto& p : *came) {
+  bool is_lost = false;
+  for (auto came = link_->receive(); !is_lost; came = link_->receive()) {
+    is_lost = !came;
+    if (!came) follow(state_.lose_supervisor(came.error().text));
+    if (!came || came->empty()) break;
+    hear(std::move(*came));
+  }
+  if (is_lost) return;
+  if (around_.defect != planted::silence_is_ignored) follow(state_.look(now));
+  life_->stopped = false;
+  if (state_.beats(now)) say(cluster::beat{});
+}
+
+void simulated_process::hear(std::vector<cluster::parcel> came) {
+  for (auto& p : came) {
     const auto* end = std::get_if<cluster::end_term>(&p.what);
     if (end != nullptr && !end->is_final && around_.defect == planted::end_is_ignored) continue;
     if (end != nullptr && !end->is_final && around_.defect == planted::quiet_with_ranks) say(cluster::quiet{end->term});
     follow(state_.hear(std::move(p)));
   }
-  if (around_.defect != planted::silence_is_ignored) follow(state_.look(now));
-  life_->stopped = false;
-  if (state_.beats(now)) say(cluster::beat{});
 }
 
 void simulated_process::follow(cluster::consequence what) {

@@ -103,6 +103,7 @@ class simulated_process {
   script leave_term(core::error why);
 
   void say(cluster::message m, std::vector<cluster::shared_descriptor> with = {});
+  void hear(std::vector<cluster::parcel> came);
   void follow(cluster::consequence what);
   void keep_files(const run_call& c);
   void commit(const run_call& c);

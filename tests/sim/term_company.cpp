@@ -27,7 +27,10 @@ class watched_member final : public fabric::communicator {
     if (!who_->alive) return core::fail(core::error_kind::stopped, "this process was killed");
     at_->posted_(at_->term_, *who_);
     if (!holds_back()) return inner_->post(r);
-    at_->held_back_.push_back({passes_ns(), communicator_, inner_, r, {}});
+    // Whoever posts may have forgotten it by then.
+    auto later = r;
+    later.pieces = at_->kept_pieces_.emplace_back(r.pieces.begin(), r.pieces.end());
+    at_->held_back_.push_back({passes_ns(), communicator_, inner_, later, {}});
     return {};
   }
   core::result<fabric::progress> advance(uint64_t sequence) override {
@@ -41,7 +44,10 @@ class watched_member final : public fabric::communicator {
   [[nodiscard]] std::vector<uint32_t> missing(uint64_t sequence) const override { return inner_->missing(sequence); }
   void abort(const core::error& why) override {
     if (!who_->alive) return;
+    // Other machines see that a connection has ended, not why a term is left here.
+    if (who_->told) return inner_->abort({core::error_kind::peer_lost, why.text});
     if (!holds_back()) return inner_->abort(why);
+    std::erase_if(at_->held_back_, [&](const auto& x) { return x.arrives && x.member.lock() == inner_; });
     at_->held_back_.push_back({passes_ns(), communicator_, inner_, std::nullopt, why});
   }
 

@@ -73,6 +73,7 @@ class term_meetings : public std::enable_shared_from_this<term_meetings> {
   sim_scheduler& clock_;
   passing passes_;
   std::deque<held_back> held_back_;
+  std::deque<std::vector<fabric::piece>> kept_pieces_;
   uint64_t term_;
   std::function<void(uint64_t, const life&)> posted_;
   std::vector<group> groups_;  // [communicator]

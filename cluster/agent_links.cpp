@@ -86,9 +86,17 @@ core::result<void> agent_links::hear(uint32_t machine, const message& m, int64_t
   } else if (const auto* x = std::get_if<place_ended>(&m)) {
     if (is_of_it(x->place)) decides_.closed(x->place, x->how, now_ns);
   } else if (const auto* x = std::get_if<signalled>(&m)) {
-    on_signal_(x->signal);
+    decides_.is_resting(machine) ? let_go(machine, now_ns) : on_signal_(x->signal);
   }
   return {};
+}
+
+// A host that was replaced ends alone.
+void agent_links::let_go(uint32_t machine, int64_t now_ns) {
+  tell(machine, job_over{0}, now_ns);
+  links_[machine].reset();
+  came_[machine] = false;  // nobody waits for it at the end
+  decides_.parted(machine, "has gone: its host was replaced, and its agent told to end", now_ns);
 }
 
 }  // namespace troupe::cluster

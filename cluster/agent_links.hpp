@@ -16,7 +16,7 @@ namespace troupe::cluster {
 class agent_links {  ///< of one job; one thread
  public:
   /// `order`: what each agent is told first; its machine and places are filled in. `on_signal`: one of the system that
-  /// came to an agent.
+  /// came to an agent whose host was not replaced.
   agent_links(const supervised_job& job, job_order order, supervision& decides, std::function<void(int)> on_signal);
 
   /// An agent has come. One of a host that the job has not is sent away; where the job is over it is told so.
@@ -38,6 +38,7 @@ class agent_links {  ///< of one job; one thread
  private:
   core::result<void> hear(uint32_t machine, const message& m, int64_t now_ns);
   void end(uint32_t machine, const std::string& how, int64_t now_ns);
+  void let_go(uint32_t machine, int64_t now_ns);
 
   const supervised_job& job_;
   job_order order_;

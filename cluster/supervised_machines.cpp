@@ -10,14 +10,14 @@
 namespace troupe::cluster {
 
 void supervision::joined(uint32_t machine, int64_t now_ns) {
-  machines_[machine] = {true, now_ns};
+  machines_[machine] = {true, now_ns, false};
   if (!starts_processes()) return;
   if (machine > 0) actions_.push_back(say{fmt::format("host {} is there", job_.hosts[machine])});
   const bool had_term = term_.number > 0;
   for (uint32_t p = 0; p < members_.size(); ++p) {
     if (job_.machine_of(p) != machine) continue;
     members_[p].heard_ns = now_ns;
-    if (!had_term || (job_.starts_again && job_.recovers)) start(p);
+    if (!had_term || p >= job_.processes || (job_.starts_again && job_.recovers)) start(p);
   }
 }
 
@@ -48,8 +48,40 @@ bool supervision::crosses_machines() const {
 std::vector<uint32_t> supervision::awaited_machines() const {
   std::vector<uint32_t> out;
   for (uint32_t m = 0; m < machines_.size() && term_.is == phase::none; ++m)
-    if (!machines_[m].is_there) out.push_back(m);
+    if (!machines_[m].is_there && !has_only_spares(m)) out.push_back(m);
   return out;
+}
+
+bool supervision::has_only_spares(uint32_t machine) const {
+  for (uint32_t p = 0; p < job_.processes; ++p)
+    if (job_.machine_of(p) == machine) return false;
+  return true;
+}
+
+// At the next boundary, whose states are kept first; if the term ends before, with it.
+void supervision::heard(const replace_wanted& x) {
+  const auto at = std::ranges::find(job_.hosts, x.host);
+  if (at == job_.hosts.end()) return;
+  machines_[static_cast<size_t>(at - job_.hosts.begin())].rests = true;
+  if (term_.is != phase::running) return;
+  replaces_ = true;
+  send(leader(), join_wanted{term_.number});
+}
+
+// A host that rests has files of a save that nobody else has: it stays.
+std::vector<uint32_t> supervision::seated_with_saves(uint32_t data) {
+  auto out = seated(data);
+  std::vector<uint32_t> all;
+  for (uint32_t p = 0; p < members_.size(); ++p)
+    if (members_[p].is == standing::idle) all.push_back(p);
+  if (kept_.newest(machines_of(out)) == kept_.newest(machines_of(all))) return out;
+  for (uint32_t m = 0; m < machines_.size(); ++m) {
+    if (!machines_[m].rests) continue;
+    machines_[m].rests = false;
+    actions_.push_back(
+        say{fmt::format("host {} stays: a save in memory has files that lie there alone", job_.hosts[m])});
+  }
+  return seated(data);
 }
 
 bool supervision::misses_beats(uint32_t machine, int64_t now_ns) const {
@@ -79,13 +111,15 @@ void supervision::look_at_machines(int64_t now_ns, bool was_away, bool beats) {
   }
 }
 
-// Places for a term: who led leads again, who had ranks before comes before who waited. Those of a machine are
-// neighbours.
+// Places for a term: who led leads again, who had ranks before comes before who waited, and whose host was replaced
+// comes last. Those of a machine are neighbours.
 std::vector<uint32_t> supervision::seated(uint32_t data) const {
   std::vector<uint32_t> out;
   for (uint32_t p = 0; p < members_.size(); ++p)
     if (members_[p].is == standing::idle) out.push_back(p);
-  std::ranges::stable_sort(out, {}, [&](uint32_t p) { return p == last_leader_ ? 0 : has_seat(p) ? 1 : 2; });
+  std::ranges::stable_sort(out, {}, [&](uint32_t p) {
+    return p == last_leader_ ? 0 : rests(p) ? 3 : has_seat(p) ? 1 : 2;
+  });
   const uint32_t ranks = data * job_.replica_ranks;
   out.resize(std::min<size_t>(out.size(), (ranks + job_.ranks_each - 1) / job_.ranks_each));
   if (machines_.size() == 1 || out.empty()) return out;

@@ -90,6 +90,8 @@ void supervision::hear(uint32_t place, parcel p, int64_t now_ns) {
     if (is_of_term(x->term) && term_.is != phase::ending) actions_.push_back(send_to{leader(), std::move(p)});
   } else if (const auto* x = std::get_if<kept_file>(&p.what)) {
     kept_.add(x->path, x->bytes, std::move(p.with), job_.machine_of(place));
+  } else if (const auto* x = std::get_if<replace_wanted>(&p.what)) {
+    heard(*x);
   } else if (const auto* x = std::get_if<failed>(&p.what)) {
     heard(place, *x, now_ns);
   } else if (const auto* x = std::get_if<quiet>(&p.what)) {
@@ -101,8 +103,8 @@ void supervision::hear(uint32_t place, parcel p, int64_t now_ns) {
     end(false, {error_kind::peer_lost, cause_});
   } else if (const auto* x = std::get_if<between_steps>(&p.what)) {
     if (x->term != term_.number || term_.is != phase::running) return;
-    wanted_ = x->data > 0 ? x->data : job_.data;
-    cause_ = "the degrees change";
+    if (x->data > 0 || !replaces_) wanted_ = x->data > 0 ? x->data : job_.data;
+    cause_ = replaces_ && x->data == 0 ? "a host is replaced" : "the degrees change";
     end(false, {error_kind::peer_lost, cause_});
   }
 }
@@ -286,7 +288,8 @@ void supervision::begin_next() {
     actions_.push_back(say{final_->text});
     return end_job(1);
   }
-  const auto places = seated(*data);
+  const auto places = seated_with_saves(*data);
+  replaces_ = false;
   ++term_.number;
   term_.data = *data;
   term_.is = phase::beginning;

@@ -111,6 +111,8 @@ class supervision {  ///< of one job; one thread
   [[nodiscard]] uint32_t leader() const { return term_.seats.empty() ? 0 : term_.seats.front().place; }
   /// Those for which the first term waits.
   [[nodiscard]] std::vector<uint32_t> awaited_machines() const;
+  /// It was replaced by another one.
+  [[nodiscard]] bool is_resting(uint32_t machine) const { return machines_[machine].rests; }
   /// One line for each place.
   [[nodiscard]] std::string table() const;
   [[nodiscard]] roster people() const;
@@ -130,6 +132,7 @@ class supervision {  ///< of one job; one thread
   struct machine {
     bool is_there = false;
     int64_t heard_ns = 0;  ///< its agent, but for the first one, which has none
+    bool rests = false;    ///< was replaced: it has ranks again only where others are too few
   };
   enum class phase : uint8_t { none, beginning, running, ending };
   struct current_term {
@@ -142,6 +145,7 @@ class supervision {  ///< of one job; one thread
   void heard(uint32_t place, const ready& m);
   void heard(uint32_t place, const leaving& m);
   void heard(uint32_t place, const failed& m, int64_t now_ns);
+  void heard(const replace_wanted& m);
   void lose(uint32_t place, const std::string& how, int64_t now_ns);
   /// A loss that costs the term; the run ends where it has had too many.
   void end_by_loss(const core::error& why);
@@ -163,6 +167,9 @@ class supervision {  ///< of one job; one thread
   void look_at_machines(int64_t now_ns, bool was_away, bool beats);
   [[nodiscard]] bool is_silent(uint32_t machine, int64_t now_ns) const;
   [[nodiscard]] bool misses_beats(uint32_t machine, int64_t now_ns) const;
+  [[nodiscard]] bool rests(uint32_t place) const { return machines_[job_.machine_of(place)].rests; }
+  [[nodiscard]] bool has_only_spares(uint32_t machine) const;
+  std::vector<uint32_t> seated_with_saves(uint32_t data);
   [[nodiscard]] bool starts_processes() const { return !over_ && !final_; }
   [[nodiscard]] uint32_t number_there() const;
   [[nodiscard]] core::result<uint32_t> degree_for(uint32_t places) const;
@@ -174,6 +181,7 @@ class supervision {  ///< of one job; one thread
   current_term term_;
   uint32_t wanted_;  ///< data ranks at most
   uint32_t last_leader_ = 0;
+  bool replaces_ = false;  ///< the term is to end for one with other hosts and as many ranks
   std::string cause_;
   std::optional<core::error> final_;
   std::optional<int64_t> final_ns_;  ///< since when who leads has had time to say so

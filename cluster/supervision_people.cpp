@@ -32,7 +32,9 @@ roster supervision::people() const {
     place_row row{p,
                   machines_.size() > 1 ? job_.hosts[job_.machine_of(p)] : std::string(),
                   m.process_id,
-                  std::string(m.is == standing::idle ? "spare" : name_of(m.is)),
+                  std::string(m.is != standing::idle ? name_of(m.is)
+                              : rests(p)             ? "resting"
+                                                     : "spare"),
                   m.losses,
                   0,
                   0};

@@ -18,6 +18,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char* replaces = "replace";
+
 struct question {
   const char* name;
   const char* help;
@@ -29,6 +31,7 @@ constexpr question questions[] = {
     {"resume", "lets a paused run go on"},
     {"save", "makes a run save after its step, and waits for the checkpoint"},
     {"stop", "ends a run after its step, as Ctrl-C does"},
+    {replaces, "lets a spare host take the place of another one after the step, and waits until it has"},
 };
 
 /// Not a number where JSON has none for it: null.
@@ -85,6 +88,7 @@ ask_command::ask_command(CLI::App& app) {
   for (const auto& q : questions) {
     auto* const one = app.add_subcommand(q.name, q.help);
     one->add_option("run", folder_, "the run's folder, its `output`")->required();
+    if (q.name == replaces) one->add_option("host", host_, "as cluster.hosts names it")->required();
     add_json(*one, form_);
     commands_.push_back(one);
   }
@@ -96,7 +100,9 @@ bool ask_command::chosen() const {
 
 int ask_command::run() const {
   const auto* const chosen = *std::ranges::find_if(commands_, [](const CLI::App* x) { return x->parsed(); });
-  const auto answer = ask_run(folder_, chosen->get_name());
+  if (host_.find('\n') != std::string::npos)
+    return failed({core::error_kind::bad_input, "HOST: wanted a name in one line, got '" + core::shown(host_) + "'"});
+  const auto answer = ask_run(folder_, chosen->get_name() + (host_.empty() ? "" : " " + host_));
   if (!answer) return failed(answer.error());
   const auto parsed = core::parse_json<json>(*answer);
   const json x = parsed ? *parsed : json();

@@ -1,4 +1,5 @@
-// `troupe status|diagnose|pause|resume|save|stop RUN`: asks a run that is at work and shows what it says.
+// `troupe status|diagnose|pause|resume|save|stop RUN`, `troupe replace RUN HOST`: asks a run that is at work and shows
+// what it says.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -18,7 +19,7 @@ class ask_command {
 
  private:
   std::vector<CLI::App*> commands_;
-  std::string folder_;
+  std::string folder_, host_;
   output_form form_ = output_form::text;
 };
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "apps/base/people.hpp"
@@ -21,6 +23,51 @@ std::string diagnosis(const actors::session& s, const cluster::roster& people) {
                        core::json_string(d.doing), core::json_string(d.lanes));
   }
   return "{\"ranks\":[" + out + "]}";
+}
+
+std::string refused(const std::string& why) { return fmt::format("{{\"error\":{}}}", core::json_string(why)); }
+
+/// Why a host cannot be replaced; empty: it can.
+std::string objection_to_replacing(const std::string& host, const cluster::roster& people) {
+  size_t works = 0, waits = 0;
+  std::string hosts;
+  for (const auto& p : people.places) {
+    if (p.host == host)
+      works += p.count > 0;
+    else
+      waits += p.state == "spare";
+    if (!p.host.empty() && hosts.find(p.host) == std::string::npos) hosts += (hosts.empty() ? "" : ", ") + p.host;
+  }
+  if (hosts.empty()) return "wanted a job on several hosts (cluster.hosts), got one on this machine";
+  if (std::ranges::find(people.places, host, &cluster::place_row::host) == people.places.end())
+    return fmt::format("wanted one of the job's hosts, {}, got '{}'", hosts, core::shown(host));
+  if (works == 0) return fmt::format("wanted a host that has ranks, got {}, which has none", host);
+  if (const auto* const leads = place_of_rank(people, 0); leads != nullptr && leads->host == host)
+    return fmt::format("wanted another host than that of rank 0, which leads the run, got {}", host);
+  if (waits < works)
+    return fmt::format(
+        "wanted {} spare process{} on other hosts, got {}: give cluster.hosts one with spare: true, and start its "
+        "agent",
+        works, works == 1 ? "" : "es", waits);
+  return {};
+}
+
+/// Answered once another term has begun.
+pending_answer replace(const std::string& host, cluster::process* process) {
+  const auto before = process == nullptr ? cluster::roster() : process->people();
+  if (auto why = objection_to_replacing(host, before); !why.empty())
+    return [text = refused(why)] { return std::optional(text); };
+  process->replace(host);
+  return [host, process, term = before.term]() -> std::optional<std::string> {
+    const auto now = process->people();
+    if (now.term == term) return std::nullopt;
+    const bool stays = std::ranges::any_of(now.places, [&](const auto& p) { return p.host == host && p.count > 0; });
+    if (stays) return refused(fmt::format("host {} stays: the run's log says why", host));
+    return fmt::format("{{\"done\":{}}}",
+                       core::json_string(fmt::format("host {} has no ranks from term {} on: its agent "
+                                                     "may end",
+                                                     host, now.term)));
+  };
 }
 
 }  // namespace
@@ -55,9 +102,10 @@ pending_answer answer_of(const std::string& question, run_state& state, const ac
       return fmt::format("{{\"{}\":{}}}", good ? "done" : "error",
                          core::json_string(good ? end->folder : end->failure));
     };
-  return [text = fmt::format("{{\"error\":{}}}",
-                             core::json_string("wanted status, diagnose, pause, resume, save or stop, got '" +
-                                               core::shown(question) + "'"))] { return std::optional(text); };
+  constexpr std::string_view replaces = "replace ";
+  if (question.starts_with(replaces)) return replace(question.substr(replaces.size()), process);
+  return [text = refused("wanted status, diagnose, pause, resume, save, stop or replace HOST, got '" +
+                         core::shown(question) + "'")] { return std::optional(text); };
 }
 
 }  // namespace troupe::apps

@@ -1,5 +1,5 @@
-// What a run answers to `troupe status`, `diagnose`, `pause`, `resume`, `save` and `stop`. Owns what each question
-// means; ask_socket.hpp carries it.
+// What a run answers to `troupe status`, `diagnose`, `pause`, `resume`, `save`, `stop` and `replace`. Owns what each
+// question means; ask_socket.hpp carries it.
 #pragma once
 
 #include <string>

@@ -1,0 +1,194 @@
+// Hosts without ranks: nobody waits for them, they take the place of a host that is lost or replaced, with the same
+// degrees; a host that was replaced rests, unless it alone has files of a save or there are too few others.
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "cluster/supervision.hpp"
+#include "tests/cluster/worker_log.hpp"
+
+using namespace troupe;
+using namespace troupe::cluster;
+
+namespace {
+
+/// Hosts a, b and c with a rank each, and d, which waits.
+class job_with_a_spare {
+ public:
+  job_with_a_spare() : s_(job()) { s_.begin(0); }
+
+  void join(uint32_t machine) {
+    if (machine > 0) s_.joined(machine, ++now_);
+    s_.hear(machine, {hello{100 + machine, "1", "job"}, {}}, ++now_);  // place p runs on machine p
+    begin_term();
+  }
+  void part(uint32_t machine) {
+    s_.parted(machine, "was lost", ++now_);
+    end_term();
+  }
+  /// A save in memory, of which every file has a copy on the next machine of the term, or has none.
+  void save(bool with_copies = true) {
+    const auto seats = s_.seats();
+    const std::string folder = "/saves/" + std::to_string(++saves_);
+    for (size_t i = 0; i < seats.size(); ++i) {
+      const kept_file f{folder + "/rank" + std::to_string(i), 8};
+      s_.hear(seats[i].place, {f, {}}, ++now_);
+      if (with_copies) s_.hear(seats[(i + 1) % seats.size()].place, {f, {}}, ++now_);
+    }
+    s_.hear(s_.leader(), {kept_save{folder, folder, saves_}, {}}, ++now_);
+  }
+  void replace(const std::string& host) {
+    s_.hear(s_.leader(), {replace_wanted{s_.term(), host}, {}}, ++now_);
+    BOOST_TEST(was_sent(name_of(join_wanted{})));
+  }
+  void boundary(uint32_t data = 0) {
+    s_.hear(s_.leader(), {between_steps{s_.term(), data}, {}}, ++now_);
+    end_term();
+  }
+
+  /// The hosts of the term, in the order of ranks.
+  [[nodiscard]] std::string hosts() const {
+    std::string out;
+    for (const seat& s : s_.seats()) out += "abcd"[s.machine];
+    return out;
+  }
+  [[nodiscard]] std::string state(uint32_t machine) const { return s_.people().places[machine].state; }
+  supervision& operator*() { return s_; }
+  [[nodiscard]] const std::string& said() const { return said_; }
+  [[nodiscard]] const std::string& continued_from() const { return folder_; }
+
+ private:
+  static supervised_job job() {
+    supervised_job out;
+    out.processes = out.data = 3;
+    out.spares = 1;
+    out.feasible = tests::any_number;
+    out.machines = {0, 1, 2, 3};
+    out.hosts = {"a", "b", "c", "d"};
+    out.secret = [] { return std::string("s"); };
+    return out;
+  }
+  bool was_sent(std::string_view name) {
+    bool out = false;
+    for (auto& a : s_.take()) {
+      if (const auto* x = std::get_if<say>(&a)) said_ += x->line + "\n";
+      const auto* const x = std::get_if<send_to>(&a);
+      if (x == nullptr) continue;
+      out = out || name_of(x->what.what) == name;
+      if (const auto* t = std::get_if<cluster::begin_term>(&x->what.what)) folder_ = t->folder;
+    }
+    return out;
+  }
+  void begin_term() {
+    (void)was_sent("");
+    for (const seat& s : s_.seats()) s_.hear(s.place, {ready{s_.term(), "same"}, {}}, ++now_);
+    (void)was_sent("");
+  }
+  void end_term() {
+    const auto before = s_.term();
+    const auto seats = s_.seats();
+    for (const seat& s : seats)
+      if (s_.term() == before && s_.of(s.place) == standing::working) s_.hear(s.place, {quiet{before}, {}}, ++now_);
+    begin_term();
+  }
+
+  supervision s_;
+  int64_t now_ = 1;
+  uint64_t saves_ = 0;
+  std::string said_, folder_;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(spare_hosts)
+
+BOOST_AUTO_TEST_CASE(the_first_term_waits_for_hosts_with_ranks_alone) {
+  job_with_a_spare j;
+  BOOST_TEST(((*j).awaited_machines() == std::vector<uint32_t>{1, 2}));
+  for (const uint32_t m : {0U, 1U, 2U}) j.join(m);
+  BOOST_TEST(j.hosts() == "abc");
+  j.join(3);
+  BOOST_TEST((j.hosts() == "abc" && j.state(3) == "spare"));
+}
+
+BOOST_AUTO_TEST_CASE(a_spare_host_takes_the_place_of_one_that_is_lost_with_the_same_degrees) {
+  job_with_a_spare j;
+  for (const uint32_t m : {0U, 3U, 1U, 2U}) j.join(m);
+  BOOST_TEST(j.hosts() == "abc");
+  j.save();
+  j.part(1);
+  BOOST_TEST(j.hosts() == "acd");
+  BOOST_TEST(j.continued_from() == "/saves/1");
+  j.join(1);  // it has come back, and waits
+  BOOST_TEST((j.hosts() == "acd" && j.state(1) == "spare"));
+  j.save();
+  j.part(2);
+  BOOST_TEST(j.hosts() == "abd");
+}
+
+BOOST_AUTO_TEST_CASE(a_host_is_replaced_at_a_boundary_and_rests) {
+  job_with_a_spare j;
+  for (const uint32_t m : {0U, 1U, 2U, 3U}) j.join(m);
+  j.replace("b");
+  BOOST_TEST(j.hosts() == "abc");
+  j.save();  // what the boundary keeps
+  j.boundary();
+  BOOST_TEST(j.hosts() == "acd");
+  BOOST_TEST(j.continued_from() == "/saves/1");
+  BOOST_TEST(j.state(1) == "resting");
+  j.save();
+  j.part(1);  // its agent ends: nobody loses anything
+  BOOST_TEST(j.hosts() == "acd");
+  j.join(1);  // mended
+  BOOST_TEST(j.state(1) == "spare");
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_before_the_boundary_replaces_the_host_as_well) {
+  job_with_a_spare j;
+  for (const uint32_t m : {0U, 1U, 2U, 3U}) j.join(m);
+  j.save();
+  j.replace("b");
+  (*j).closed(1, "was killed", 1000);
+  j.boundary();
+  BOOST_TEST(j.hosts() == "acd");
+}
+
+BOOST_AUTO_TEST_CASE(a_host_that_rests_has_ranks_again_where_others_are_too_few) {
+  job_with_a_spare j;
+  for (const uint32_t m : {0U, 1U, 2U, 3U}) j.join(m);
+  j.replace("c");
+  j.save();
+  j.boundary();
+  BOOST_TEST(j.hosts() == "abd");
+  j.save();
+  j.part(3);
+  BOOST_TEST(j.hosts() == "abc");
+}
+
+BOOST_AUTO_TEST_CASE(a_host_that_alone_has_files_of_the_newest_save_stays) {
+  job_with_a_spare j;
+  for (const uint32_t m : {0U, 1U, 2U, 3U}) j.join(m);
+  j.replace("b");
+  j.save(false);
+  j.boundary();
+  BOOST_TEST(j.hosts() == "abc");
+  BOOST_TEST(j.continued_from() == "/saves/1");
+  BOOST_TEST(j.said().find("host b stays: a save in memory has files that lie there alone") != std::string::npos,
+             j.said());
+}
+
+BOOST_AUTO_TEST_CASE(fewer_data_ranks_stay_fewer_when_a_host_is_replaced) {
+  job_with_a_spare j;
+  for (const uint32_t m : {0U, 1U, 2U, 3U}) j.join(m);
+  j.save();
+  j.boundary(2);
+  BOOST_TEST(j.hosts() == "ab");
+  j.replace("b");
+  j.save();
+  j.boundary();
+  BOOST_TEST(j.hosts() == "ac");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -125,7 +125,7 @@ void supervision::heard(uint32_t place, const hello& x) {
   }
   m.is = standing::idle;
   if (term_.is == phase::none) {
-    const auto comes = [](const member& other) { return other.is == standing::starting; };
+    const auto comes = [](const member& other) { return other.is == standing::starting || other.start_ns; };
     if (std::ranges::none_of(members_, comes) && awaited_machines().empty()) begin_next();
   } else if (term_.is == phase::running) {
     ask_to_join();
@@ -225,7 +225,10 @@ void supervision::lose(uint32_t place, const std::string& how, int64_t now_ns) {
     m.start_ns = now_ns + std::min(backoff_max_ns, job_.backoff_ns << std::min(m.losses, 10U));
   ++m.losses;
   if (term_.is == phase::none) {
-    if (was_starting) return end(true, {error_kind::peer_lost, what + " before the first step"});
+    ++fruitless_;
+    const core::error early{error_kind::peer_lost, what + " before the first step"};
+    if (!m.start_ns && was_starting) return end(true, early);
+    if (const auto limit = beyond_limit()) return end(true, early.in(*limit));
     return;
   }
   if (!has_seat(place)) return;
@@ -237,13 +240,16 @@ void supervision::lose(uint32_t place, const std::string& how, int64_t now_ns) {
 void supervision::end_by_loss(const core::error& why) {
   ++fruitless_;
   if (!job_.recovers) return end(true, why);
-  if (losses_ > job_.losses_max)
-    return end(true, why.in(fmt::format("the run recovers from {} losses (cluster.restarts.max), this is one more",
-                                        job_.losses_max)));
-  if (fruitless_ > fruitless_losses_max)
-    return end(true, why.in(fmt::format("{} losses with no step in between", fruitless_)));
+  if (const auto limit = beyond_limit()) return end(true, why.in(*limit));
   cause_ = why.text;
   end(false, why);
+}
+
+std::optional<std::string> supervision::beyond_limit() const {
+  if (losses_ > job_.losses_max)
+    return fmt::format("the run recovers from {} losses (cluster.restarts.max), this is one more", job_.losses_max);
+  if (fruitless_ > fruitless_losses_max) return fmt::format("{} losses with no step in between", fruitless_);
+  return std::nullopt;
 }
 
 void supervision::end(bool is_final, const core::error& why) {

@@ -150,6 +150,8 @@ class supervision {  ///< of one job; one thread
   /// A loss that costs the term; the run ends where it has had too many.
   void end_by_loss(const core::error& why);
   void end_followed();
+  /// Why no more losses are recovered from; nothing while they are.
+  [[nodiscard]] std::optional<std::string> beyond_limit() const;
   void end(bool is_final, const core::error& why);
   void end_job(int32_t code);
   void begin_next();

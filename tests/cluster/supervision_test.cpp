@@ -177,6 +177,32 @@ BOOST_AUTO_TEST_CASE(a_term_begins_once_all_are_there) {
   BOOST_TEST(ranks_of(w.supervisor()) == 3U);
 }
 
+BOOST_AUTO_TEST_CASE(a_process_that_is_lost_as_it_starts_is_started_again_within_its_budget) {
+  world w(job_of(3));
+  w.deliver_up(0);
+  w.lose(1);
+  w.deliver_up(2);
+  BOOST_TEST(w.supervisor().term() == 0U);  // the first term waits for it
+  w.pass(600 * ms);
+  w.settle();
+  BOOST_TEST(w.supervisor().term() == 1U);
+  BOOST_TEST(ranks_of(w.supervisor()) == 3U);
+
+  world doomed(job_of(3));
+  for (int i = 0; i < 20 && !doomed.code(); ++i) {
+    doomed.lose(1);
+    doomed.pass(20'000 * ms);
+  }
+  BOOST_TEST(doomed.code().value_or(0) == 1);
+  BOOST_TEST(doomed.said().find("before the first step") != std::string::npos, doomed.said());
+
+  auto once = job_of(3);
+  once.starts_again = false;
+  world strict(once);
+  strict.lose(1);
+  BOOST_TEST(strict.code().value_or(0) == 1);
+}
+
 BOOST_AUTO_TEST_CASE(a_loss_is_named_and_costs_a_rank_until_the_process_is_back) {
   world w(job_of(3));
   w.settle();

@@ -83,6 +83,8 @@ class stream_builder {
       auto file = scratch->content(options_.path.string());
       if (!file) return fail(file.error());
       stream_->files_[*slot] = std::move(*file);
+      if (stream_->files_.size() == 1 && stream_->copied_.empty())
+        stream_->nameless_ = std::make_shared<const scratch_file>(std::move(*scratch));
     }
     if (stream_->size_ == 0)
       return fail(error_kind::bad_input,

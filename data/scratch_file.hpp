@@ -44,6 +44,13 @@ class scratch_file {
     return out;
   }
 
+  /// One that is there already; takes the descriptor over.
+  static scratch_file of(int descriptor) {
+    scratch_file out;
+    out.fd_ = descriptor;
+    return out;
+  }
+
   core::result<void> append(std::span<const std::byte> bytes) {
     bytes_ += bytes.size();
     while (!bytes.empty()) {
@@ -59,6 +66,14 @@ class scratch_file {
 
   [[nodiscard]] bool is_open() const { return fd_ >= 0; }
   [[nodiscard]] uint64_t bytes() const { return bytes_; }
+
+  /// Another descriptor of it, closed on exec. Errors: limit.
+  [[nodiscard]] core::result<int> duplicate() const {
+    const int fd = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);
+    if (fd >= 0) return fd;
+    return core::fail(core::error_kind::limit,
+                      "wanted another descriptor of text in a scratch file, got: " + core::system_message(errno));
+  }
 
   /// Its contents from `begin` on, with a descriptor of its own; `name` is for errors.
   [[nodiscard]] core::result<core::source_file> content(const std::string& name, uint64_t begin = 0) const {

@@ -18,6 +18,8 @@
 
 namespace troupe::data {
 
+class scratch_file;
+
 /// Files of a folder below this size are read into memory; larger ones are read as their tokens are asked for.
 inline constexpr uint64_t copied_below_bytes = uint64_t{1} << 20;
 /// Of these so many of a source stay open; the others are opened for each read, so they must keep name and place.
@@ -58,6 +60,7 @@ class token_stream {
 
  private:
   friend class stream_builder;
+  friend class told_streams;
   struct segment {
     uint64_t first = 0;  ///< index of its first token in the stream
     uint64_t tokens = 0;
@@ -68,6 +71,7 @@ class token_stream {
   core::result<void> read(const segment& from, uint64_t skip, std::span<int64_t> out) const;
   void widened(const std::byte* bytes, std::span<int64_t> out) const;
 
+  std::shared_ptr<const scratch_file> nameless_;  ///< that all tokens lie in; null: they lie elsewhere, too
   std::vector<core::source_file> files_;
   std::vector<std::vector<std::byte>> copied_;  ///< small files, read into memory
   std::vector<segment> segments_;               ///< ascending, gap-free, none empty

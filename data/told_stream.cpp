@@ -1,0 +1,81 @@
+#include "data/told_stream.hpp"
+
+#include <unistd.h>
+
+#include <utility>
+#include <vector>
+
+#include "core/byte_stream.hpp"
+#include "data/scratch_file.hpp"
+
+namespace troupe::data {
+namespace {
+
+struct told_segment {
+  uint64_t first = 0, tokens = 0, begin = 0;
+};
+template <class F>
+void fields(F& f, told_segment& x) {
+  f(x.first, x.tokens, x.begin);
+}
+
+struct told_facts {
+  std::string name;
+  std::vector<told_segment> segments;
+  std::vector<uint64_t> starts;
+  std::optional<uint32_t> end_of_text;
+  uint64_t documents = 0, size = 0, vocab_size = 0;
+  bool tokens_are_bytes = true;
+  uint8_t width = 1;
+};
+template <class F>
+void fields(F& f, told_facts& x) {
+  f(x.name, x.segments, x.starts, x.end_of_text, x.documents, x.size, x.vocab_size, x.tokens_are_bytes, x.width);
+}
+
+}  // namespace
+
+std::optional<std::string> told_streams::facts_of(const token_stream& x) {
+  if (x.nameless_ == nullptr) return std::nullopt;
+  told_facts out{x.files_.front().name(), {},      x.starts_, x.end_of_text_, x.documents_, x.size_, x.vocab_size_,
+                 x.tokens_are_bytes_,     x.width_};
+  for (const auto& s : x.segments_) out.segments.push_back({s.first, s.tokens, s.begin});
+  return core::as_bytes(out);
+}
+
+core::result<int> told_streams::descriptor_of(const token_stream& x) { return x.nameless_->duplicate(); }
+
+core::result<std::shared_ptr<const token_stream>> told_streams::stream_of(std::string_view facts, int descriptor) {
+  auto told = core::from_bytes<told_facts>(facts);
+  if (!told || (told->width != 1 && told->width != 2 && told->width != 4)) {
+    ::close(descriptor);
+    return core::fail(core::error_kind::mismatch, "processes: wanted what is known of encoded text, got " +
+                                                      std::to_string(facts.size()) + " other bytes");
+  }
+  auto out = std::make_shared<token_stream>();
+  auto kept = std::make_shared<scratch_file>(scratch_file::of(descriptor));
+  auto file = kept->content(told->name);
+  if (!file) return core::fail(file.error());
+  for (const auto& s : told->segments) {
+    if (s.begin > file->size() || s.tokens > (file->size() - s.begin) / told->width)
+      return core::fail(core::error_kind::mismatch,
+                        "processes: wanted encoded text of " + told->name + ", got a file that is too short");
+    token_stream::segment mine;
+    mine.first = s.first;
+    mine.tokens = s.tokens;
+    mine.begin = s.begin;
+    out->segments_.push_back(mine);
+  }
+  out->files_.push_back(std::move(*file));
+  out->nameless_ = std::move(kept);
+  out->starts_ = std::move(told->starts);
+  out->end_of_text_ = told->end_of_text;
+  out->documents_ = told->documents;
+  out->size_ = told->size;
+  out->vocab_size_ = told->vocab_size;
+  out->tokens_are_bytes_ = told->tokens_are_bytes;
+  out->width_ = told->width;
+  return std::shared_ptr<const token_stream>(std::move(out));
+}
+
+}  // namespace troupe::data

@@ -1,0 +1,63 @@
+// What another process is told of a source that was expanded or encoded gives it the same tokens; a source that it can
+// read for itself is not told; other bytes are refused.
+#include "data/told_stream.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "core/math.hpp"
+#include "tests/data/text.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+using data::told_streams;
+
+BOOST_AUTO_TEST_SUITE(told_stream)
+
+BOOST_AUTO_TEST_CASE(an_expanded_text_has_the_same_tokens_and_documents_elsewhere) {
+  const scratch_folder at;
+  const std::string half(data::copied_below_bytes, 'a');  // smaller ones of a folder are read into memory
+  at.write("in/a.txt.gz", gzip(half));
+  at.write("in/b.txt.gz", gzip(half + "!"));
+  auto mine = opened({.path = at / "in"});
+  const auto facts = told_streams::facts_of(*mine);
+  BOOST_REQUIRE(facts.has_value());
+  const auto descriptor = told_streams::descriptor_of(*mine);
+  BOOST_REQUIRE(descriptor.has_value());
+  const auto yours = told_streams::stream_of(*facts, *descriptor);
+  BOOST_REQUIRE_MESSAGE(yours.has_value(), (yours ? "" : yours.error().text));
+  const auto text = as_text(*mine);
+  mine.reset();  // whoever has read it may end
+  BOOST_TEST((as_text(**yours) == text));
+  BOOST_TEST(((*yours)->documents() == 2U && (*yours)->tokens_are_bytes() && (*yours)->vocab_size() == 256U));
+  const std::vector<int64_t> tokens(20);
+  std::vector<uint32_t> starts(20);
+  (*yours)->document_starts(half.size() - 5, tokens, starts);
+  BOOST_TEST(starts.back() == 5U);
+  const auto again = told_streams::facts_of(**yours);  // the next term's first process may be this one
+  BOOST_TEST((again == facts));
+}
+
+BOOST_AUTO_TEST_CASE(a_file_that_others_can_read_is_not_told) {
+  const scratch_folder at;
+  BOOST_TEST(!told_streams::facts_of(*opened({.path = at.write("a.txt", "plain text")})).has_value());
+  at.write("in/a.txt", "plain and ");
+  at.write("in/b.txt.gz", gzip("packed"));
+  BOOST_TEST(!told_streams::facts_of(*opened({.path = at / "in"})).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(other_bytes_and_files_that_are_too_short_are_refused) {
+  const scratch_folder at;
+  const auto mine = opened({.path = at.write("a.txt.gz", gzip("some text"))});
+  const auto other = opened({.path = at.write("b.txt.gz", gzip("less"))});
+  const auto facts = told_streams::facts_of(*mine);
+  BOOST_REQUIRE(facts.has_value());
+  const auto refused = [](const std::string& bytes, const data::token_stream& of) {
+    const auto got = told_streams::stream_of(bytes, told_streams::descriptor_of(of).value());
+    return !got && got.error().kind == core::error_kind::mismatch;
+  };
+  BOOST_TEST(refused(*facts, *other));
+  for (size_t n = 0; n < facts->size(); ++n) BOOST_TEST(refused(facts->substr(0, n), *mine));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,5 +1,5 @@
-// Rules between the keys of processes and the degrees: how many ranks there are for them. Leaves open degrees beside
-// processes to open_degrees.cpp.
+// Rules between the keys of processes and the degrees: how many ranks there are for them. Where degrees are open they
+// hold for each way to have them.
 #include <fmt/format.h>
 
 #include <algorithm>

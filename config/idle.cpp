@@ -23,6 +23,7 @@ std::string of_processes(const key_info& key, const job_config& c) {
                            key.section() == "cluster.tls";
   if (is_of_hosts)
     return c.cluster.hosts.empty() && !serves ? "there are no cluster.hosts" : "";
+  if (key.key == "checkpoint.tag_validation") return c.cluster.is_on() ? "" : "cluster.processes is one";
   const bool restarts = key.section() == "cluster.restarts", in_memory = key.section() == "checkpoint.memory";
   const bool recovers = restarts || key.key == "cluster.min_ranks" || key.key == "cluster.spares";
   if (!recovers && !in_memory && key.key != "cluster.lost_after" && key.key != "cluster.on_loss") return {};

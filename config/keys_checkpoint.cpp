@@ -1,6 +1,9 @@
 // `checkpoint`: DeepSpeed's keys and Troupe's own beside them; and the two sections that choose another writer there.
+#include <iterator>
+
 #include "config/capabilities.hpp"
 #include "config/key_rows.hpp"
+#include "core/text.hpp"
 
 namespace troupe::config {
 
@@ -21,6 +24,17 @@ hand_made policy_field(const char* name, const char* other) {
             return std::nullopt;
           },
           [](const job_config& c) -> std::string { return names[c.checkpoint.*Field == Other ? 1 : 0]; }};
+}
+
+hand_made tag_validation_field() {
+  static constexpr const char* names[] = {"Ignore", "Warn", "Fail"};
+  return {[](job_config& c, const node& v) -> std::optional<std::string> {
+            for (size_t i = 0; i < std::size(names); ++i)
+              if (core::ascii_lower(v.text.front()) == core::ascii_lower(names[i][0]))
+                c.checkpoint.tag_validation = static_cast<tag_policy>(i);
+            return std::nullopt;
+          },
+          [](const job_config& c) -> std::string { return names[static_cast<size_t>(c.checkpoint.tag_validation)]; }};
 }
 
 void add_writing_keys(key_rows& t) {
@@ -113,10 +127,12 @@ void add_deepspeed_checkpoint_keys(key_rows& t) {
   const auto key = [&t](const char* name, value_type type, const char* by_default, const char* meaning) -> key_info& {
     return t.row(std::string("checkpoint.") + name, type).by_default(by_default).means(meaning);
   };
-  key("tag_validation", text, "Warn", "What to do when ranks name different tags.")
+  key("tag_validation", text, "Warn",
+      "Of several processes whose programs name the checkpoint that is saved: where they differ, Warn says so, Fail "
+      "refuses the save, Ignore does not ask.")
       .one_of({"Ignore", "Warn", "Fail"})
       .in_any_case()
-      .ignored("one place names a checkpoint for all ranks");
+      .by_hand(tag_validation_field());
   key("load_universal", boolean, "false", "Load the converted layout.")
       .ignored("every checkpoint is universal, and DeepSpeed's converted layout is recognised");
   key("use_node_local_storage", boolean, "false", "Every machine writes to a disk of its own.")

@@ -103,11 +103,6 @@ open_degrees find_open(settings& given, const job_config& c, reporter& report) {
     return error(said->key,
                  "wanted train_batch_size beside auto, so that a step trains on as many samples whatever data becomes, "
                  "got nothing");
-  // A plan for other degrees is chosen before processes are started, and again after each loss.
-  if (constexpr std::string_view processes = "cluster.processes";
-      out.keys.size() > 1 && c.cluster.is_on() && !given.was_refused(processes))
-    return error(processes, fmt::format("wanted one beside {}: auto, with which it does not go together yet, got {}",
-                                        said->key, given.text_of(processes)));
   std::vector<uint32_t> way;
   share_out(ranks / fixed, out.keys.size(), way, out.ways);
   if (out.ways.size() > ways_max)

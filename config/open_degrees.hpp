@@ -32,8 +32,8 @@ struct open_degrees {
 };
 
 /// Of a job whose values are stored but not resolved. Reports: `auto` without ranks, ranks that the other degrees do
-/// not divide or that leave nothing to share out, data ranks that would change the size of a step's batch, processes
-/// beside them; then the degrees count as refused.
+/// not divide or that leave nothing to share out, data ranks that would change the size of a step's batch; then the
+/// degrees count as refused.
 open_degrees find_open(settings& given, const job_config& config, reporter& report);
 
 /// What `given` says, with the numbers of a way in place of `auto`.

@@ -48,6 +48,8 @@ struct checkpoint_memory_section {  ///< `checkpoint.memory`
   uint32_t copies = 2;              ///< of each, in as many processes
 };
 
+enum class tag_policy : uint8_t { ignore, warn, fail };  ///< of a process that names a checkpoint otherwise
+
 struct checkpoint_section {  ///< `checkpoint`
   enum class error_policy : uint8_t { go_on, stop };
   enum class busy_policy : uint8_t { wait, skip };
@@ -62,6 +64,7 @@ struct checkpoint_section {  ///< `checkpoint`
   busy_policy when_busy = busy_policy::wait;    ///< of one that is due while another is being written
   bool exclude_frozen_parameters = false;
   std::string tag;  ///< names of folders instead of the steps' own, `{step}` in it is the step; empty: those
+  tag_policy tag_validation = tag_policy::warn;
   checkpoint_load_section load;
   checkpoint_memory_section memory;
 

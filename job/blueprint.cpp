@@ -366,6 +366,27 @@ core::result<changed_steps> change_steps(const blueprint& b, const pass_wish& wi
   return out;
 }
 
+core::result<void> use_chosen_passes(blueprint& b, const plan::plan_options& chosen) {
+  for (const auto which : {plan::plan_choice::train_saving, plan::plan_choice::train}) {
+    plan::plan_options options = options_for(b, which);
+    take_passes(chosen, options);
+    auto now = step_plans::write(b.table, options);
+    if (!now) return core::fail(now.error());
+    note_pools(*now, b.pools);
+    if (auto ok = now->prove(); !ok) return ok;
+    for (const uint64_t from : b.compression->phases()) {
+      plan::plan_options later = options;
+      later.compressed = b.compression->after(from);
+      const auto plans = step_plans::write(b.table, later);
+      if (!plans) return core::fail(plans.error());
+      note_pools(*plans, b.pools);
+    }
+    options_for(b, which) = std::move(options);
+    if (which == plan::plan_choice::train) b.train = std::move(*now);
+  }
+  return {};
+}
+
 namespace {
 
 // Without running anything: by the cost model, and steps that the run's folder has.

@@ -66,6 +66,10 @@ struct changed_steps {
 /// Between two steps of a run of `b`. Errors: compile_step's and the checker's.
 core::result<changed_steps> change_steps(const blueprint& b, const pass_wish& wish, const measured_run& measured = {});
 
+/// The blueprint's steps that train become those with what `chosen` has of passes, as somebody has chosen them for it;
+/// pools are as large as any phase of them needs. Errors: the checker's, and nothing has changed but pools.
+core::result<void> use_chosen_passes(blueprint& b, const plan::plan_options& chosen);
+
 /// Callbacks while a blueprint is made; an error of one ends it. Both may be empty.
 struct blueprint_watch {
   job::go_on go_on{};  ///< several times a second

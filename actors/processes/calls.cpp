@@ -10,6 +10,19 @@ template <class F>
 void fields(F& f, cost_model& x) {
   f(x.flops_per_s, x.copy_bytes_per_s, x.disk_bytes_per_s, x.disk_read_bytes_per_s, x.disk_latency_s, x.latency_s);
 }
+template <class F>
+void fields(F& f, segment_place& x) {
+  f(x.unit, x.segment);
+}
+template <class F>
+void fields(F& f, hidden_gathers& x) {
+  f(x.flops, x.flops_per_byte);
+}
+template <class F>
+void fields(F& f, gather_options& x) {
+  f(x.prefetch_bucket, x.persistence_threshold, x.model_persistence_threshold, x.max_live, x.max_reuse_distance,
+    x.resident_units, x.hidden, x.near);
+}
 
 }  // namespace troupe::plan
 
@@ -43,8 +56,27 @@ void fields(F& f, rank_spans& x) {
 namespace troupe::actors {
 
 template <class F>
+void fields(F& f, tensor_name& x) {
+  f(x.parameter, x.name);
+}
+template <class F>
+void fields(F& f, wanted_load& x) {
+  f(x.path, x.tag, x.map, x.load_module_strict, x.load_optimizer_states, x.load_lr_scheduler_states, x.load_module_only,
+    x.load_from_fp32_weights, x.pipeline_loading_checkpoint, x.swap_batch_bytes, x.fallback_to_previous, x.dequantise,
+    x.changed_batch, x.changed_seed, x.has_names, x.names);
+}
+template <class F>
+void fields(F& f, chosen_passes& x) {
+  f(x.recompute, x.kept_units, x.light_before, x.overlap_exchanges, x.exchange_pieces, x.gathering, x.reduce_bucket,
+    x.buckets_follow_units, x.activation_units);
+}
+template <class F>
+void fields(F& f, told_schedule& x) {
+  f(x.step, x.passes, x.is_automatic, x.tried_steps);
+}
+template <class F>
 void fields(F& f, opening_call& x) {
-  f(x.costs, x.resume, x.tag, x.map, x.options);
+  f(x.costs, x.load, x.passes, x.schedule);
 }
 template <class F>
 void fields(F& f, kept_name& x) {
@@ -66,6 +98,38 @@ void fields(F& f, write_call& x) {
 template <class F>
 void fields(F& f, names_call& x) {
   f(x.names);
+}
+template <class F>
+void fields(F& f, masks_call& x) {
+  f(x.masks);
+}
+template <class F>
+void fields(F& f, schedule_call& x) {
+  f(x.entries);
+}
+template <class F>
+void fields(F& f, load_call& x) {
+  f(x.load);
+}
+template <class F>
+void fields(F& f, go_call& x) {
+  f(x.goes_on);
+}
+template <class F>
+void fields(F& f, offload_call& x) {
+  f(x.include, x.device, x.nvme_path);
+}
+template <class F>
+void fields(F& f, reload_call& x) {
+  f(x.now);
+}
+template <class F>
+void fields(F& f, tag_call& x) {
+  f(x.step);
+}
+template <class F>
+void fields(F& f, deed_answer& x) {
+  f(x.failed, x.kind, x.text, x.moved_bytes, x.freed_bytes);
 }
 template <class F>
 void fields(F& f, verdict& x) {
@@ -126,6 +190,12 @@ std::string encode(const run_answer& answer) { return core::as_bytes(answer); }
 
 core::result<run_answer> decode_run_answer(std::string_view bytes) {
   return decoded<run_answer>(bytes, "the reports of a run");
+}
+
+std::string encode(const deed_answer& answer) { return core::as_bytes(answer); }
+
+core::result<deed_answer> decode_deed_answer(std::string_view bytes) {
+  return decoded<deed_answer>(bytes, "what came of a call");
 }
 
 }  // namespace troupe::actors

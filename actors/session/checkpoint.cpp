@@ -7,6 +7,8 @@ namespace troupe::actors {
 
 core::result<void> session::parts::begin_save(const save_request& request) {
   if (auto ok = sound(); !ok) return ok;
+  if (auto ok = check_tags(request.tag.empty() ? checkpoint::step_folder_name(progress.steps) : request.tag); !ok)
+    return ok;
   auto job = make_save(checkpoint::real_files(), request);
   if (!job) return core::fail(job.error());
   saving.waiting = std::move(*job);

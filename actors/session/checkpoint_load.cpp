@@ -317,6 +317,8 @@ core::result<load_report> load_tensors(const checkpoint::tensor_source& from,
   wishes all(from, groups, tensor, options, std::move(wants_end));
   if (auto ok = all.choose(report); !ok) return fail(ok.error());
   if (live != nullptr) {
+    if (live->before_changes)
+      if (auto ok = live->before_changes(); !ok) return fail(ok.error());
     live->changing = true;
     for (const auto& m : memory)
       if (auto ok = all.begin_afresh(*m); !ok) return fail(ok.error());

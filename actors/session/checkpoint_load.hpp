@@ -29,6 +29,9 @@ struct load_report {
 /// or the options leave them out, its moments begin afresh.
 struct live_load {
   bool changing = false;  ///< out: states have been changed, so an error leaves a mixture
+  /// Once nothing refuses the checkpoint, before the first state changes; an error of it leaves all as it is. May be
+  /// empty.
+  std::function<core::result<void>()> before_changes{};
 };
 
 /// Fills parameters, master weights and moments of all ranks, which share one model, each with its part of `tensor`;

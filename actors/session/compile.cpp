@@ -67,6 +67,15 @@ size_t pass_schedule::due(uint64_t steps) const {
   return before || !comparable ? next : next + 1;
 }
 
+void session::parts::schedule_passes_again() {
+  auto& x = processes;
+  if (x.passes && !passes.entries.empty()) return;
+  passes = {};
+  if (!x.schedule) return schedule_passes();
+  for (const auto& entry : *x.schedule)
+    passes.entries.push_back({entry.step, {entry.passes, {}, entry.is_automatic, {}}, entry.tried_steps});
+}
+
 void session::parts::schedule_passes() {
   const auto& compile = plan.config->compile;
   for (const auto& x : compile.entries()) {
@@ -146,7 +155,8 @@ core::result<void> session::parts::enter_phase() {
   if (auto ok = job::enter_phase(plan, progress.applied); !ok) return ok;
   for (const auto& rank : programs) *rank = {};  // the other kinds of steps are written when they are wanted
   passes.before.reset();
-  if (passes.next > 0) {
+  // Processes stay with the passes that the term began with: each knows them.
+  if (passes.next > 0 && !processes.is_on()) {
     auto changed = job::change_steps(plan, passes.entries[passes.next - 1].wish);
     if (!changed) return core::fail(changed.error());
     return take_steps(std::move(*changed), {progress.steps, false, {}, {}});
@@ -177,6 +187,28 @@ core::result<void> session::parts::end_trial() {
 }
 
 core::result<void> session::parts::take_steps(job::changed_steps changed, passes_report report) {
+  if (processes.is_on()) {
+    // Other memory is shared then: a term with it.
+    const auto& o = changed.train;
+    processes.passes = {o.recompute,
+                        o.kept_units,
+                        o.light_before,
+                        o.overlap_exchanges,
+                        o.exchange_pieces,
+                        o.gathering,
+                        o.gradients.reduce_bucket,
+                        o.gradients.buckets_follow_units,
+                        o.tiers.activation_units};
+    processes.passes_data = plan.config->parallel.data;
+    passes.times = {};
+    passes.peak_bytes.clear();
+    passes.step_s = 0;
+    if (auto ok = end_term_for(0, "other passes"); !ok) return ok;
+    report.compiled = changed.compiled;
+    plan.compiled = std::move(changed.compiled);
+    if (host.hooks.on_passes) host.hooks.on_passes(report);
+    return {};
+  }
   for (uint32_t r = 0; r < memory.ranks.size(); ++r)
     if (auto ok = same_states(*memory.ranks[r], *changed.ranks[r]); !ok) return ok;
   passes.times = {};
@@ -207,7 +239,8 @@ void session::parts::measure(std::span<const telemetry::rank_spans> step) {
   passes.peak_bytes.resize(memory.ranks.size());
   for (uint32_t r = 0; r < memory.ranks.size(); ++r) {
     auto& peak = passes.peak_bytes[r];
-    peak = std::max(peak, memory.ledger->take_peak(memory.ledger->owner(r)));
+    peak = std::max(peak,
+                    processes.is_here(r) ? memory.ledger->take_peak(memory.ledger->owner(r)) : processes.peak_bytes[r]);
   }
 }
 
@@ -231,12 +264,15 @@ plan::joined_votes session::parts::vote() {
 core::result<void> session::compile(std::vector<scheduled_passes> schedule) {
   auto& p = *parts_;
   if (auto ok = p.sound(); !ok) return ok;
-  if (p.processes.is_on())
-    return core::fail(core::error_kind::bad_input,
-                      "compile: wanted a run of one process, with several it does not go together yet, got "
-                      "cluster.processes");
   pass_schedule next;
+  std::vector<told_schedule> told;
   for (auto& x : schedule) {
+    if (p.processes.is_on() && !x.own.empty())
+      return core::fail(core::error_kind::bad_input,
+                        "compile: own: wanted no passes of the program's own beside cluster.processes, since the other "
+                        "processes do not have them, got " +
+                            std::to_string(x.own.size()));
+    told.push_back({x.step, x.passes, x.is_automatic, x.tried_steps});
     if (!next.entries.empty() && x.step <= next.entries.back().step)
       return core::fail(core::error_kind::bad_input, "compile: wanted steps that ascend, got " +
                                                          std::to_string(x.step) + " behind " +
@@ -255,6 +291,10 @@ core::result<void> session::compile(std::vector<scheduled_passes> schedule) {
   next.times = std::move(p.passes.times);  // of the plans that steps still run by
   next.step_s = p.passes.step_s;
   p.passes = std::move(next);
+  if (p.processes.is_on()) {
+    p.processes.link->tell(encode(peer_call(schedule_call{told})));
+    p.processes.schedule = std::move(told);
+  }
   return {};
 }
 

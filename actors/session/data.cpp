@@ -33,30 +33,50 @@ core::result<void> session::parts::read_data(opening_watch& watch, const std::sh
   if (auto ok = data::check_vocabulary(data.tokenizer->description(), plan.spec.vocabulary); !ok)
     return core::fail(ok.error().in("data.tokenizer '" + c.data.tokenizer + "'"));
 
-  std::vector<data::weighted_stream> streams;
-  auto sources = c.data.sources;
-  if (sources.empty()) sources.push_back({c.data.text, 1, c.data.text_key});  // a host's own configuration
-  for (const auto& s : sources) {
-    data::source_options source;
-    source.path = s.text;
-    source.max_bytes = c.data.max_bytes;
-    source.bin = c.data.bin_dtype == core::dtype::i32 ? data::bin_width::u32 : data::bin_width::u16;
-    source.vocab_size = plan.spec.vocabulary;
-    source.tokens_of = data.tokenizer;
-    source.text_key = s.text_key;
-    source.keep_documents = c.data.document_mask;
-    source.watch = [&](const data::reading_progress& r) {
-      const double share = r.bytes > 0 ? double(r.bytes_done) / double(r.bytes) : 1;
-      return (!host.hooks.on_reading || host.hooks.on_reading(r)) && watch.go_on(share).has_value();
-    };
-    auto stream = data::open_tokens(source);
+  if (processes.is_on()) return {};  // texts come with the term: one process of a machine reads them for all
+  std::vector<std::shared_ptr<const data::token_stream>> streams;
+  for (const auto& source : sources()) {
+    auto stream = open_source(source, watch);
     if (!stream) return core::fail(stream.error());
-    streams.push_back({std::move(*stream), s.weight, s.text.string()});
+    streams.push_back(std::move(*stream));
   }
-  auto corpus = data::corpus::make(std::move(streams), {.validation_fraction = c.data.validation_fraction,
-                                                        .sequence = plan.sequence,
-                                                        .seed = c.seed,
-                                                        .document_mask = c.data.document_mask});
+  return make_corpus(std::move(streams));
+}
+
+std::vector<config::data_source> session::parts::sources() const {
+  const auto& c = *plan.config;
+  if (!c.data.sources.empty()) return c.data.sources;
+  return {{c.data.text, 1, c.data.text_key}};  // a host's own configuration
+}
+
+core::result<std::shared_ptr<const data::token_stream>> session::parts::open_source(const config::data_source& s,
+                                                                                    opening_watch& watch) const {
+  const auto& c = *plan.config;
+  data::source_options source;
+  source.path = s.text;
+  source.max_bytes = c.data.max_bytes;
+  source.bin = c.data.bin_dtype == core::dtype::i32 ? data::bin_width::u32 : data::bin_width::u16;
+  source.vocab_size = plan.spec.vocabulary;
+  source.tokens_of = data.tokenizer;
+  source.text_key = s.text_key;
+  source.keep_documents = c.data.document_mask;
+  source.watch = [&](const data::reading_progress& r) {
+    const double share = r.bytes > 0 ? double(r.bytes_done) / double(r.bytes) : 1;
+    return (!host.hooks.on_reading || host.hooks.on_reading(r)) && watch.go_on(share).has_value();
+  };
+  return data::open_tokens(source);
+}
+
+core::result<void> session::parts::make_corpus(std::vector<std::shared_ptr<const data::token_stream>> streams) {
+  const auto& c = *plan.config;
+  const auto from = sources();
+  std::vector<data::weighted_stream> weighted;
+  for (size_t i = 0; i < from.size(); ++i)
+    weighted.push_back({std::move(streams[i]), from[i].weight, from[i].text.string()});
+  auto corpus = data::corpus::make(std::move(weighted), {.validation_fraction = c.data.validation_fraction,
+                                                         .sequence = plan.sequence,
+                                                         .seed = c.seed,
+                                                         .document_mask = c.data.document_mask});
   if (!corpus) return core::fail(corpus.error());
   data.loader.corpus = std::make_shared<const data::corpus>(std::move(*corpus));
   return {};

@@ -1,10 +1,19 @@
 // Saves in memory (`checkpoint.memory`): after a loss a run continues from the newest, which costs one step at most.
 // Owns when one is taken, and what the others are told of its name; actors/processes/memory_saves.hpp has the files.
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "actors/session/parts.hpp"
 
 namespace troupe::actors {
+namespace {
+
+/// How long a save in memory waits for the record of the step before it, which is under way for a step already.
+constexpr std::chrono::seconds record_wait_max{1};
+constexpr std::chrono::microseconds record_look{100};
+
+}  // namespace
 
 core::result<void> session::parts::begin_keeping() {
   auto& x = processes;
@@ -16,6 +25,7 @@ core::result<void> session::parts::begin_keeping() {
   if (!job) return core::fail(job.error());
   x.kept = std::move(*job);
   x.working = x.kept->invitation().working;
+  x.recorded = recording.last_step;
   return {};
 }
 
@@ -42,6 +52,9 @@ core::result<void> session::parts::end_keeping() {
                          " are not kept: " + report.failure->text);
     return {};
   }
+  // Who continues from it where this process is lost does not do these steps again: what is recorded of them stays.
+  for (std::chrono::microseconds waited{0}; !x.recorded.expired() && waited < record_wait_max; waited += record_look)
+    std::this_thread::sleep_for(record_look);
   auto names = x.saves->committed(report.folder, x.working, report.step);
   if (!names) return core::fail(names.error());
   x.link->tell(encode(peer_call(names_call{std::move(*names)})));

@@ -2,6 +2,7 @@
 // state_access.hpp and offloaded_states.hpp do it.
 #include <fmt/format.h>
 
+#include "actors/processes/swap_folder_name.hpp"
 #include "actors/session/parts.hpp"
 #include "actors/session/state_access_parts.hpp"
 
@@ -35,32 +36,46 @@ state_access session::states() {
 
 core::result<offload_report> session::offload_states(offload_request request) {
   auto& p = *parts_;
-  if (auto ok = p.let_go_of_states(); !ok) return core::fail(ok.error());
-  if (p.processes.is_on())
-    return core::fail(core::error_kind::bad_input,
-                      "offload_states: wanted a run of one process, with several it does not go together yet, got "
-                      "cluster.processes");
-  if (request.nvme_path.empty()) request.nvme_path = p.plan.config->swap_folder();
-  auto done = offloaded_states::offload(p.memory.ranks, request,
-                                        p.plan.config->swap_checksums ? page_digests::kept : page_digests::none);
-  if (!done) return core::fail(done.error());
-  p.memory.offloaded = std::move(*done);
-  const auto& report = p.memory.offloaded->report();
-  if (request.device == plan::tier::cpu && p.host.hooks.on_warning)
+  auto report = p.outlasting([&]() -> core::result<offload_report> {
+    if (auto ok = p.let_go_of_states(); !ok) return core::fail(ok.error());
+    return p.processes.is_on() ? p.offload_together(request) : p.offload_here(request);
+  });
+  if (report && request.device == plan::tier::cpu && p.host.hooks.on_warning)
     p.host.hooks.on_warning(
         fmt::format("offload_states: without an accelerator, states are in host memory already: {} bytes "
                     "are counted there and none is freed; device nvme frees them",
-                    report.moved_bytes));
+                    report->moved_bytes));
   return report;
+}
+
+// Processes take a folder of their own within the one that is named.
+core::result<offload_report> session::parts::offload_here(offload_request request) {
+  if (request.nvme_path.empty()) request.nvme_path = plan.config->swap_folder();
+  if (processes.is_on() && request.device == plan::tier::nvme && !request.nvme_path.empty()) {
+    request.nvme_path /= swap_folder_name(processes.link->place());
+    std::error_code told_below;  // by whoever opens the folder
+    std::filesystem::create_directory(request.nvme_path, told_below);
+  }
+  auto done = offloaded_states::offload(memory.here, request,
+                                        plan.config->swap_checksums ? page_digests::kept : page_digests::none);
+  if (!done) return core::fail(done.error());
+  memory.offloaded = std::move(*done);
+  return memory.offloaded->report();
+}
+
+core::result<void> session::parts::reload_here() {
+  if (memory.offloaded == nullptr) return {};
+  if (auto ok = memory.offloaded->reload(memory.here); !ok) return ok;
+  memory.offloaded.reset();
+  return {};
 }
 
 core::result<void> session::reload_states() {
   auto& p = *parts_;
   if (p.memory.offloaded == nullptr)
     return core::fail(core::error_kind::bad_input, "reload_states: no states are offloaded");
-  if (auto ok = p.memory.offloaded->reload(p.memory.ranks); !ok) return ok;
-  p.memory.offloaded.reset();
-  return {};
+  if (!p.processes.is_on()) return p.reload_here();
+  return p.outlasting([&] { return p.reload_together(); });
 }
 
 }  // namespace troupe::actors

@@ -92,7 +92,8 @@ core::result<void> session::parts::take_memory(first_weights weights, opening_wa
   memory_place place{.windows = pinned ? device::tier::pinned : device::tier::huge};
   bool told_of_locks = false;
   for (uint32_t r = 0; r < plan.train.ranks(); ++r) {
-    if (modules.instances != nullptr) modules.instances->keep(r, computed_units((*trains)[r]->layout, r));
+    if (modules.instances != nullptr && processes.is_here(r))
+      modules.instances->keep(r, computed_units((*trains)[r]->layout, r));
     place.is_here = processes.is_here(r);
     if (processes.shared != nullptr) place.shared = processes.shared->segment_of(r);
     auto m = rank_memory::allocate((*trains)[r], plan.pools[r], place);
@@ -250,6 +251,10 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
     return core::fail(core::error_kind::bad_input, "session: it was given no configuration");
   std::string found_degrees;
   if (!options.config->open_degrees.empty()) {
+    if (options.process != nullptr)
+      return core::fail(core::error_kind::bad_input,
+                        "parallel: wanted degrees for each process of a job, as session::choose_degrees finds them "
+                        "before there are any, got auto");
     auto degrees = choose_degrees(options);
     if (!degrees) return core::fail(degrees.error());
     options.config = degrees->config;
@@ -287,8 +292,6 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
        [is_alone](const job::blueprint& b) { return is_alone ? check_memory(b) : core::result<void>(); }});
   if (!plan) return core::fail(plan.error());
   p->plan = std::move(*plan);
-  if (!is_alone)
-    if (auto ok = p->check_processes(options); !ok) return core::fail(ok.error());
   p->found_degrees = std::move(found_degrees);
   p->host.hooks = std::move(options.hooks);
   p->memory.ledger = std::make_unique<allocation_ledger>(p->plan.train.ranks());

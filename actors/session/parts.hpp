@@ -42,6 +42,12 @@ enum class first_weights : uint8_t { drawn, from_checkpoint };
 /// Whether a checkpoint is taken over before the actors exist or while they live.
 enum class resume_time : uint8_t { while_opening, while_running };
 
+/// What processes that load between two steps agree on. Empty functions: nobody else loads.
+struct load_agreement {
+  std::function<core::result<void>()> before_changes{};  ///< nothing refuses the checkpoint here
+  std::function<core::result<void>()> after_changes{};   ///< the states of this process are those of the checkpoint
+};
+
 /// Whether a save that is still being written is left alone or waited for.
 enum class unfinished_save : uint8_t { leave, wait };
 
@@ -281,6 +287,8 @@ struct session::parts {
   // compile.cpp
   /// The configuration's schedule, from the step that the run begins with.
   void schedule_passes();
+  /// Of the process that leads, as a term begins: with the passes of the term before, or from the beginning.
+  void schedule_passes_again();
   /// Before a step: changes the plans of training if the schedule says so.
   core::result<void> change_passes();
   /// Before any run: plans of what is compressed after the updates so far.
@@ -306,6 +314,10 @@ struct session::parts {
   /// How the plan's ranks cut the data, from its first sample on.
   void set_batch_shape();
   core::result<void> read_data(opening_watch& watch, const std::shared_ptr<const read_texts>& texts);
+  [[nodiscard]] std::vector<config::data_source> sources() const;
+  core::result<std::shared_ptr<const data::token_stream>> open_source(const config::data_source& source,
+                                                                      opening_watch& watch) const;
+  core::result<void> make_corpus(std::vector<std::shared_ptr<const data::token_stream>> streams);
   core::result<uint64_t> num_evaluations(uint64_t wanted) const;
 
   // resume.cpp
@@ -316,10 +328,12 @@ struct session::parts {
   /// Takes a checkpoint over and gives its folder. An error before anything changed leaves all as it was; after that
   /// the run is over.
   core::result<std::filesystem::path> resume(const std::filesystem::path& from, load_options options, resume_time when,
-                                             opening_watch& watch);
+                                             opening_watch& watch, const load_agreement& agreed = {});
   /// The same from a checkpoint that is open.
   core::result<void> take_over(const checkpoint::tensor_source& from, load_options options, resume_time when,
-                               opening_watch& watch);
+                               opening_watch& watch, const load_agreement& agreed = {});
+  /// session::load, once.
+  core::result<loaded_checkpoint> load(const std::filesystem::path& path, const load_options& options);
   core::result<void> tell_loader();
 
   // pruning.cpp
@@ -332,6 +346,8 @@ struct session::parts {
   core::result<void> end_saliency();
   /// Before any run: masks of the updates so far.
   void turn_masks();
+  /// Of the process that leads, which alone makes masks: the others get them.
+  void tell_masks() const;
 
   // checkpoint.cpp
   core::result<void> begin_save(const save_request& request);
@@ -362,16 +378,20 @@ struct session::parts {
   term give_term();
   void take_term(term t);
 
+  // shared_texts.cpp: of several processes, the texts of a term
+  core::result<void> take_texts(opening_watch& watch);
+  core::result<void> give_texts() const;
+
   // processes.cpp: the terms of a job of several processes
-  core::result<void> check_processes(const session_options& options) const;
   core::result<void> join_processes(const session_options& options, opening_watch& watch);
   /// Between two steps: the states are kept, and a term with so many data ranks goes on with them (0: as many as there
   /// can be).
-  core::result<void> end_term_for(uint32_t data);
+  core::result<void> end_term_for(uint32_t data, const std::string& cause = {});
   core::result<void> change_processes(const config::job_config& next);
   /// Takes part in the terms that come until one has begun in which this process has ranks. Errors: the run is over.
   core::result<void> enter_term(opening_watch& watch);
   core::result<void> make_processes_term(const cluster::term_order& order, opening_watch& watch);
+  core::result<void> serve_until_masks();
   core::result<void> take_states(const cluster::term_order& order, const opening_call& opening, opening_watch& watch);
   /// Gives the ranks up, after `why`, or since the term has ended. Errors: the run is over.
   core::result<void> leave_term(const core::error& why);
@@ -398,6 +418,20 @@ struct session::parts {
   core::result<void> obey(uint64_t number, const read_call& c);
   core::result<void> obey(uint64_t number, const write_call& c);
   [[nodiscard]] states_elsewhere states_of(uint32_t rank) const;
+
+  // together.cpp: what all processes do between two steps
+  core::result<void> obey(uint64_t number, const load_call& c);
+  core::result<void> obey(uint64_t number, const offload_call& c);
+  /// Of the process that leads: what came of a call in the others, in the order of their ranks. Errors: the term has
+  /// ended, and so has the run as it was.
+  core::result<std::vector<deed_answer>> deeds(uint64_t number);
+  core::result<std::filesystem::path> load_together(const std::filesystem::path& path, const load_options& options);
+  core::result<offload_report> offload_here(offload_request request);
+  core::result<offload_report> offload_together(const offload_request& request);
+  core::result<void> reload_here();
+  core::result<void> reload_together();
+  /// Asks all how they name the checkpoint that is saved now (`checkpoint.tag_validation`).
+  core::result<void> check_tags(const std::string& mine);
 
   core::result<std::shared_ptr<save_job>> join_save(checkpoint::file_system& files, uint64_t run,
                                                     const save_invitation& invitation, const save_request& request);

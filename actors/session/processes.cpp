@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "actors/calibrate.hpp"
+#include "actors/session/host_run.hpp"
 #include "actors/session/memory_need.hpp"
 #include "actors/session/parts.hpp"
+#include "actors/session/travelling_load.hpp"
 #include "checkpoint/files/digest.hpp"
 #include "core/clock.hpp"
 #include "job/feasible_degree.hpp"
@@ -19,31 +21,11 @@ namespace {
 
 using core::error_kind;
 
-/// The flags of load_options that travel.
-std::vector<bool> flags_of(const load_options& o) {
-  return {o.load_module_strict, o.load_optimizer_states, o.load_lr_scheduler_states,
-          o.load_module_only,   o.fallback_to_previous,  o.pipeline_loading_checkpoint,
-          o.dequantise,         o.changed_batch,         o.changed_seed};
-}
-load_options with_flags(const std::vector<bool>& f) {
-  load_options o;
-  if (f.size() != flags_of(o).size()) return o;
-  o.load_module_strict = f[0];
-  o.load_optimizer_states = f[1];
-  o.load_lr_scheduler_states = f[2];
-  o.load_module_only = f[3];
-  o.fallback_to_previous = f[4];
-  o.pipeline_loading_checkpoint = f[5];
-  o.dequantise = f[6];
-  o.changed_batch = f[7];
-  o.changed_seed = f[8];
-  return o;
-}
-
 /// Equal on processes that plan the same step and train on the same tokens.
 std::string digest_of(const job::blueprint& plan, const std::vector<std::shared_ptr<rank_memory>>& ranks,
-                      const loader_setup& loader) {
+                      const loader_setup& loader, const std::string& host_values) {
   std::string all = fmt::format("{} {} {}", plan.config->seed, plan.config->train_batch_size, plan.table->numel());
+  all += host_values;
   for (const auto& m : ranks) {
     const auto& p = m->plan();
     all += fmt::format("; {} {} {}", p.instructions.size(), p.buffers.size(), p.memory.total());
@@ -59,6 +41,21 @@ std::string digest_of(const job::blueprint& plan, const std::vector<std::shared_
   return fmt::format("{:016x}{:016x}", digest.high, digest.low);
 }
 
+/// The options of a step that trains, with these passes.
+plan::plan_options options_with(const chosen_passes& x, const job::blueprint& plan) {
+  plan::plan_options out = plan.options[static_cast<size_t>(plan::plan_choice::train)];
+  out.recompute = x.recompute;
+  out.kept_units = x.kept_units;
+  out.light_before = x.light_before;
+  out.overlap_exchanges = x.overlap_exchanges;
+  out.exchange_pieces = x.exchange_pieces;
+  out.gathering = x.gathering;
+  out.gradients.reduce_bucket = x.reduce_bucket;
+  out.gradients.buckets_follow_units = x.buckets_follow_units;
+  out.tiers.activation_units = x.activation_units;
+  return out;
+}
+
 /// A run may be back at a step before its last change of degrees: what was changed from there on has not been.
 void note_degree(std::vector<job::degree_change>& all, const job::degree_change& now) {
   std::erase_if(all, [&](const auto& x) { return x.step >= now.step; });
@@ -66,23 +63,6 @@ void note_degree(std::vector<job::degree_change>& all, const job::degree_change&
 }
 
 }  // namespace
-
-// What does not go together with several processes yet, by name.
-core::result<void> session::parts::check_processes(const session_options& options) const {
-  const auto refused = [](const std::string& key, const std::string& wanted, const std::string& got) {
-    return core::fail(error_kind::bad_input,
-                      fmt::format("{}: wanted {} beside cluster.processes, with which it does not go together yet, got "
-                                  "{}",
-                                  key, wanted, got));
-  };
-  const auto& c = *plan.config;
-  if (options.model != nullptr) return refused("model", "the configuration's model", "a host's own modules");
-  if (options.load.custom_load_fn) return refused("load_options::custom_load_fn", "none", "one");
-  if (!c.open_degrees.empty()) return refused("parallel", "degrees", "degrees that are open");
-  if (c.compile.enabled) return refused("compile", "none", "passes");
-  if (!plan.compression->pruned.empty()) return refused("compression_training", "no pruning", "pruned modules");
-  return {};
-}
 
 core::result<void> session::parts::join_processes(const session_options& options, opening_watch& watch) {
   auto& x = processes;
@@ -107,14 +87,14 @@ core::result<void> session::parts::change_processes(const config::job_config& ne
   return end_term_for(data);
 }
 
-core::result<void> session::parts::end_term_for(uint32_t data) {
+core::result<void> session::parts::end_term_for(uint32_t data, const std::string& cause) {
   return outlasting([&]() -> core::result<void> {
     const int64_t begin_ns = core::now_ns();
     if (auto ok = end_saves(); !ok && over.why) return ok;
     if (auto ok = keep_states_now(); !ok) return ok;
     processes.link->change(data);
     const auto end = processes.link->wait_for_end();
-    return recover_to(progress.steps, {end.kind, end.text}, begin_ns);
+    return recover_to(progress.steps, {end.kind, cause.empty() ? end.text : cause}, begin_ns);
   });
 }
 
@@ -142,6 +122,7 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
   if (order.order.data != config->parallel.data)
     config = std::make_shared<const config::job_config>(job::at_degree(*config, order.order.data));
 
+  if (auto ok = take_texts(watch); !ok) return ok;
   opening_call opening;
   if (x.leads()) {
     if (config->zero_optimization.swaps() && job::needs_measured_costs(*config))
@@ -154,10 +135,10 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
       from = std::move(*chosen);
       recording.resumed_from = from.path;
     }
-    opening.resume = from.path.string();
-    opening.tag = from.load.tag;
-    opening.map = from.load.map.string();
-    opening.options = flags_of(from.load);
+    opening.load = travelling(from.path, from.load, *plan.tensor.whole);
+    if (x.passes_data != config->parallel.data) x.passes.reset();
+    opening.passes = x.passes;
+    opening.schedule = x.schedule;
     link.tell(encode(opening));
     link.on_note([parts = x.parts](const cluster::answer& a) { parts->hear(a.what); });
   } else {
@@ -169,30 +150,51 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
     if (first == nullptr)
       return core::fail(error_kind::bug, "processes: wanted the opening of a term, got another call");
     opening = std::move(*first);
+    x.passes = opening.passes;
+    x.passes_data = config->parallel.data;
+    x.schedule = opening.schedule;
+  }
+  // A host's own modules: those of the term before have gone to its ranks.
+  if (modules.model != nullptr && modules.instances == nullptr) {
+    auto prepared = prepare(modules.model, *config);
+    if (!prepared) return core::fail(prepared.error());
+    modules.instances = std::move(*prepared);
+  }
+  job::host_tables own;
+  std::string host_values;
+  if (const auto* const m = modules.instances.get(); m != nullptr) {
+    own = {&m->table(), &m->own_table(), &m->cut()};
+    for (const size_t digest : m->digests()) host_values += fmt::format(" {:x}", digest);
   }
   // Who leads looks whether there is memory; the others take theirs when it has.
   const bool looks = x.leads();
   auto planned = job::make_blueprint(
-      config, {}, opening.costs ? &*opening.costs : nullptr,
+      config, own, opening.costs ? &*opening.costs : nullptr,
       {[&] { return watch.go_on(); },
        [looks](const job::blueprint& b) { return looks ? check_memory(b) : core::result<void>(); }});
   if (!planned) return core::fail(planned.error());
   plan = std::move(*planned);
+  if (opening.passes)
+    if (auto ok = job::use_chosen_passes(plan, options_with(*opening.passes, plan)); !ok) return ok;
   const uint32_t ranks = plan.train.ranks();
   memory.ledger = std::make_unique<allocation_ledger>(ranks);
+  if (!plan.compression->pruned.empty()) memory.masks = std::make_shared<pruning_masks>(plan.compression);
   x.peak_bytes.assign(ranks, 0);
   set_batch_shape();
   const auto weights =
-      order.order.folder.empty() && opening.resume.empty() ? first_weights::drawn : first_weights::from_checkpoint;
+      order.order.folder.empty() && opening.load.path.empty() ? first_weights::drawn : first_weights::from_checkpoint;
   if (auto ok = take_memory(weights, watch); !ok) return ok;
   if (auto* const wire = x.shared->wire())
     x.saves->use(wire->files(), x.members->copies_to(),
                  [box = host.warnings](const std::string& line) { box->put(line); });
   if (auto ok = look_at_teacher(); !ok) return ok;
-  if (auto ok = take_states(order, opening, watch); !ok) return ok;
   if (x.leads())
     for (uint32_t r = 0; r < ranks; ++r)
       if (!x.is_here(r)) memory.ranks[r]->use_elsewhere(states_of(r));
+  if (auto ok = take_states(order, opening, watch); !ok) return ok;
+  if (memory.masks != nullptr && !x.leads())
+    if (auto ok = serve_until_masks(); !ok) return ok;
+  if (x.leads()) schedule_passes_again();
   if (auto ok = watch.begin("starting the ranks"); !ok) return ok;
   counts.collectives.clear();
   if (auto ok = start_actors(); !ok) return ok;
@@ -201,7 +203,7 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
     parts->give_up(why);
     shared->stop(why);
   });
-  return link.ready(digest_of(plan, memory.ranks, data.loader));
+  return link.ready(digest_of(plan, memory.ranks, data.loader, host_values));
 }
 
 core::result<void> session::parts::take_states(const cluster::term_order& order, const opening_call& opening,
@@ -213,11 +215,8 @@ core::result<void> session::parts::take_states(const cluster::term_order& order,
     return take_over(*kept, {}, resume_time::while_opening, watch);
   }
   processes.saves->serve();
-  if (!opening.resume.empty()) {
-    load_options options = with_flags(opening.options);
-    options.tag = opening.tag;
-    options.map = opening.map;
-    const auto from = resume(opening.resume, options, resume_time::while_opening, watch);
+  if (!opening.load.path.empty()) {
+    const auto from = resume(opening.load.path, arrived(opening.load), resume_time::while_opening, watch);
     if (!from) return core::fail(from.error());
     return {};
   }
@@ -226,6 +225,18 @@ core::result<void> session::parts::take_states(const cluster::term_order& order,
   data.loader.shape.first_step = data.loader.shape.first_sample = 0;
   if (auto ok = take_layers(watch); !ok) return ok;
   return make_masks({});
+}
+
+// Who leads makes them of weights that lie in all processes, which it reads meanwhile.
+core::result<void> session::parts::serve_until_masks() {
+  for (;;) {
+    const auto next = processes.link->next_call();
+    if (!next) return core::fail(next.error());
+    const auto decoded = decode_call(next->what);
+    if (!decoded) return core::fail(decoded.error());
+    if (auto ok = obey(*next); !ok) return ok;
+    if (std::holds_alternative<masks_call>(*decoded)) return {};
+  }
 }
 
 core::result<void> session::parts::leave_term(const core::error& why) {
@@ -254,6 +265,7 @@ core::result<void> session::parts::leave_term(const core::error& why) {
     save->reset();
   }
   memory = {};
+  modules.instances.reset();
   programs.clear();
   x.parts.reset();
   x.saves.reset();

@@ -42,6 +42,7 @@ core::result<void> session::parts::make_masks(const std::vector<checkpoint::mask
   snip.sums.assign(masks.modules().size(), {});
   snip.before = snip.sums;
   snip.turned.reset();
+  if (!processes.leads()) return {};  // it is told of them
   for (size_t i = 0; i < masks.modules().size(); ++i) {
     const auto& m = masks.modules()[i];
     if (m.method == config::pruning_method::topk) continue;  // of scores, which are parameters
@@ -67,7 +68,15 @@ core::result<void> session::parts::make_masks(const std::vector<checkpoint::mask
     masks.set(i, m.part == job::pruned_part::elements ? kernels::largest_elements(m.matrix, *weight, m.kept)
                                                       : kernels::largest_rows(m.matrix, *weight, m.kept));
   }
+  tell_masks();
   return {};
+}
+
+void session::parts::tell_masks() const {
+  if (!processes.is_on() || !processes.leads()) return;
+  masks_call c;
+  for (size_t i = 0; i < memory.masks->modules().size(); ++i) c.masks.push_back(memory.masks->of(i));
+  processes.link->tell(encode(peer_call(std::move(c))));
 }
 
 std::vector<checkpoint::mask_record> session::parts::saved_masks() const {
@@ -114,6 +123,7 @@ void session::parts::turn_masks() {
   if (memory.masks == nullptr) return;
   auto& masks = *memory.masks;
   if (snip.turned != progress.applied) {
+    bool turned = false;
     for (size_t i = 0; i < snip.sums.size(); ++i) {
       if (snip.sums[i].empty()) continue;
       const auto& m = masks.modules()[i];
@@ -124,7 +134,9 @@ void session::parts::turn_masks() {
       std::vector<uint8_t> keep(m.matrix.elements());
       kernels::snip_mask(rule.matrix, snip.sums[i], rule.schedule.sparsity_at(progress.applied), keep);
       masks.set(i, kernels::packed_mask(keep));
+      turned = true;
     }
+    if (turned) tell_masks();
     snip.turned = progress.applied;
   }
   masks.begin(progress.applied);

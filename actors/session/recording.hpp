@@ -25,6 +25,7 @@ struct session_recording {
   record_queue queue;
   std::shared_ptr<line_box> lines = std::make_shared<line_box>(log_lines_max, "lines");
   std::shared_ptr<const telemetry::validation_values> last_validation;
+  std::weak_ptr<const void> last_step;  ///< gone once that step's record is written, or was dropped
   double step_seconds = 0;
   std::filesystem::path resumed_from;  ///< curves of this folder are continued; empty: the run began afresh
   bool is_open = false, is_closed = false;

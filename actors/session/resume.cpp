@@ -127,7 +127,8 @@ std::vector<kernels::activation_range> ranges_of(const checkpoint::source_run& r
 }  // namespace
 
 core::result<std::filesystem::path> session::parts::resume(const std::filesystem::path& path, load_options options,
-                                                           resume_time when, opening_watch& watch) {
+                                                           resume_time when, opening_watch& watch,
+                                                           const load_agreement& agreed) {
   if (auto ok = watch.begin("reading the checkpoint"); !ok) return fail(ok.error());
   const auto say = [this](const std::string& line) {
     if (host.hooks.on_warning) host.hooks.on_warning(line);
@@ -135,12 +136,12 @@ core::result<std::filesystem::path> session::parts::resume(const std::filesystem
   options.dequantise |= plan.config->model.dequantise;
   auto from = open_for(*plan.tensor.whole, path, options, say);
   if (!from) return fail(from.error());
-  if (auto ok = take_over(*from, std::move(options), when, watch); !ok) return fail(ok.error());
+  if (auto ok = take_over(*from, std::move(options), when, watch, agreed); !ok) return fail(ok.error());
   return from->folder;
 }
 
 core::result<void> session::parts::take_over(const checkpoint::tensor_source& from, load_options options,
-                                             resume_time when, opening_watch& watch) {
+                                             resume_time when, opening_watch& watch, const load_agreement& agreed) {
   const auto say = [this](const std::string& line) {
     if (host.hooks.on_warning) host.hooks.on_warning(line);
   };
@@ -161,11 +162,13 @@ core::result<void> session::parts::take_over(const checkpoint::tensor_source& fr
   options.pipeline_loading_checkpoint |= zero.pipeline_loading_checkpoint && zero.stage == 3;
   if (auto ok = watch.begin("loading the checkpoint"); !ok) return fail(ok.error());
   const bool running = when == resume_time::while_running;
-  live_load state;
+  live_load state{.before_changes = agreed.before_changes};
   const auto loaded = load_tensors(from, memory.here, *plan.optimizer, plan.tensor, options, running ? &state : nullptr,
                                    [&] { return watch.wants_end(); });
   if (!loaded && state.changing) over.why = loaded.error().in("load, which has changed some states");
   if (!loaded) return fail(state.changing ? *over.why : loaded.error());
+  if (agreed.after_changes)
+    if (auto ok = agreed.after_changes(); !ok) return ok;
   if (loaded->missing > 0)
     say(fmt::format("'{}': {} parameters keep their {} values, as {}", folder, loaded->missing,
                     running ? "present" : "first", loaded->first_missing));
@@ -258,23 +261,27 @@ core::result<void> session::parts::tell_loader() {
 core::result<loaded_checkpoint> session::load(const std::filesystem::path& path, load_options options) {
   auto& p = *parts_;
   if (auto ok = p.sound(); !ok) return fail(ok.error());
-  if (p.processes.is_on())
-    return fail(error_kind::bad_input,
-                "load: wanted a run of one process, since a job of several continues from a checkpoint where it is "
-                "opened, got cluster.processes");
+  return p.outlasting([&] { return p.load(path, options); });
+}
+
+core::result<loaded_checkpoint> session::parts::load(const std::filesystem::path& path, const load_options& options) {
   // The save's own failure is told to its host; here only a run that is over counts.
-  if (auto ok = p.end_saves(); !ok && p.over.why) return fail(ok.error());
+  if (auto ok = end_saves(); !ok && over.why) return fail(ok.error());
   opening_watch unwatched({});
-  const auto folder = p.resume(path, std::move(options), resume_time::while_running, unwatched);
+  const auto folder =
+      processes.is_on() ? load_together(path, options) : resume(path, options, resume_time::while_running, unwatched);
   if (!folder) return fail(folder.error());
-  ++p.counts.loads;
-  if (!p.recording.is_open) p.recording.resumed_from = path;
-  p.go_back_in_records();
-  if (auto ok = p.tell_loader(); !ok) {
-    p.over.why = ok.error();
+  ++counts.loads;
+  if (!recording.is_open) recording.resumed_from = path;
+  go_back_in_records();
+  if (auto ok = tell_loader(); !ok) {
+    over.why = ok.error();
     return fail(ok.error());
   }
-  return loaded_checkpoint{*folder, p.progress.client_state};
+  // What was kept in memory is of before: a loss would go back behind the load.
+  if (processes.is_on())
+    if (auto ok = keep_states_now(); !ok) return fail(ok.error());
+  return loaded_checkpoint{*folder, progress.client_state};
 }
 
 }  // namespace troupe::actors

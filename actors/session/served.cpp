@@ -111,6 +111,29 @@ core::result<void> session::parts::obey(const cluster::call& c) {
   if (const auto* read = std::get_if<read_call>(&*call)) return obey(c.number, *read);
   if (const auto* write = std::get_if<write_call>(&*call)) return obey(c.number, *write);
   if (const auto* names = std::get_if<names_call>(&*call)) return processes.saves->follow(names->names);
+  if (const auto* load = std::get_if<load_call>(&*call)) return obey(c.number, *load);
+  if (const auto* offload = std::get_if<offload_call>(&*call)) return obey(c.number, *offload);
+  if (auto* masks = std::get_if<masks_call>(&*call)) {
+    for (size_t i = 0; i < masks->masks.size() && i < memory.masks->modules().size(); ++i)
+      memory.masks->set(i, std::move(masks->masks[i]));
+    return {};
+  }
+  if (auto* schedule = std::get_if<schedule_call>(&*call)) {
+    processes.schedule = std::move(schedule->entries);
+    return {};
+  }
+  if (std::holds_alternative<reload_call>(*call)) {
+    const auto did = reload_here();
+    processes.link->reply(c.number,
+                          encode(did ? deed_answer() : deed_answer{true, did.error().kind, did.error().text}));
+    return {};
+  }
+  if (const auto* tag = std::get_if<tag_call>(&*call)) {
+    deed_answer out;
+    if (host.hooks.tag_of) out.text = host.hooks.tag_of(tag->step);
+    processes.link->reply(c.number, encode(out));
+    return {};
+  }
   return core::fail(error_kind::bug, "processes: wanted a call within a term, got its opening");
 }
 
@@ -231,6 +254,19 @@ core::result<void> session::serve() {
     if (auto ok = p.recover(did.error()); !ok) return ok;
   }
   return {};
+}
+
+bool session::has_losses() const {
+  const auto& p = *parts_;
+  const bool waits = p.processes.is_on() && !p.over.why && p.memory.offloaded == nullptr;
+  return waits && p.processes.link->ending().has_value();
+}
+
+core::result<void> session::recover() {
+  auto& p = *parts_;
+  if (!has_losses()) return {};
+  const auto end = p.processes.link->ending();
+  return p.recover_to(p.progress.steps, {end->kind, end->text}, core::now_ns());
 }
 
 bool session::leads() const { return parts_->processes.leads(); }

@@ -139,6 +139,10 @@ core::result<step_report> session::parts::train_once() {
   step_report report;
   report.lr = job::settings_of(*plan.optimizer, progress.scheduled).front().lr;
   report.loss_scale = progress.scale.cur_scale;
+  if (auto ok = begin_saliency(); !ok) {
+    if (processes.is_on()) over.why = ok.error();  // whoever had them is lost, or the run is over
+    return core::fail(ok.error());
+  }
   const int64_t before = core::now_ns();
   auto did = run(saves ? plan::plan_choice::train_saving : plan::plan_choice::train, progress.steps);
   if (!did) return core::fail(did.error());
@@ -154,6 +158,11 @@ core::result<step_report> session::parts::train_once() {
   for (rank_report& r : *did->ranks) spans->push_back(std::move(r.spans));
   report.lanes = telemetry::summarise(*spans, core::usable_cores());
   report.lanes.control.between_s = report.seconds - report.lanes.whole_s;
+  if (!report.skipped)
+    if (auto ok = end_saliency(); !ok && !over.why) {
+      over.why = ok.error();
+      if (processes.is_on()) return core::fail(ok.error());
+    }
   measure(*spans);
   record(report, spans);
   if (host.hooks.on_spans) host.hooks.on_spans(report.step, spans);
@@ -188,7 +197,6 @@ core::result<step_report> session::step() {
   if (p.processes.is_on() && p.processes.link->is_join_wanted())
     if (auto ok = p.end_term_for(0); !ok) return core::fail(ok.error());
   p.begin_measuring();
-  if (auto ok = p.begin_saliency(); !ok) return core::fail(ok.error());
   auto did = p.outlasting([&] { return p.train_once(); });
   if (!did) {
     p.deliver_warnings();
@@ -196,8 +204,6 @@ core::result<step_report> session::step() {
   }
   const step_report& report = *did;
   const auto unscaled = p.over.why;  // the loss scale cannot go further down
-  if (!report.skipped)
-    if (auto ok = p.end_saliency(); !ok) p.over.why = ok.error();
   p.deliver_warnings();
   if (unscaled) return core::fail(*unscaled);
   (void)p.collect_save(unfinished_save::leave);

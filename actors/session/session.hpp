@@ -119,6 +119,10 @@ struct session_hooks {
   std::function<void(const term_report&)> on_term{};
   /// After a save has ended, well or not: during the next call, at the latest that which waits for it.
   std::function<void(const save_report&)> on_saved{};
+  /// Of several processes, in each that serves: how it names the checkpoint of the states after `step` steps, which the
+  /// one that leads saves now. Other names than that one's are what `checkpoint.tag_validation` says. Empty: it has
+  /// none of its own.
+  std::function<std::string(uint64_t step)> tag_of{};
 };
 
 /// What a host may add to the end of a run; the rest is known.
@@ -255,7 +259,8 @@ class session {  ///< a training run
   /// Other passes over the plan of training from now on, in place of the configuration's; steps ascend, and of those
   /// that are done the last one counts. Each change is proved before its step. Errors (the schedule stays as it was):
   /// unknown or contradictory passes, plans that the checker refuses with the passes as they would be now, a budget
-  /// that nothing fits. If that shows later, that step fails and the states can be saved.
+  /// that nothing fits; of several processes also passes of the program's own, which the others do not have. If that
+  /// shows later, that step fails and the states can be saved.
   core::result<void> compile(std::vector<scheduled_passes> schedule);
 
   /// Mean loss over the validation part, in nats per token; at most `batches` global micro-batches (0: all whole ones).
@@ -280,6 +285,11 @@ class session {  ///< a training run
   /// where that is no failure.
   [[nodiscard]] bool leads() const;
   core::result<void> serve();
+  /// Where processes were lost since the last call: the run recovers now and not with its next call, for a host that
+  /// waits between steps. Else, and of one process, it does nothing. Errors: the run is over.
+  core::result<void> recover();
+  /// Whether `recover` has something to do.
+  [[nodiscard]] bool has_losses() const;
   /// The terms so far, of the process that leads.
   [[nodiscard]] const recovery_counts& recoveries() const;
 

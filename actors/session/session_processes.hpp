@@ -26,11 +26,16 @@ struct session_processes {
   std::string secret;                             ///< of the term, where it spans machines
   std::shared_ptr<shared_term> shared;
   std::unique_ptr<memory_saves> saves;
-  std::shared_ptr<part_taker> parts;  ///< also of who listens
-  std::vector<uint64_t> peak_bytes;   ///< [rank]: of activations, as the other processes have told
-  std::shared_ptr<save_job> kept;     ///< a save in memory that is being written
-  std::filesystem::path working;      ///< of `kept`, until it is committed
+  std::shared_ptr<part_taker> parts;   ///< also of who listens
+  std::vector<uint64_t> peak_bytes;    ///< [rank]: of activations, as the other processes have told
+  std::shared_ptr<save_job> kept;      ///< a save in memory that is being written
+  std::filesystem::path working;       ///< of `kept`, until it is committed
+  std::weak_ptr<const void> recorded;  ///< session_recording::last_step as `kept` was begun
   std::function<core::result<resume_choice>(bool again)> choose_resume;
+  /// That changed the steps of this term and of later ones at the same degrees; none: the configuration's first.
+  std::optional<chosen_passes> passes;
+  uint32_t passes_data = 0;                            ///< data ranks that `passes` were chosen for
+  std::optional<std::vector<told_schedule>> schedule;  ///< in place of the configuration's; none: no host gave one
   recovery_counts counts;
 
   [[nodiscard]] bool is_on() const { return link != nullptr; }

@@ -181,8 +181,10 @@ void session::parts::record(const step_report& r, std::shared_ptr<const std::vec
   v->control_idle_s = r.lanes.control.idle_s;
   recording.step_seconds += r.seconds;
   if (r.step == 1) log_memory("after the first step");
-  if (auto place = recording.queue.admit())
+  if (auto place = recording.queue.admit()) {
+    recording.last_step = place;
     post(actors.members->telemetry, record_step{std::move(v), std::move(spans), std::move(place)});
+  }
 }
 
 void session::parts::go_back_in_records() {

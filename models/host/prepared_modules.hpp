@@ -38,6 +38,9 @@ class prepared_modules {
   /// Names of what the last unit puts out.
   [[nodiscard]] const std::vector<std::string>& outputs() const { return facts_->outputs; }
 
+  /// Of the values that parameters start with: equal in processes whose factories make the same model.
+  [[nodiscard]] const std::vector<size_t>& digests() const { return digests_; }
+
   /// What the dry run has seen: what units take and put out, whether they draw random numbers.
   [[nodiscard]] const module_facts& facts() const { return *facts_; }
 

@@ -88,6 +88,43 @@ BOOST_AUTO_TEST_CASE(a_replica_of_a_pipeline_goes_as_a_whole) {
   BOOST_TEST(has(ended.err, "2 -> 1"), ended.err);
 }
 
+BOOST_AUTO_TEST_CASE(a_process_that_is_killed_while_the_run_is_paused_is_recovered_from_at_once) {
+  const command_folder folder(replaced(job, "steps: 70", "steps: 400"));
+  const auto path = folder.folder.path();
+  process train_run(train("lost", {}), path);
+  BOOST_REQUIRE(train_run.wait_for("\"step\":5,"));
+  BOOST_REQUIRE(folder.troupe({"pause", "lost"}).code == 0);
+  ::kill(places_in(path).at(2), SIGKILL);
+  BOOST_TEST(train_run.wait_for_error("term 2: 2 data ranks"));  // without being resumed
+  BOOST_REQUIRE(folder.troupe({"resume", "lost"}).code == 0);
+  const auto ended = train_run.end();
+  BOOST_REQUIRE_MESSAGE(ended.code == 0, ended.err);
+  const auto terms = terms_told(ended.err);
+  BOOST_REQUIRE_MESSAGE(terms.has_value(), ended.err);
+  const auto twin = run(train("twin", {"--degrees", terms->degrees, "--set", "cluster.processes=one"}), path);
+  BOOST_REQUIRE_MESSAGE(twin.code == 0, twin.err);
+  const auto different = first_difference(steps_of(path / "twin"), steps_of(path / "lost"));
+  BOOST_TEST(!different, (different ? *different : "") << " of " << terms->line << "\n" << ended.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_process_that_is_killed_as_it_starts_is_started_again) {
+  for (const useconds_t later_us : {0U, 30'000U, 150'000U}) {
+    const command_folder folder(replaced(job, "steps: 70", "steps: 12"));
+    const auto path = folder.folder.path();
+    process starts(train("out", {}), path);
+    for (int i = 0; i < 2000 && !places_in(path).contains(1); ++i) ::usleep(1'000);
+    ::usleep(later_us);
+    ::kill(places_in(path).at(1), SIGKILL);
+    const auto ended = starts.end();
+    BOOST_TEST_CONTEXT(later_us << " us later") {
+      BOOST_TEST(ended.code == 0, ended.err);
+      BOOST_TEST(has(ended.err, "process 1"), ended.err);
+      BOOST_TEST(steps_of(path / "out").size() == 12U);
+      BOOST_TEST(places_in(path).empty());
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_job_that_shall_stop_at_a_loss_ends_with_its_name) {
   const command_folder folder(job);
   process run(train("lost", {"--set", "cluster.on_loss=stop"}), folder.folder.path());

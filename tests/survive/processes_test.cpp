@@ -1,7 +1,8 @@
 // A job has the same bits in one process and in many: losses, norms, and every byte of its checkpoints, for each way to
 // cut a model and to keep its states.
-#include <boost/test/unit_test.hpp>
+#include <fmt/format.h>
 
+#include <boost/test/unit_test.hpp>
 #include <set>
 
 #include "tests/apps/topology.hpp"
@@ -129,6 +130,86 @@ BOOST_AUTO_TEST_CASE(every_tier_and_optimizer_has_the_bits_of_one_process) {
                   "different_groups: {a: {params: {start_bits: 8, target_bits: 8}, modules: ['*']}}}"}});
 }
 
+BOOST_AUTO_TEST_CASE(every_pruned_model_has_the_bits_of_one_process) {
+  const auto pruned = [](const char* section, const char* method, const char* modules) {
+    return fmt::format(
+        "compression_training.{}={{shared_parameters: {{enabled: true, method: {}, schedule_offset: 2}}, "
+        "different_groups: {{a: {{params: {{dense_ratio: 0.5}}, modules: ['{}']}}}}}}",
+        section, method, modules);
+  };
+  equal_in_many(
+      {"the largest elements", {"parallel.data=2", "zero_optimization.stage=1", pruned("sparse_pruning", "l1", "*")}});
+  equal_in_many(
+      {"learned rows", {"parallel.data=2", "zero_optimization.stage=2", pruned("row_pruning", "topk", "mlp.c_fc")}});
+  equal_in_many(
+      {"blocks by their gradients",
+       {"parallel.data=2", "zero_optimization.stage=3", pruned("sparse_pruning", "snip_momentum", "mlp.c_fc")}});
+}
+
+BOOST_AUTO_TEST_CASE(every_schedule_of_passes_has_the_bits_of_one_process) {
+  const std::vector<std::string> gathered{"parallel.data=2", "zero_optimization.stage=3",
+                                          "zero_optimization.stage3_param_persistence_threshold=0"};
+  equal_in_many({"passes by steps",
+                 with(gathered, {"compile={deepcompile: true, schedule: [{step: 0, passes: [prefetch]}, {step: 2, "
+                                 "passes: [selective_gather, recompute]}, {step: 4, passes: []}]}"})});
+  equal_in_many({"passes by measured times", with(gathered, {"steps=10", "checkpoint.every_steps=5",
+                                                             "compile={deepcompile: true, profile_steps: 3}"})});
+}
+
+BOOST_AUTO_TEST_CASE(a_model_that_learns_from_another_has_the_bits_of_one_process) {
+  const command_folder folder(job);
+  const auto trained = [&](const std::string& output, const std::string& processes, std::vector<std::string> more) {
+    std::vector<std::string> arguments{"train",    "job.yaml",
+                                       "--export", output + "-weights",
+                                       "--set",    "output=" + output,
+                                       "--set",    "parallel.data=2",
+                                       "--set",    "cluster.processes=" + processes};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const auto did = folder.troupe(arguments);
+    BOOST_REQUIRE_MESSAGE(did.code == 0, did.err);
+  };
+  const auto weights = [&](const std::string& output) {
+    return scratch_folder::read(folder.folder.path() / (output + "-weights") / "model.safetensors");
+  };
+  trained("teacher", "one", {"--set", "zero_optimization.stage=3"});
+  trained("teacher-many", "ranks", {"--set", "zero_optimization.stage=3"});
+  BOOST_TEST((weights("teacher") == weights("teacher-many")));
+  const std::vector<std::string> student{
+      "--set",
+      "model.teacher=teacher-weights",
+      "--set",
+      "model.n_layer=1",
+      "--set",
+      "zero_optimization.stage=2",
+      "--set",
+      "compression_training.layer_reduction={enabled: true, keep_number_layer: 1, module_name_prefix: transformer.h, "
+      "teacher_layer: [1], other_module_name: [transformer.wte, transformer.wpe, transformer.ln_f]}",
+      "--set",
+      "distillation={enabled: true, temperature: 2, terms: {cross_entropy: 0.5, logits: {weight: 0.5}}}"};
+  trained("one", "one", student);
+  trained("many", "ranks", student);
+  const auto different =
+      first_difference(steps_of(folder.folder.path() / "one"), steps_of(folder.folder.path() / "many"));
+  BOOST_TEST(!different, (different ? *different : ""));
+  BOOST_TEST((weights("one") == weights("many")));
+}
+
+BOOST_AUTO_TEST_CASE(degrees_that_are_open_are_chosen_before_there_are_processes) {
+  const command_folder folder(job);
+  const auto did = folder.troupe({"train", "job.yaml", "--set", "output=many", "--set",
+                                  "parallel={ranks: 2, data: auto, tensor: auto}", "--set", "cluster.processes=ranks"});
+  BOOST_REQUIRE_MESSAGE(did.code == 0, did.err);
+  BOOST_TEST(has(did.out, "degrees: "), did.out);
+  BOOST_TEST(std::filesystem::exists(folder.folder.path() / "many" / "degrees.csv"));
+  const bool cut = has(scratch_folder::read(folder.folder.path() / "many" / "config.yaml"), "tensor: 2");
+  const auto one = folder.troupe({"train", "job.yaml", "--set", "output=one", "--set",
+                                  cut ? "parallel={data: 1, tensor: 2}" : "parallel={data: 2, tensor: 1}"});
+  BOOST_REQUIRE_MESSAGE(one.code == 0, one.err);
+  const auto different =
+      first_difference(steps_of(folder.folder.path() / "one"), steps_of(folder.folder.path() / "many"));
+  BOOST_TEST(!different, (different ? *different : ""));
+}
+
 BOOST_AUTO_TEST_CASE(what_one_process_has_saved_many_resume_and_the_other_way_round) {
   const command_folder folder(job);
   const auto trained = [&](const std::string& output, const std::vector<const char*>& processes) {
@@ -147,13 +228,8 @@ BOOST_AUTO_TEST_CASE(what_one_process_has_saved_many_resume_and_the_other_way_ro
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_go_together_with_processes_is_refused_by_name) {
-  const std::map<std::string, std::string> refused{
-      {"compile={deepcompile: true, passes: [prefetch]}", "compile"},
-      {"cluster.min_ranks=5", "cluster.min_ranks"},
-      {"cluster.processes=3", "cluster.processes"},
-      {"compression_training.sparse_pruning={shared_parameters: {enabled: true, method: l1}, different_groups: {a: "
-       "{params: {dense_ratio: 0.5}, modules: ['*']}}}",
-       "compression_training"}};
+  const std::map<std::string, std::string> refused{{"cluster.min_ranks=5", "cluster.min_ranks"},
+                                                   {"cluster.processes=3", "cluster.processes"}};
   for (const auto& [set, key] : refused) {
     const command_folder folder(job);
     const auto did = folder.troupe({"train", "job.yaml", "--set", "output=out", "--set", "parallel.data=2", "--set",

@@ -48,12 +48,25 @@ BOOST_AUTO_TEST_SUITE(calls)
 BOOST_AUTO_TEST_CASE(every_call_is_itself_behind_its_bytes) {
   opening_call opening;
   opening.costs = plan::cost_model{.disk_latency_s = 1.0 / 3};
-  opening.resume = "/runs/a";
-  opening.tag = "best";
-  opening.options = {true, false, true};
+  opening.load.path = "/runs/a";
+  opening.load.tag = "best";
+  opening.load.load_from_fp32_weights = false;
+  opening.load.swap_batch_bytes = 4096;
+  opening.load.changed_seed = opening.load.has_names = true;
+  opening.load.names = {{"w", "encoder.w"}, {"b", std::nullopt}};
+  opening.passes.emplace();
+  opening.passes->kept_units = {1, 3};
+  opening.passes->gathering.hidden.flops = 2.5;
+  opening.schedule.emplace();
+  opening.schedule->push_back({7, {"prefetch"}, false, 2});
   const auto o = behind_bytes(opening);
   BOOST_TEST(o.costs->disk_latency_s == 1.0 / 3);
-  BOOST_TEST((o.resume == "/runs/a" && o.tag == "best" && o.map.empty() && o.options == opening.options));
+  const auto& load = o.load;
+  BOOST_TEST((load.path == "/runs/a" && load.tag == "best" && load.map.empty() && load.swap_batch_bytes == 4096));
+  BOOST_TEST((load.load_from_fp32_weights == false && load.changed_seed && !load.changed_batch));
+  BOOST_TEST((load.names.size() == 2 && load.names[0].name == "encoder.w" && !load.names[1].name));
+  BOOST_TEST((o.passes->kept_units == opening.passes->kept_units && o.passes->gathering == opening.passes->gathering));
+  BOOST_TEST((o.schedule->size() == 1 && o.schedule->front().tried_steps == 2));
   BOOST_TEST(!behind_bytes(opening_call{}).costs.has_value());
 
   run_call run;
@@ -73,6 +86,15 @@ BOOST_AUTO_TEST_CASE(every_call_is_itself_behind_its_bytes) {
   BOOST_TEST((w.where.rank == 3 && w.where.parameter == 4 && w.where.part == plan::state_part::second_moment));
   BOOST_TEST((w.where.first == 10 && w.where.count == 20 && w.where.type == core::dtype::bf16 && w.bytes == "bytes"));
   BOOST_TEST(behind_bytes(write.where).count == 20U);
+
+  const auto masks = behind_bytes(masks_call{{{1, 255}, {}}});
+  BOOST_TEST((masks.masks.size() == 2 && masks.masks[0] == std::vector<uint8_t>({1, 255}) && masks.masks[1].empty()));
+  const auto offload = behind_bytes(offload_call{{"hp_params"}, plan::tier::nvme, "/swap"});
+  BOOST_TEST((offload.include.front() == "hp_params" && offload.device == plan::tier::nvme));
+  BOOST_TEST(behind_bytes(go_call{true}).goes_on);
+  const auto did = decode_deed_answer(encode(deed_answer{true, core::error_kind::io, "gone", 3, 2}));
+  BOOST_REQUIRE(did.has_value());
+  BOOST_TEST((did->failed && did->kind == core::error_kind::io && did->text == "gone" && did->freed_bytes == 2));
 
   const auto n = behind_bytes(names_call{{{"a", "b"}, {"c", ""}}});
   BOOST_TEST((n.names.size() == 2 && n.names[0].to == "b" && n.names[1].from == "c" && n.names[1].to.empty()));

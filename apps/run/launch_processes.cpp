@@ -19,6 +19,7 @@
 #include "actors/processes/swap_folder_name.hpp"
 #include "apps/base/exit_code.hpp"
 #include "apps/page/page_access.hpp"
+#include "apps/run/degrees_first.hpp"
 #include "apps/run/process_log.hpp"
 #include "apps/run/train_options.hpp"
 #include "cluster/process.hpp"
@@ -92,14 +93,14 @@ class swap_places {
 
 /// What the agents of other hosts, and the processes here, need to know of the job. Agents get the configuration as it
 /// has an effect here, so that paths and `--set` mean on all hosts what they mean on this one.
-void describe_hosts(const train_arguments& a, const config::loaded& loaded, std::span<char*> argv,
+void describe_hosts(const train_arguments& a, const config::loaded& loaded, std::span<const std::string> argv,
                     cluster::launch_options& out) {
   const auto& c = loaded.config.cluster;
   out.order.file = config::effective_yaml(loaded);
   std::error_code e;
   out.order.folder = std::filesystem::current_path(e).string();
   for (size_t i = 0; i < argv.size(); ++i) {
-    const std::string one = argv[i];
+    const std::string& one = argv[i];
     if (one == "--set") ++i;
     if (one.starts_with("--set") || one == "--strict") continue;
     if (i >= 2 && one == a.file) out.order.file_argument = static_cast<uint32_t>(out.order.arguments.size());
@@ -129,10 +130,21 @@ cluster::shared_descriptor take_signals() {
 std::optional<int> launch_processes(int argc, char** argv, const std::filesystem::path& program,
                                     const agents_opener& open_agents) {
   if (std::getenv(cluster::link_variable) != nullptr) return std::nullopt;
-  const auto a = wants_processes(argc, argv);
+  auto a = wants_processes(argc, argv);
   if (!a) return std::nullopt;
-  const auto loaded = load_configuration(*a, a->steps, intent::run);
+  auto loaded = load_configuration(*a, a->steps, intent::run);
   if (!loaded) return 2;
+  std::vector<std::string> arguments(argv, argv + argc);
+  if (!loaded->config.open_degrees.empty()) {
+    auto chosen = choose_degrees_first(program, arguments);
+    if (const int* const code = std::get_if<int>(&chosen)) return *code;
+    for (auto& degree : std::get<0>(chosen)) {
+      arguments.insert(arguments.end(), {"--set", degree});
+      a->set.push_back(std::move(degree));
+    }
+    loaded = load_configuration(*a, a->steps, intent::run);
+    if (!loaded) return 2;
+  }
   if (auto ok = check_page(loaded->config.cluster); !ok) return failed(ok.error());
   const bool spans_hosts = !loaded->config.cluster.hosts.empty();
   if (spans_hosts && !open_agents) {
@@ -152,7 +164,7 @@ std::optional<int> launch_processes(int argc, char** argv, const std::filesystem
   }
   options.job = job::supervised(config);
   options.program = program;
-  options.arguments.assign(argv, argv + argc);
+  options.arguments = arguments;
   process_log log(config.output.empty() ? config.output : std::filesystem::absolute(config.output), "supervisor");
   options.say = [&log](const std::string& line) {
     std::fprintf(stderr, "troupe: %s\n", line.c_str());
@@ -167,7 +179,7 @@ std::optional<int> launch_processes(int argc, char** argv, const std::filesystem
     agents = std::move(*opened);
     options.agents = agents.arrivals.get();
     options.job.secret = agents.secret;
-    describe_hosts(*a, *loaded, {argv, static_cast<size_t>(argc)}, options);
+    describe_hosts(*a, *loaded, arguments, options);
   }
   const swap_places swaps(config, options.job.places());
   const auto code = cluster::launch(options);

@@ -94,7 +94,12 @@ core::result<void> opened_run::between_steps(interrupts& stop, bool save_asked) 
       state_.enter("training");
     }
     save_asked = false;
-    state_.wait_while_paused([&] { return stop.requested(); });
+    // A loss is recovered from at once: whoever looks at a paused run sees its ranks.
+    for (bool waits = true; waits;) {
+      waits = false;
+      state_.wait_while_paused([&] { return stop.requested() || (waits = session_.has_losses()); });
+      if (auto ok = session_.recover(); !ok) return ok;
+    }
     again = state_.is_save_wanted() && !stop.requested();
   }
   return {};

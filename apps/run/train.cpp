@@ -8,6 +8,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -27,6 +28,7 @@
 #include "apps/page/page_state.hpp"
 #include "apps/plan/open_degrees.hpp"
 #include "apps/run/ask_socket.hpp"
+#include "apps/run/degrees_first.hpp"
 #include "apps/run/opened_run.hpp"
 #include "apps/run/opening_display.hpp"
 #include "apps/run/process_log.hpp"
@@ -479,12 +481,15 @@ int train(const train_arguments& given) {
   const auto link = cluster::take_link_place();
   auto loaded = load_configuration(a, a.steps, intent::run, config::reading::job, states_beyond_memory, !link);
   if (!loaded) return 2;
-  if (loaded->config.cluster.is_on() && !link)
+  const auto open = open_degrees_of(*loaded);
+  const bool chooses = std::getenv(degrees_variable) != nullptr;
+  if (loaded->config.cluster.is_on() && !link && !chooses)
     return failed({core::error_kind::bad_input,
                    "cluster.processes: wanted `troupe train` with a regular file, which each process reads for itself, "
                    "got a pipe or another program"});
   actors::run_degrees degrees;
   if (const auto refused = take_degrees(a, *loaded, stop, degrees)) return *refused;
+  if (const auto chosen = hand_over_degrees(open, *loaded, degrees.file)) return *chosen;
   auto schedule = degree_schedule::read(a.degrees, a, a.steps, *loaded);
   if (!schedule) return 2;
   const config::loaded& first = schedule->is_empty() ? *loaded : schedule->first();

@@ -1,0 +1,40 @@
+// The process that chooses degrees for others.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "apps/base/exit_code.hpp"
+#include "apps/run/degrees_first.hpp"
+#include "checkpoint/files/atomic_file.hpp"
+#include "job/degrees.hpp"
+
+namespace troupe::apps {
+
+std::vector<std::string> open_degrees_of(const config::loaded& loaded) {
+  std::vector<std::string> out;
+  for (const auto& v : loaded.values)
+    if (v.row->section() == "parallel" && v.value == "auto") out.emplace_back(v.key);
+  return out;
+}
+
+std::optional<int> hand_over_degrees(const std::vector<std::string>& keys, const config::loaded& taken,
+                                     const std::string& measured) {
+  const char* const to = std::getenv(degrees_variable);
+  if (to == nullptr) return std::nullopt;
+  std::string text;
+  for (const auto& v : taken.values)
+    if (std::ranges::find(keys, v.key) != keys.end()) text.append(v.key).append("=").append(v.value).append("\n");
+  const auto& folder = taken.config.output;
+  if (!measured.empty() && !folder.empty()) {
+    std::error_code told_below;
+    std::filesystem::create_directories(folder, told_below);
+    if (auto ok = checkpoint::write_file_atomically(folder / job::degrees_file_name, measured); !ok)
+      return failed(ok.error());
+  }
+  const auto written = ::write(std::atoi(to), text.data(), text.size());  // less than a pipe has room for
+  return written == static_cast<ssize_t>(text.size()) ? 0 : 1;
+}
+
+}  // namespace troupe::apps

@@ -26,11 +26,12 @@ class watched_member final : public fabric::communicator {
   core::result<void> post(const fabric::request& r) override {
     if (!who_->alive) return core::fail(core::error_kind::stopped, "this process was killed");
     at_->posted_(at_->term_, *who_);
-    if (!holds_back()) return inner_->post(r);
-    // Whoever posts may have forgotten it by then.
-    auto later = r;
-    later.pieces = at_->kept_pieces_.emplace_back(r.pieces.begin(), r.pieces.end());
-    at_->held_back_.push_back({passes_ns(), communicator_, inner_, later, {}});
+    if (!at_->passes_) return inner_->post(r);
+    // Others may arrive long after whoever posts has forgotten it.
+    auto kept = r;
+    kept.pieces = at_->kept_pieces_.emplace_back(r.pieces.begin(), r.pieces.end());
+    if (!holds_back()) return inner_->post(kept);
+    at_->held_back_.push_back({passes_ns(), communicator_, inner_, kept, {}});
     return {};
   }
   core::result<fabric::progress> advance(uint64_t sequence) override {

@@ -31,13 +31,13 @@ class job_with_a_spare {
   /// A save in memory, of which every file has a copy on the next machine of the term, or has none.
   void save(bool with_copies = true) {
     const auto seats = s_.seats();
-    const std::string folder = "/saves/" + std::to_string(++saves_);
+    const std::string folder = "/saves/" + std::to_string(++saves_), written = folder + ".writing";
     for (size_t i = 0; i < seats.size(); ++i) {
-      const kept_file f{folder + "/rank" + std::to_string(i), 8};
+      const kept_file f{written + "/rank" + std::to_string(i), 8};
       s_.hear(seats[i].place, {f, {}}, ++now_);
       if (with_copies) s_.hear(seats[(i + 1) % seats.size()].place, {f, {}}, ++now_);
     }
-    s_.hear(s_.leader(), {kept_save{folder, folder, saves_}, {}}, ++now_);
+    s_.hear(s_.leader(), {kept_save{folder, written, saves_}, {}}, ++now_);
   }
   void replace(const std::string& host) {
     s_.hear(s_.leader(), {replace_wanted{s_.term(), host}, {}}, ++now_);

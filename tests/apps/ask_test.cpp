@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(the_status_says_which_process_has_which_ranks_and_who_waits
   const pid_t lost = x["processes"][1]["pid"];
   ::kill(lost, SIGKILL);  // the spare takes its place
   BOOST_TEST(run.wait_for_error("term 2: 2 data ranks"));
-  nlohmann::json after;
+  auto after = nlohmann::json::object();
   for (int tries = 0; tries < 100 && after.value("term", 0) != 2; ++tries) {
     ::usleep(100'000);
     const auto again = f.troupe({"status", "out", "--json"});

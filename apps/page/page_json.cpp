@@ -129,13 +129,15 @@ std::string page_json(const page_copy& all, const page_moment& now) {
   auto& ranks = out["ranks"] = json::array();
   for (size_t i = 0; i < std::min(now.ranks.size(), page_ranks_max); ++i)
     ranks.push_back({{"rank", now.ranks[i].rank}, {"doing", now.ranks[i].doing}, {"lanes", now.ranks[i].lanes}});
-  if (!now.people.places.empty()) {
-    out["term"] = now.people.term;
-    auto& list = out["processes"] = people_json(now.people);
-    out["processes_left_out"] = list.size() - std::min(list.size(), page_ranks_max);
-    if (list.size() > page_ranks_max) list.erase(list.begin() + page_ranks_max, list.end());
-  }
   out["ranks_left_out"] = now.ranks.size() - ranks.size();
+  if (!now.people.places.empty()) {
+    auto list = people_json(now.people);  // a reference into `out` would not last
+    const size_t count = list.size(), shown = std::min(count, page_ranks_max);
+    list.erase(list.begin() + static_cast<std::ptrdiff_t>(shown), list.end());
+    out["term"] = now.people.term;
+    out["processes"] = std::move(list);
+    out["processes_left_out"] = count - shown;
+  }
   out["terms"] = terms_of(all);
   auto& log = out["log"] = json::array();
   for (const auto& l : all.lines) log.push_back({l.unix_s, l.text});

@@ -42,7 +42,7 @@ BOOST_AUTO_TEST_CASE(memory_that_a_collective_reads_outlives_the_membership_in_t
   BOOST_TEST_REQUIRE(allocated.has_value());
   const std::shared_ptr<rank_memory> memory = *allocated;
   const auto& gather = find_instruction(*p, [](const auto& x) { return x.kind == plan::kind::gather; });
-  const auto pieces = pieces_of(*p)[gather.communicator][gather.sequence];
+  const auto pieces = job::pieces_of(*p)[gather.communicator][gather.sequence];
   bool whole = false;
   {
     auto hands =
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(groups_receive_the_bytes_of_their_formulas) {
     const uint64_t elements = 65'536, data = options.data();
     const auto plans = plan::plans_of(plan::chain_table({elements}), options);
     const auto& p = *plans.back();
-    const auto all = pieces_of(p);
+    const auto all = job::pieces_of(p);
     const auto received = [&](plan::kind k, fabric::operation op) {
       const auto& x = find_instruction(p, [k](const auto& i) { return i.kind == k; });
       fabric::request r;
@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(second_copies_are_gathered_from_neighbours) {
   options.gathering.near = 2;
   const auto plans = plan::plans_of(plan::chain_table({65'536, 65'536, 65'536}), options);
   const auto& p = *plans.back();
-  const auto all = pieces_of(p);
+  const auto all = job::pieces_of(p);
   uint64_t received = 0, gathers = 0;
   for (const auto& x : p.instructions) {
     if (x.kind != plan::kind::gather) continue;

@@ -64,6 +64,8 @@ std::string idle(const key_info& key, const job_config& c) {
   if (key.key == "zero_optimization.pipeline_loading_checkpoint") return z.stage == 3 ? "" : "stage is not 3";
   if (key.key == "zero_optimization.mics_shard_size" || key.key == "zero_optimization.zero_hpz_partition_size")
     return z.stage == 3 ? "" : "stage is not 3";
+  if (key.key == "checkpoint.use_node_local_storage")
+    return c.cluster.hosts.empty() ? "all ranks write into the one output folder" : "";
   if (key.key == "parallel.shard") return z.stage == 0 ? "stage 0 cuts no states" : "";
   if (key.key == "zero_optimization.ignore_unused_parameters")
     return z.stage == 1 || z.stage == 2 ? "" : "stage is neither 1 nor 2";

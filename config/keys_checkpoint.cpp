@@ -135,8 +135,9 @@ void add_deepspeed_checkpoint_keys(key_rows& t) {
       .by_hand(tag_validation_field());
   key("load_universal", boolean, "false", "Load the converted layout.")
       .ignored("every checkpoint is universal, and DeepSpeed's converted layout is recognised");
-  key("use_node_local_storage", boolean, "false", "Every machine writes to a disk of its own.")
-      .ignored("all ranks write into the one output folder");
+  key("use_node_local_storage", boolean, "false",
+      "With cluster.hosts: every machine writes its ranks' files to a disk of its own, and reads others' from there.")
+      .into<section_of, &checkpoints::use_node_local_storage>();
   key("checkpoint_serialization", boolean, "true", "Tensor files as zip containers; false: the older stream.")
       .ignored("a checkpoint has one format");
   section_rows parallel(t, "checkpoint.parallel_write", "Which ranks write.");

@@ -65,6 +65,7 @@ struct checkpoint_section {  ///< `checkpoint`
   bool exclude_frozen_parameters = false;
   std::string tag;  ///< names of folders instead of the steps' own, `{step}` in it is the step; empty: those
   tag_policy tag_validation = tag_policy::warn;
+  bool use_node_local_storage = false;  ///< each machine has files of its own ranks on a disk of its own
   checkpoint_load_section load;
   checkpoint_memory_section memory;
 

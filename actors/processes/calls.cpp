@@ -132,6 +132,10 @@ void fields(F& f, deed_answer& x) {
   f(x.failed, x.kind, x.text, x.moved_bytes, x.freed_bytes);
 }
 template <class F>
+void fields(F& f, committed_call& x) {
+  f(x.folder, x.manifest, x.latest, x.save_ids, x.writers);
+}
+template <class F>
 void fields(F& f, verdict& x) {
   f(x.loss, x.square_sum, x.grad_norm, x.overflow, x.skipped, x.clipped, x.gradient_scale, x.input_ranges);
 }

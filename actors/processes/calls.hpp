@@ -136,9 +136,15 @@ struct reload_call {
 struct tag_call {
   uint64_t step = 0;
 };
+/// A checkpoint on disks of machines is committed: what those that do not lead keep of it. No answer.
+struct committed_call {
+  std::string folder, manifest, latest;
+  std::vector<std::string> save_ids;  ///< of all checkpoints that there are, as hexadecimal digits
+  std::string writers;                ///< lines: a file's name and the host that wrote it
+};
 
 using peer_call = std::variant<opening_call, run_call, read_call, write_call, names_call, masks_call, schedule_call,
-                               load_call, go_call, offload_call, reload_call, tag_call>;
+                               load_call, go_call, offload_call, reload_call, tag_call, committed_call>;
 
 /// Of what all processes do between two steps.
 struct deed_answer {
@@ -153,7 +159,7 @@ struct run_answer {
   rank_reports reports;  ///< without their plans
   std::vector<uint64_t> peak_bytes;
   uint32_t machine = 0;
-  uint64_t entered_bytes = 0;  ///< from other machines, since its term began
+  uint64_t entered_bytes = 0;                     ///< from other machines, since its term began
   std::optional<telemetry::clock_shift> clock{};  ///< from this process's clock to the supervisor's
 };
 

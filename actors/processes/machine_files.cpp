@@ -32,10 +32,11 @@ struct file_reply {
   bool good = true;
   error_kind kind = error_kind::bug;
   std::string text;
+  uint64_t bytes = 0;  // of the file
 };
 template <class F>
 void fields(F& f, file_reply& x) {
-  f(x.number, x.good, x.kind, x.text);
+  f(x.number, x.good, x.kind, x.text, x.bytes);
 }
 
 enum class note_kind : uint8_t { request, reply };
@@ -85,9 +86,10 @@ void machine_files::end() {
   if (thread_.joinable()) thread_.join();
 }
 
-void machine_files::serve(checkpoint::file_system& files) {
+void machine_files::serve(checkpoint::file_system& files, opener open_on_disk) {
   const std::lock_guard lock(mutex_);
   files_ = &files;
+  open_on_disk_ = std::move(open_on_disk);
   came_.notify_all();
 }
 
@@ -115,6 +117,7 @@ void machine_files::hear(uint32_t from, std::string_view text) {
   } else if (const auto r = core::from_bytes<file_reply>(text)) {
     const auto at = awaited_.find(r->number);
     if (at == awaited_.end() || at->second.from != from || at->second.end) return;
+    at->second.bytes = r->bytes;
     at->second.end = r->good ? core::result<void>() : core::fail(r->kind, r->text);
   }
   came_.notify_all();
@@ -137,8 +140,8 @@ uint64_t machine_files::ask(uint32_t whom, bool reads, const std::string& path, 
   return number;
 }
 
-void machine_files::answer(uint32_t whom, uint64_t number, const core::result<void>& how) {
-  file_reply r{number, how.has_value(), error_kind::bug, {}};
+void machine_files::answer(uint32_t whom, uint64_t number, const core::result<void>& how, uint64_t bytes) {
+  file_reply r{number, how.has_value(), error_kind::bug, {}, bytes};
   if (!how) {
     r.kind = how.error().kind;
     r.text = how.error().text.substr(0, fabric::note_bytes_max / 2);
@@ -146,12 +149,14 @@ void machine_files::answer(uint32_t whom, uint64_t number, const core::result<vo
   mover_->note(whom, note(note_kind::reply, r));
 }
 
-core::result<void> machine_files::wait_for(uint64_t number) {
+core::result<uint64_t> machine_files::wait_for(uint64_t number) {
   std::unique_lock lock(mutex_);
   came_.wait(lock, [&] { return awaited_[number].end || stopped_; });
-  auto out = awaited_[number].end ? std::move(*awaited_[number].end) : core::fail(*stopped_);
+  const auto end = awaited_[number].end ? std::move(*awaited_[number].end) : core::fail(*stopped_);
+  const uint64_t bytes = awaited_[number].bytes;
   awaited_.erase(number);
-  return out;
+  if (!end) return core::fail(end.error());
+  return bytes;
 }
 
 core::result<void> machine_files::copy(uint32_t to, checkpoint::file_system& files, const std::filesystem::path& path) {
@@ -165,13 +170,18 @@ core::result<void> machine_files::copy(uint32_t to, checkpoint::file_system& fil
     if (auto ok = checkpoint::read_exactly(**file, path, done, part); !ok) return ok;
     if (auto ok = moved(*mover_, true, to, name_of(place_, number, done), part); !ok) return ok;
   }
-  return wait_for(number);
+  if (const auto ok = wait_for(number); !ok) return core::fail(ok.error());
+  return {};
+}
+
+core::result<uint64_t> machine_files::size(uint32_t from, const std::string& path) {
+  return wait_for(ask(from, true, path, 0, 0));
 }
 
 core::result<void> machine_files::read(uint32_t from, const std::string& path, uint64_t offset_bytes,
                                        std::span<std::byte> out) {
   const uint64_t number = ask(from, true, path, offset_bytes, out.size());
-  if (auto ok = wait_for(number); !ok) return ok;  // it has the range
+  if (const auto ok = wait_for(number); !ok) return core::fail(ok.error());  // it has the range
   for (uint64_t done = 0; done < out.size(); done += chunk_bytes) {
     const auto part = out.subspan(done, std::min<uint64_t>(chunk_bytes, out.size() - done));
     if (auto ok = moved(*mover_, false, from, name_of(place_, number, done), part); !ok) return ok;
@@ -197,14 +207,15 @@ core::result<void> machine_files::take_copy(uint32_t from, uint64_t number, cons
 
 core::result<void> machine_files::give(uint32_t to, uint64_t number, const std::string& path, uint64_t first,
                                        uint64_t bytes) {
-  const auto file = files_->open(path);
+  const bool on_disk = path.starts_with(disk_mark) && open_on_disk_;
+  const auto file = on_disk ? open_on_disk_(path) : files_->open(path);
   core::result<void> good;
   if (!file)
     good = core::fail(file.error());
   else if (first > (*file)->bytes() || bytes > (*file)->bytes() - first)
     good = core::fail(error_kind::mismatch, "'" + path + "': wanted " + std::to_string(first + bytes) + " bytes, got " +
                                                 std::to_string((*file)->bytes()));
-  answer(to, number, good);
+  answer(to, number, good, good ? (*file)->bytes() : 0);
   if (!good) return {};
   std::vector<std::byte> buffer(std::min(bytes, chunk_bytes));
   for (uint64_t done = 0; done < bytes; done += chunk_bytes) {

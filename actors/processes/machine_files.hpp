@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -32,8 +33,13 @@ class machine_files {
   machine_files(const machine_files&) = delete;
   machine_files& operator=(const machine_files&) = delete;
 
-  /// From now on copies for others go to `files`, and what others read is read there. Requests have waited for it.
-  void serve(checkpoint::file_system& files);
+  /// Opens what others read under names that begin with this.
+  static constexpr std::string_view disk_mark = "disk:";
+  using opener = std::function<core::result<std::unique_ptr<checkpoint::input_file>>(const std::string& path)>;
+
+  /// From now on copies for others go to `files`, and what others read is read there, or by `open_on_disk` where they
+  /// ask for that. Requests have waited for it.
+  void serve(checkpoint::file_system& files, opener open_on_disk = {});
   /// Whether the calling thread is the one that serves others.
   [[nodiscard]] bool is_serving() const { return std::this_thread::get_id() == thread_.get_id(); }
   /// A note of another process. Any thread; waits for nothing.
@@ -48,6 +54,8 @@ class machine_files {
 
   /// The file `path` of `files` gets a copy in the process at `to`. Waits for it. Errors: peer_lost; the other's.
   core::result<void> copy(uint32_t to, checkpoint::file_system& files, const std::filesystem::path& path);
+  /// How long a file in the process at `from` is. Waits for it. Errors: as above.
+  core::result<uint64_t> size(uint32_t from, const std::string& path);
   /// Fills `out` from a file in the process at `from`. Waits for it. Errors: as above.
   core::result<void> read(uint32_t from, const std::string& path, uint64_t offset_bytes, std::span<std::byte> out);
 
@@ -55,20 +63,23 @@ class machine_files {
   struct awaited {  ///< a reply
     uint32_t from = 0;
     std::optional<core::result<void>> end;
+    uint64_t bytes = 0;  ///< of the file
   };
 
   void work();
   core::result<void> take_copy(uint32_t from, uint64_t number, const std::string& path, uint64_t bytes);
   core::result<void> give(uint32_t to, uint64_t number, const std::string& path, uint64_t first, uint64_t bytes);
   uint64_t ask(uint32_t whom, bool reads, const std::string& path, uint64_t first, uint64_t bytes);
-  void answer(uint32_t whom, uint64_t number, const core::result<void>& how);
-  core::result<void> wait_for(uint64_t number);
+  void answer(uint32_t whom, uint64_t number, const core::result<void>& how, uint64_t bytes = 0);
+  /// Gives the file's size where it was asked for.
+  core::result<uint64_t> wait_for(uint64_t number);
 
   std::shared_ptr<fabric::byte_mover> mover_;
   uint32_t place_;
   std::mutex mutex_;
   std::condition_variable came_;
   checkpoint::file_system* files_ = nullptr;
+  opener open_on_disk_;
   std::deque<std::pair<uint32_t, std::string>> requests_;
   std::map<uint64_t, awaited> awaited_;   ///< by number
   std::map<uint32_t, core::error> lost_;  ///< by place

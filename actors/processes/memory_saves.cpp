@@ -24,7 +24,7 @@ memory_saves::~memory_saves() {
 }
 
 void memory_saves::serve() {
-  if (elsewhere_ != nullptr) elsewhere_->serve(files_);
+  if (elsewhere_ != nullptr) elsewhere_->serve(files_, open_on_disk_);
 }
 
 void memory_saves::finished(const checkpoint::shared_file& f) {

@@ -32,6 +32,8 @@ class memory_saves {
   ~memory_saves();
   memory_saves(const memory_saves&) = delete;
   memory_saves& operator=(const memory_saves&) = delete;
+  /// Opens files of checkpoints on this machine's disk that others ask for. Before `serve` and `open`.
+  void use_disk(machine_files::opener open_on_disk) { open_on_disk_ = std::move(open_on_disk); }
   /// From now on others may read and write here; `open` does the same.
   void serve();
 
@@ -60,6 +62,7 @@ class memory_saves {
   cluster::process& link_;
   std::shared_ptr<machine_files> elsewhere_;  ///< null: one machine
   uint32_t copies_to_ = 0;
+  machine_files::opener open_on_disk_;
   std::function<void(const std::string&)> warn_;
   checkpoint::memory_files files_;
   std::vector<std::string> folders_;  ///< of committed saves, the oldest first

@@ -59,9 +59,13 @@ core::result<std::shared_ptr<save_job>> session::parts::join_save(checkpoint::fi
                                                                   const save_request& request) {
   const auto saves = saving_plans();
   if (!saves) return core::fail(saves.error());
-  return save_job::join(
-      files, invitation, request, progress.steps, *saves, plan.tensor, ranks_of_process(),
-      [link = processes.link, run](const part_result& part) { link->reply(0, part_taker::note(run, part)); });
+  return save_job::join(files, invitation, request, progress.steps, *saves, plan.tensor, ranks_of_process(),
+                        [link = processes.link, run, folder = invitation.working, &files](part_result part) {
+                          // Whoever leads syncs its own folder; this one may be on another machine's disk.
+                          if (!part.failure)
+                            if (const auto synced = files.sync_folder(folder); !synced) part.failure = synced.error();
+                          link->reply(0, part_taker::note(run, part));
+                        });
 }
 
 // The run is over and its lanes have stopped, so their part of the save is done here, rank after rank.
@@ -92,6 +96,7 @@ std::optional<core::error> session::parts::collect_save(unfinished_save what) {
   if (saving.writing == nullptr || (what == unfinished_save::leave && !saving.writing->is_over())) return std::nullopt;
   if (over.why) saving.writing->abandon(*over.why);  // lanes that have begun their part still finish it
   const auto report = saving.writing->wait();
+  tell_machines(*saving.writing, report);
   saving.writing.reset();
   if (host.hooks.on_saved) host.hooks.on_saved(report);
   return report.failure;

@@ -436,6 +436,16 @@ struct session::parts {
   core::result<std::shared_ptr<save_job>> join_save(checkpoint::file_system& files, uint64_t run,
                                                     const save_invitation& invitation, const save_request& request);
 
+  // node_local.cpp: checkpoints on the disks of machines
+  /// Whether this job's are.
+  [[nodiscard]] bool has_disks_of_machines() const;
+  [[nodiscard]] std::unique_ptr<node_local_files> files_of_machines() const;
+  /// Where this process writes its part of a save on the disk, and syncs it.
+  core::result<save_invitation> place_of_part(const save_invitation& invitation) const;
+  /// Of the process that leads, after a save: the other machines keep what is theirs.
+  void tell_machines(const save_job& save, const save_report& report);
+  core::result<void> obey(const committed_call& c);
+
   // kept.cpp: saves in memory
   /// Before a training step: the states as they are go to memory while it runs, if that is due.
   core::result<void> keep_states();

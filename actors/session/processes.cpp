@@ -117,6 +117,7 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
   x.counts.terms = order.order.number - 1;
   x.counts.network = {};
   x.saves = std::make_unique<memory_saves>(link);
+  if (has_disks_of_machines()) x.saves->use_disk(open_for_others);
   x.parts = std::make_shared<part_taker>();
   auto config = x.job;
   if (order.order.data != config->parallel.data)
@@ -135,6 +136,11 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
       from = std::move(*chosen);
       recording.resumed_from = from.path;
     }
+    if (has_disks_of_machines() && !from.path.empty())
+      if (const auto folder = native_folder(from.path, from.load.tag); !folder.empty()) {
+        from.path = folder;  // `latest` of another machine may be an older one
+        from.load.tag.reset();
+      }
     opening.load = travelling(from.path, from.load, *plan.tensor.whole);
     if (x.passes_data != config->parallel.data) x.passes.reset();
     opening.passes = x.passes;

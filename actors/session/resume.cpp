@@ -10,6 +10,7 @@
 #include "actors/session/checkpoint_load.hpp"
 #include "actors/session/parts.hpp"
 #include "actors/session/teacher.hpp"
+#include "checkpoint/commit/open_native.hpp"
 #include "checkpoint/compressed/source.hpp"
 #include "checkpoint/convert/open_source.hpp"
 #include "checkpoint/source/layer_names.hpp"
@@ -134,7 +135,14 @@ core::result<std::filesystem::path> session::parts::resume(const std::filesystem
     if (host.hooks.on_warning) host.hooks.on_warning(line);
   };
   options.dequantise |= plan.config->model.dequantise;
-  auto from = open_for(*plan.tensor.whole, path, options, say);
+  const auto disks = has_disks_of_machines() ? files_of_machines() : nullptr;
+  bool is_on_disks = false;
+  if (disks != nullptr) {
+    const auto there = disks->exists(path / checkpoint::manifest_file_name);
+    if (!there) return fail(there.error());
+    is_on_disks = *there;
+  }
+  auto from = is_on_disks ? checkpoint::open_native(*disks, path) : open_for(*plan.tensor.whole, path, options, say);
   if (!from) return fail(from.error());
   if (auto ok = take_over(*from, std::move(options), when, watch, agreed); !ok) return fail(ok.error());
   return from->folder;

@@ -134,6 +134,7 @@ core::result<void> session::parts::obey(const cluster::call& c) {
     processes.link->reply(c.number, encode(out));
     return {};
   }
+  if (const auto* committed = std::get_if<committed_call>(&*call)) return obey(*committed);
   return core::fail(error_kind::bug, "processes: wanted a call within a term, got its opening");
 }
 
@@ -163,8 +164,9 @@ core::result<void> session::parts::obey(uint64_t number, const run_call& c) {
     if (!request) return core::fail(request.error());
     if (c.saves_in_memory)
       if (auto ok = x.saves->prepare(invitation->working); !ok) return ok;
-    auto joined =
-        join_save(c.saves_in_memory ? x.saves->files() : checkpoint::real_files(), c.run, *invitation, *request);
+    const auto place = c.saves_in_memory ? core::result<save_invitation>(*invitation) : place_of_part(*invitation);
+    if (!place) return core::fail(place.error());
+    auto joined = join_save(c.saves_in_memory ? x.saves->files() : checkpoint::real_files(), c.run, *place, *request);
     if (!joined) return core::fail(joined.error());
     order->save = *joined;
   }

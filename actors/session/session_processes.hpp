@@ -12,6 +12,7 @@
 #include "actors/processes/calls.hpp"
 #include "actors/processes/memory_saves.hpp"
 #include "actors/processes/part_taker.hpp"
+#include "actors/processes/node_local_files.hpp"
 #include "actors/processes/shared_term.hpp"
 #include "actors/session/session.hpp"
 #include "cluster/process.hpp"

@@ -1,0 +1,242 @@
+#include "actors/processes/node_local_files.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <sstream>
+
+#include "checkpoint/commit/commit.hpp"
+#include "checkpoint/commit/names.hpp"
+#include "checkpoint/files/atomic_file.hpp"
+
+namespace troupe::actors {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoint::input_file;
+using checkpoint::real_files;
+using core::error_kind;
+
+constexpr std::string_view parts_name = ".parts", writers_name = "writers";
+constexpr std::string_view disk_mark = machine_files::disk_mark;
+constexpr uint64_t writers_bytes_max = uint64_t{16} << 20;
+
+bool is_of_checkpoints(const std::string& name) {
+  return name == checkpoint::manifest_file_name || name == checkpoint::latest_file_name || name == writers_name ||
+         (name.starts_with("shard-") && name.ends_with(".bin"));
+}
+
+/// What only the machine that leads is asked for: copies of it may be old.
+bool is_of_leader(const fs::path& path) {
+  return path.filename() == checkpoint::manifest_file_name || path.filename() == checkpoint::latest_file_name;
+}
+
+class far_file final : public input_file {  ///< on another machine
+ public:
+  far_file(std::shared_ptr<machine_files> from, uint32_t place, std::string path, uint64_t bytes)
+      : from_(std::move(from)), place_(place), path_(std::move(path)), bytes_(bytes) {}
+  [[nodiscard]] uint64_t bytes() const override { return bytes_; }
+  [[nodiscard]] core::result<size_t> read_at(uint64_t offset_bytes, std::span<std::byte> out) const override {
+    if (offset_bytes >= bytes_) return size_t{0};
+    const auto part = out.first(std::min<uint64_t>(out.size(), bytes_ - offset_bytes));
+    if (auto ok = from_->read(place_, path_, offset_bytes, part); !ok) return core::fail(ok.error());
+    return part.size();
+  }
+
+ private:
+  std::shared_ptr<machine_files> from_;
+  uint32_t place_;
+  std::string path_;
+  uint64_t bytes_;
+};
+
+/// [file]: the host that wrote it.
+std::map<std::string, std::string> writers_in(const std::string& text) {
+  std::map<std::string, std::string> out;
+  std::istringstream lines(text);
+  for (std::string file, host; lines >> file >> host;) out[file] = host;
+  return out;
+}
+
+core::result<std::set<std::string>> ids_in(const fs::path& root) {
+  std::set<std::string> out;
+  const auto all = real_files().list(root);
+  if (!all) return core::fail(all.error());
+  for (const auto& e : *all)
+    if (e.kind == checkpoint::entry_kind::folder)
+      if (const auto known = checkpoint::read_manifest(real_files(), root / e.name))
+        out.insert(checkpoint::to_hex(known->content.save_id));
+  return out;
+}
+
+/// Files of checkpoints that there are no more.
+core::result<void> remove_parts_but(const fs::path& root, const std::set<std::string>& stay) {
+  const fs::path parts = root / parts_name;
+  const auto there = real_files().exists(parts);
+  if (!there || !*there) return there ? core::result<void>() : core::fail(there.error());
+  const auto all = real_files().list(parts);
+  if (!all) return core::fail(all.error());
+  for (const auto& e : *all)
+    if (checkpoint::digest_from_hex(e.name) && !stay.contains(e.name))
+      if (auto ok = checkpoint::remove_files_and_folder(real_files(), parts / e.name); !ok) return ok;
+  return {};
+}
+
+}  // namespace
+
+fs::path parts_folder(const fs::path& root, checkpoint::digest128 save_id) {
+  return root / parts_name / checkpoint::to_hex(save_id);
+}
+
+fs::path native_folder(const fs::path& path, const std::optional<std::string>& tag) {
+  std::error_code e;
+  for (const fs::path& root : {path, path / "checkpoints"}) {
+    const fs::path at = tag ? root / *tag : root;
+    if (fs::exists(at / checkpoint::manifest_file_name, e)) return at;
+    const auto latest = checkpoint::read_latest(real_files(), root);
+    if (!tag && latest && *latest && fs::exists(root / (*latest)->folder / checkpoint::manifest_file_name, e))
+      return root / (*latest)->folder;
+  }
+  return {};
+}
+
+core::result<committed_call> copy_of(const fs::path& folder, std::string writers) {
+  committed_call out{folder.string(), {}, {}, {}, std::move(writers)};
+  const fs::path root = folder.parent_path();
+  auto manifest = checkpoint::read_small_file(real_files(), folder / checkpoint::manifest_file_name,
+                                              checkpoint::max_manifest_bytes);
+  if (!manifest) return core::fail(manifest.error());
+  out.manifest = std::move(*manifest);
+  if (const auto there = real_files().exists(root / checkpoint::latest_file_name); there && *there) {
+    auto latest =
+        checkpoint::read_small_file(real_files(), root / checkpoint::latest_file_name, checkpoint::max_latest_bytes);
+    if (!latest) return core::fail(latest.error());
+    out.latest = std::move(*latest);
+  }
+  const auto ids = ids_in(root);
+  if (!ids) return core::fail(ids.error());
+  out.save_ids.assign(ids->begin(), ids->end());
+  return out;
+}
+
+core::result<void> keep_copy(const committed_call& c, bool leads) {
+  const fs::path folder = c.folder, root = folder.parent_path();
+  auto& files = real_files();
+  if (!leads) {
+    if (auto ok = checkpoint::make_folders(files, folder); !ok) return ok;
+    if (auto ok = checkpoint::write_file_atomically(folder / checkpoint::manifest_file_name, c.manifest); !ok)
+      return ok;
+  }
+  const auto known = checkpoint::read_manifest(files, folder);
+  if (!known) return core::fail(known.error());
+  const fs::path parts = parts_folder(root, known->content.save_id);
+  if (auto ok = checkpoint::make_folders(files, parts); !ok) return ok;
+  if (auto ok = checkpoint::write_file_atomically(parts / writers_name, c.writers); !ok) return ok;
+  if (!leads && !c.latest.empty())
+    if (auto ok = checkpoint::write_file_atomically(root / checkpoint::latest_file_name, c.latest); !ok) return ok;
+  const std::set<std::string> stay(c.save_ids.begin(), c.save_ids.end());
+  const auto all = files.list(root);
+  if (!all) return core::fail(all.error());
+  for (const auto& e : *all) {
+    if (leads || e.kind != checkpoint::entry_kind::folder || !checkpoint::is_checkpoint_name(e.name)) continue;
+    const auto old = checkpoint::read_manifest(files, root / e.name);
+    if (!old || stay.contains(checkpoint::to_hex(old->content.save_id))) continue;
+    if (auto ok = checkpoint::remove_checkpoint(files, root, e.name); !ok) return ok;
+  }
+  return remove_parts_but(root, stay);
+}
+
+core::result<std::unique_ptr<input_file>> open_for_others(const std::string& path) {
+  const fs::path at = path.substr(disk_mark.size());
+  if (!is_of_checkpoints(at.filename().string()))
+    return core::fail(error_kind::bad_input, "'" + at.string() + "': wanted a file of a checkpoint");
+  return real_files().open(at);
+}
+
+core::result<std::unique_ptr<checkpoint::output_file>> node_local_files::create(const fs::path& path) {
+  return real_files().create(path);
+}
+core::result<void> node_local_files::rename(const fs::path& from, const fs::path& to) {
+  return real_files().rename(from, to);
+}
+core::result<void> node_local_files::remove(const fs::path& path) { return real_files().remove(path); }
+core::result<void> node_local_files::make_folder(const fs::path& path) { return real_files().make_folder(path); }
+core::result<void> node_local_files::sync_folder(const fs::path& path) { return real_files().sync_folder(path); }
+core::result<std::vector<checkpoint::folder_entry>> node_local_files::list(const fs::path& path) {
+  return real_files().list(path);
+}
+core::result<uint64_t> node_local_files::free_bytes(const fs::path& path) { return real_files().free_bytes(path); }
+
+core::result<bool> node_local_files::exists(const fs::path& path) {
+  if (is_of_leader(path))
+    for (const auto& m : others_)
+      if (m.leads) return find_at(m, path).has_value();
+  return real_files().exists(path);
+}
+
+core::result<std::unique_ptr<input_file>> node_local_files::find_at(const machine& m, const fs::path& path) {
+  // The size first: a range that begins behind the end is refused with it.
+  const std::string name = std::string(disk_mark) + path.string();
+  const auto bytes = elsewhere_->size(m.place, name);
+  if (!bytes) return core::fail(bytes.error());
+  return std::make_unique<far_file>(elsewhere_, m.place, name, *bytes);
+}
+
+core::result<std::unique_ptr<input_file>> node_local_files::find(const fs::path& path) {
+  const auto here = real_files().exists(path);
+  if (here && *here) return real_files().open(path);
+  for (const auto& m : others_) {
+    auto there = find_at(m, path);
+    if (there || there.error().kind == error_kind::peer_lost) return there;
+  }
+  return core::fail(error_kind::bad_input, "'" + path.string() + "' lies on no machine");
+}
+
+core::result<std::unique_ptr<input_file>> node_local_files::open(const fs::path& path) {
+  if (is_of_leader(path)) {
+    for (const auto& m : others_)
+      if (m.leads) return find_at(m, path);
+    return real_files().open(path);
+  }
+  std::optional<checkpoint::digest128> id;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto at = ids_.find(path.parent_path()); at != ids_.end()) id = at->second;
+  }
+  if (!id) {
+    const auto known = checkpoint::read_manifest(*this, path.parent_path());
+    if (!known) return core::fail(known.error());
+    id = known->content.save_id;
+    const std::lock_guard lock(mutex_);
+    ids_[path.parent_path()] = *id;
+  }
+  const fs::path parts = parts_folder(path.parent_path().parent_path(), *id);
+  for (const fs::path& at : {parts / path.filename(), path}) {
+    auto found = find(at);
+    if (found || found.error().kind == error_kind::peer_lost) return found;
+  }
+  return core::fail(missing(parts / path.filename()));
+}
+
+core::error node_local_files::missing(const fs::path& path) {
+  std::string wrote = "a host that is not known";
+  if (const auto file = find(path.parent_path() / writers_name); file && (*file)->bytes() < writers_bytes_max) {
+    std::string text((*file)->bytes(), '\0');
+    if (checkpoint::read_exactly(**file, path, 0, std::as_writable_bytes(std::span(text)))) {
+      const auto all = writers_in(text);
+      if (const auto at = all.find(path.filename().string()); at != all.end()) wrote = "host " + at->second;
+    }
+  }
+  std::vector<std::string> there{host_};
+  for (const auto& m : others_) there.push_back(m.host);
+  return {
+      error_kind::bad_input,
+      fmt::format("'{}': wanted it on the disk of one of {} (checkpoint.use_node_local_storage), got it on none: {} "
+                  "wrote it",
+                  path.string(), fmt::join(there, ", "), wrote)};
+}
+
+}  // namespace troupe::actors

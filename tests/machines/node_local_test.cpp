@@ -1,0 +1,139 @@
+// checkpoint.use_node_local_storage: machines that share no file system, here processes that each see a folder of their
+// own under one name, write a checkpoint together and read each other's files, whichever of them leads. Needs mount
+// namespaces, root's or a user's; skips by name where neither is allowed.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <cstdlib>
+#include <memory>
+
+#include "tests/scratch_folder.hpp"
+#include "tests/survive/job_of_processes.hpp"
+
+using namespace troupe::tests;
+
+namespace {
+
+constexpr const char* shared_name = "out";
+
+/// How a command gets a folder system of its own; empty: it cannot here.
+std::vector<std::string> own_mounts() {
+  for (const std::string how : {"unshare --mount", "unshare --mount --map-root-user"})
+    if (std::system((how + " sh -c 'mount --bind /tmp /tmp' 2>/dev/null").c_str()) == 0)
+      return how.ends_with("user") ? std::vector<std::string>{"/usr/bin/env", "unshare", "--mount", "--map-root-user"}
+                                   : std::vector<std::string>{"/usr/bin/env", "unshare", "--mount"};
+  return {};
+}
+
+class machines {
+ public:
+  machines(std::filesystem::path folder, std::vector<std::string> mounts)
+      : folder_(std::move(folder)), mounts_(std::move(mounts)) {
+    for (const char* name : {shared_name, "a", "b", "c"}) std::filesystem::create_directories(folder_ / name);
+    for (const std::vector<std::string>& command : {std::vector<std::string>{TROUPE_BINARY, "cert", "init", "certs"},
+                                                    {TROUPE_BINARY, "cert", "issue", "certs", "a", "b", "c"}}) {
+      const auto made = run(command, folder_);
+      BOOST_TEST_REQUIRE(made.code == 0, made.err);
+    }
+  }
+
+  /// The first of `hosts` leads.
+  [[nodiscard]] finished train(const std::vector<std::string>& hosts, uint32_t steps) const {
+    const std::string place = fmt::format("127.0.0.1:{}", 20'000 + ::getpid() % 10'000);
+    const std::string& first_host = hosts.front();
+    std::string list;
+    for (const auto& h : hosts) list += fmt::format("{}{{name: {}}}", list.empty() ? "" : ", ", h);
+    std::vector<std::string> command{TROUPE_BINARY,         "train",  TROUPE_CLUSTER_JOB, "--steps",
+                                     std::to_string(steps), "--quiet"};
+    for (const std::string& key :
+         {fmt::format("output={}", (folder_ / shared_name).string()), std::string("telemetry.json_lines=true"),
+          fmt::format("cluster.hosts=[{}]", list), fmt::format("parallel.data={}", hosts.size()),
+          "cluster.listen=" + place, fmt::format("cluster.tls.ca=certs/{}/ca.crt", first_host),
+          fmt::format("cluster.tls.certificate=certs/{}/host.crt", first_host),
+          fmt::format("cluster.tls.key=certs/{}/host.key", first_host), std::string("checkpoint.every_steps=5"),
+          std::string("checkpoint.keep_last=2"), std::string("checkpoint.use_node_local_storage=true")}) {
+      command.emplace_back("--set");
+      command.push_back(key);
+    }
+    process first(on(first_host, command), folder_);
+    std::vector<std::unique_ptr<process>> agents;
+    for (size_t i = 1; i < hosts.size(); ++i)
+      agents.push_back(std::make_unique<process>(
+          on(hosts[i], {TROUPE_BINARY, "agent", "--join", place, "--first", first_host, "--tls", "certs/" + hosts[i]}),
+          folder_));
+    auto out = first.end(std::chrono::seconds(120));
+    for (auto& a : agents) (void)a->end();
+    return out;
+  }
+  [[nodiscard]] std::filesystem::path disk_of(const char* host) const { return folder_ / host; }
+
+ private:
+  [[nodiscard]] std::vector<std::string> on(const std::string& host, const std::vector<std::string>& command) const {
+    auto out = mounts_;
+    for (const std::string& x :
+         {std::string("sh"), std::string("-c"), std::string(R"(mount --bind "$0" "$1" && shift && exec "$@")"),
+          (folder_ / host).string(), (folder_ / shared_name).string()})
+      out.push_back(x);
+    out.insert(out.end(), command.begin(), command.end());
+    return out;
+  }
+
+  std::filesystem::path folder_;
+  std::vector<std::string> mounts_;
+};
+
+size_t num_shards(const std::filesystem::path& disk) {
+  size_t out = 0;
+  for (const auto& x : std::filesystem::recursive_directory_iterator(disk / "checkpoints"))
+    out += x.path().filename().string().starts_with("shard-");
+  return out;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(node_local)
+
+BOOST_AUTO_TEST_CASE(each_machine_keeps_its_files_and_any_of_them_resumes_with_those_of_the_others) {
+  const auto mounts = own_mounts();
+  if (mounts.empty()) {
+    BOOST_TEST_MESSAGE("skipped: no mount namespaces are allowed here");
+    return;
+  }
+  const scratch_folder folder;
+  const machines all(folder.path(), mounts);
+  const auto begun = all.train({"a", "b"}, 10);
+  BOOST_TEST_REQUIRE(begun.code == 0, begun.err);
+  // Two checkpoints, one file of each on each disk.
+  BOOST_TEST(num_shards(all.disk_of("a")) == 2U);
+  BOOST_TEST(num_shards(all.disk_of("b")) == 2U);
+
+  const auto missing = all.train({"a", "c"}, 15);
+  BOOST_TEST(missing.code != 0);
+  BOOST_TEST(
+      missing.err.find("shard-00001.bin': wanted it on the disk of one of a, c "
+                       "(checkpoint.use_node_local_storage), got it on none: host b wrote it") != std::string::npos,
+      missing.err);
+
+  // The other one leads, which has copies of the manifest; then a third, which has nothing, takes part.
+  const auto swapped = all.train({"b", "a"}, 15);
+  BOOST_TEST_REQUIRE(swapped.code == 0, swapped.err);
+  const auto more = all.train({"b", "a", "c"}, 20);
+  BOOST_TEST_REQUIRE(more.code == 0, more.err);
+  BOOST_TEST(num_shards(all.disk_of("c")) == 1U);
+
+  const auto alone = run({TROUPE_BINARY, "train", TROUPE_CLUSTER_JOB, "--steps", "15", "--fresh", "--quiet", "--set",
+                          "output=alone", "--set", "telemetry.json_lines=true", "--set", "parallel.data=2", "--set",
+                          "cluster.hosts=[]", "--set", "cluster.processes=one"},
+                         folder.path());
+  BOOST_TEST_REQUIRE(alone.code == 0, alone.err);
+  auto wanted = steps_of(folder / "alone"), got = steps_of(all.disk_of("b"));
+  std::erase_if(wanted, [](const auto& x) { return x.first <= 10; });
+  std::erase_if(got, [](const auto& x) { return x.first <= 10 || x.first > 15; });
+  BOOST_TEST(wanted.size() == 5U);
+  const auto different = first_difference(wanted, got);
+  BOOST_TEST(!different, different.value_or(""));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -232,6 +232,7 @@ core::error node_local_files::missing(const fs::path& path) {
   }
   std::vector<std::string> there{host_};
   for (const auto& m : others_) there.push_back(m.host);
+  std::ranges::sort(there);  // whichever process says it
   return {
       error_kind::bad_input,
       fmt::format("'{}': wanted it on the disk of one of {} (checkpoint.use_node_local_storage), got it on none: {} "

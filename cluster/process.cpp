@@ -80,19 +80,15 @@ void process::listen() {
     for (auto& p : *came) hear(std::move(p));
     std::unique_lock lock(mutex_);
     consequence what = state_.look(now);
-    const bool beats = state_.beats(now);
-    beat mine = clock_.next(0);
+    const auto mine = state_.due_beat(core::now_ns());
     follow(std::move(lock), std::move(what));
-    if (!beats) continue;
-    mine.said_ns = core::now_ns();
-    send(mine);
+    if (mine) send(*mine);
   }
 }
 
 void process::hear(parcel p) {
   std::unique_lock lock(mutex_);
-  if (const auto* x = std::get_if<beat>(&p.what)) clock_.hear(*x, core::now_ns());
-  consequence what = state_.hear(std::move(p));
+  consequence what = state_.hear(std::move(p), core::now_ns());
   follow(std::move(lock), std::move(what));
 }
 
@@ -240,7 +236,7 @@ void process::replace(const std::string& host) { send(replace_wanted{term(), hos
 
 std::optional<clock_reading> process::clock() const {
   const std::lock_guard lock(mutex_);
-  return clock_.at(core::now_ns());
+  return state_.clock(core::now_ns());
 }
 
 void process::on_question(std::function<std::string()> describe) {

@@ -135,7 +135,6 @@ class process {
   mutable std::mutex mutex_;
   std::condition_variable came_;
   process_state state_;
-  clock_offset clock_;
   uint64_t number_ = 0;
   std::function<void(const core::error&)> tell_end_;
   std::function<void(const answer&)> note_;

@@ -8,10 +8,13 @@ namespace troupe::cluster {
 process_state::process_state(uint32_t place, int64_t lost_after_ns, int64_t now_ns)
     : place_(place), lost_after_ns_(lost_after_ns), heard_ns_(now_ns), looked_ns_(now_ns), beat_due_ns_(now_ns) {}
 
-consequence process_state::hear(parcel p) {
+consequence process_state::hear(parcel p, int64_t now_ns) {
   consequence out;
-  if (std::holds_alternative<beat>(p.what)) {
-    beat_came_ = true;
+  if (const auto* x = std::get_if<beat>(&p.what)) {
+    clock_.hear(*x, now_ns);
+    // The supervisor's silence counts from then on at the earliest; however late its beat has come, it heard this one.
+    answered_ns_ = std::max(answered_ns_, std::min(x->of_ns, now_ns));
+    is_first_beat_ = is_first_beat_ || x->of_ns == 0;
   } else if (auto* x = std::get_if<begin_term>(&p.what)) {
     terms_.push_back(std::move(*x));
   } else if (auto* x = std::get_if<kept_file>(&p.what)) {
@@ -67,17 +70,18 @@ consequence process_state::look(int64_t now_ns) {
   // It was stopped for long: others may have gone on without it.
   const bool was_away = now_ns - looked_ns_ > give_up_ns(lost_after_ns_);
   looked_ns_ = now_ns;
-  if (std::exchange(beat_came_, false)) heard_ns_ = now_ns;
+  if (std::exchange(is_first_beat_, false)) heard_ns_ = now_ns;
+  heard_ns_ = std::max(heard_ns_, answered_ns_);
   if (!was_away && now_ns - heard_ns_ <= give_up_ns(lost_after_ns_)) return {};
   if (was_away) heard_ns_ = now_ns;
   return end({term_, false, core::error_kind::peer_lost,
               was_away ? "this process did not run for a while" : "the supervisor was silent"});
 }
 
-bool process_state::beats(int64_t now_ns) {
-  if (now_ns < beat_due_ns_) return false;
+std::optional<beat> process_state::due_beat(int64_t now_ns) {
+  if (now_ns < beat_due_ns_) return std::nullopt;
   beat_due_ns_ = now_ns + beat_ns();
-  return true;
+  return clock_.next(now_ns);
 }
 
 std::optional<core::error> process_state::is_over() const {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "cluster/clock_offset.hpp"
 #include "cluster/messages.hpp"
 #include "cluster/silence.hpp"
 
@@ -41,14 +42,14 @@ class process_state {  ///< of one process; one thread at a time
   process_state(uint32_t place, int64_t lost_after_ns, int64_t now_ns);
 
   // Events.
-  consequence hear(parcel p);
+  consequence hear(parcel p, int64_t now_ns);
   consequence lose_supervisor(const std::string& how);
-  /// Time has passed; at least every `beat_ns`. A process that hears no beat for long, or did not run for so long
-  /// itself, gives its ranks up before its supervisor plans without them. What else comes is no beat: the supervisor
-  /// beats for those alone whom it hears.
+  /// Time has passed; at least every `beat_ns`. A process that did not run for long, or of which no beat for so long
+  /// was answered, gives its ranks up before its supervisor plans without them: the time counts from when it said the
+  /// last one that was answered, so that an answer that comes late is no younger for it.
   consequence look(int64_t now_ns);
-  /// Whether it is time to say that this process lives.
-  bool beats(int64_t now_ns);
+  /// What says that this process lives, where it is time for it.
+  std::optional<beat> due_beat(int64_t now_ns);
   [[nodiscard]] int64_t beat_ns() const { return cluster::beat_ns(lost_after_ns_); }
 
   // What the session waits for. Nothing: not yet. Errors: as in process.hpp.
@@ -68,6 +69,7 @@ class process_state {  ///< of one process; one thread at a time
   [[nodiscard]] const std::optional<end_term>& ending() const { return ending_; }
   /// Who is there, as this process was told last; one that never led knows nobody.
   [[nodiscard]] const roster& people() const { return people_; }
+  [[nodiscard]] std::optional<clock_reading> clock(int64_t now_ns) const { return clock_.at(now_ns); }
 
  private:
   consequence end(const end_term& why);
@@ -77,8 +79,9 @@ class process_state {  ///< of one process; one thread at a time
   uint32_t place_;
   int64_t lost_after_ns_;
   int64_t heard_ns_, looked_ns_, beat_due_ns_;
+  int64_t answered_ns_ = 0;  ///< when the last beat that was answered was said
   uint64_t term_ = 0, started_ = 0;
-  bool leads_ = false, join_wanted_ = false, beat_came_ = false;
+  bool leads_ = false, join_wanted_ = false, is_first_beat_ = false;
   std::deque<begin_term> terms_;
   std::map<std::string, file_in_memory> files_;
   std::map<std::pair<uint64_t, uint32_t>, shared_descriptor> offers_;  ///< by term and number
@@ -88,6 +91,7 @@ class process_state {  ///< of one process; one thread at a time
   std::optional<end_term> ending_;
   std::optional<core::error> over_;
   roster people_;
+  clock_offset clock_;
 };
 
 }  // namespace troupe::cluster

@@ -16,8 +16,9 @@ constexpr int64_t unheard_ns(int64_t lost_after_ns) { return 2 * beat_ns(lost_af
 /// Silence after which nothing is known of a machine and its processes.
 constexpr int64_t machine_silence_ns(int64_t lost_after_ns) { return lost_after_ns * 2 / 5; }
 
-/// Silence after which a process gives its ranks up, before its supervisor plans without them. A cut of 0.6 of
-/// lost_after costs nothing, though it begins before a beat and what is sent again comes later than it heals.
-constexpr int64_t give_up_ns(int64_t lost_after_ns) { return lost_after_ns * 3 / 5 + 2 * beat_ns(lost_after_ns); }
+/// Since a process said the last beat that was answered: it gives its ranks up, before its supervisor plans without
+/// them. A cut of 0.6 of lost_after costs nothing, though it begins before a beat, what is sent again comes later than
+/// it heals, and each end answers with its own next beat.
+constexpr int64_t give_up_ns(int64_t lost_after_ns) { return lost_after_ns * 3 / 5 + 4 * beat_ns(lost_after_ns); }
 
 }  // namespace troupe::cluster

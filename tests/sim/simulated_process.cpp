@@ -89,7 +89,7 @@ void simulated_process::listen() {
   if (is_lost) return;
   if (around_.defect != planted::silence_is_ignored) follow(state_.look(now));
   life_->stopped = false;
-  if (state_.beats(now)) say(cluster::beat{});
+  if (const auto mine = state_.due_beat(now)) say(*mine);
 }
 
 void simulated_process::hear(std::vector<cluster::parcel> came) {
@@ -97,7 +97,7 @@ void simulated_process::hear(std::vector<cluster::parcel> came) {
     const auto* end = std::get_if<cluster::end_term>(&p.what);
     if (end != nullptr && !end->is_final && around_.defect == planted::end_is_ignored) continue;
     if (end != nullptr && !end->is_final && around_.defect == planted::quiet_with_ranks) say(cluster::quiet{end->term});
-    follow(state_.hear(std::move(p)));
+    follow(state_.hear(std::move(p), around_.clock.now_ns()));
   }
 }
 

@@ -60,8 +60,9 @@ int run(int argc, char** argv) {
   using namespace troupe;
   apps::open_missing_descriptors();
   if (argc > 1 && std::strcmp(argv[1], "train") == 0) return execute_trainer(argc, argv);
-  if (argc > 1 && (std::strcmp(argv[1], "agent") == 0 || std::strcmp(argv[1], "cert") == 0 ||
-                   (std::strcmp(argv[1], "doctor") == 0 && names_a_cluster(argc, argv))))
+  if (argc > 1 &&
+      (std::strcmp(argv[1], "agent") == 0 || std::strcmp(argv[1], "cert") == 0 || std::strcmp(argv[1], "launch") == 0 ||
+       (std::strcmp(argv[1], "doctor") == 0 && names_a_cluster(argc, argv))))
     return execute(beside("troupe-agent"), argv);
 
   CLI::App app{"trains transformer models whose states do not fit where they have to run", "troupe"};
@@ -69,6 +70,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.add_subcommand("train", "train the model that a topology describes (see troupe train --help)");
   app.add_subcommand("agent", "this machine's part in a job on several (see troupe agent --help)");
+  app.add_subcommand("launch", "one job on the machines of a DeepSpeed hostfile (see troupe launch --help)");
   app.add_subcommand("cert", "certificates by which the machines of a job trust each other (see troupe cert --help)");
   apps::plan_command plan(app);
   apps::schedule_command schedule(app);

@@ -4,8 +4,11 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "net/identity.hpp"
 
 namespace troupe::apps {
 
@@ -20,8 +23,20 @@ struct agent_arguments {
 
 void add_agent_options(CLI::App& command, agent_arguments& a);
 
-/// Serves the job until it is over, and joins again where the first host was lost or could not hear this one. Exit
-/// codes: the job's; 2 bad input; 130, 143: ended by a signal before there was a job.
-int agent(const agent_arguments& a, const std::filesystem::path& program);
+struct agent_setup {               ///< of one that joins a job
+  std::string join;                ///< HOST:PORT of the first host
+  std::string first;               ///< what its certificate is for; empty: any host of the authority
+  net::identity_files files;       ///< this host's
+  std::string job{};               ///< that it belongs to; empty: to one without a name
+  std::string configuration{};     ///< digest of this host's own file; empty: it has none
+  std::optional<uint32_t> node{};  ///< this machine's number, where a launcher says it
+};
+/// Nothing where they are wrong; that has been said.
+std::optional<agent_setup> setup_of(const agent_arguments& a);
+
+/// Serves the job until it is over, and joins again where the first host was lost or could not hear this one; after
+/// SIGHUP it does not: who launched it has gone. Exit codes: the job's; 2 bad input; 130, 143: ended by a signal before
+/// there was a job.
+int agent(const agent_setup& a, const std::filesystem::path& program);
 
 }  // namespace troupe::apps

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 
+#include "apps/agent/agent_door.hpp"
 #include "apps/agent/host_examiner.hpp"
 #include "apps/agent/introduction.hpp"
 #include "apps/agent/listen_for_agents.hpp"
@@ -21,7 +22,6 @@
 #include "apps/machine/cluster_findings.hpp"
 #include "apps/machine/cluster_report.hpp"
 #include "core/clock.hpp"
-#include "core/host_port.hpp"
 
 namespace troupe::apps {
 namespace fs = std::filesystem;
@@ -61,22 +61,20 @@ class examination {
   examination(const config::loaded& job, const doctor_arguments& a, const fs::path& program)
       : job_(job),
         arguments_(a),
-        own_({program, configuration_digest(job), own_address()}),
+        own_({program, configuration_digest(job), {}}),
         signals_(take_signals()),
         links_(job.config.cluster.hosts.size()) {
     for (const auto& h : job.config.cluster.hosts) all_.hosts.push_back({h.name, std::nullopt});
   }
 
   core::result<examined_cluster> run() {
-    const auto own = introduction_of(job_.config.cluster.job, configuration_digest(job_));
-    auto door = open_door(job_, [this, own](const std::string& host, introduction said) {
-      said.configuration.clear();  // what differs there is a finding
-      auto why = objection(own, said, host);
-      const std::lock_guard lock(mutex_);
-      if (!why.empty()) refused_[host] = why;
-      return why;
-    });
+    auto door = agent_door::open(job_, {.compares_configurations = false,  // what differs there is a finding
+                                        .on_refused = [this](const std::string& host, const std::string& why) {
+                                          const std::lock_guard lock(mutex_);
+                                          refused_[host] = why;
+                                        }});
     if (!door) return core::fail(door.error());
+    own_.listen_at((*door)->address());
     if (auto ok = wait_for_agents(**door); !ok) return core::fail(ok.error());
     if (auto ok = look(); !ok) return core::fail(ok.error());
     if (auto ok = measure(); !ok) return core::fail(ok.error());
@@ -86,10 +84,6 @@ class examination {
   }
 
  private:
-  [[nodiscard]] std::string own_address() const {
-    const auto& c = job_.config.cluster;
-    return c.hosts.front().bind.empty() ? core::read_host_port(c.listen)->host : c.hosts.front().bind;
-  }
   [[nodiscard]] bool is_there(uint32_t host) const { return host == 0 || links_[host] != nullptr; }
 
   /// Until one of these is readable, a signal has come or the time is over.
@@ -103,15 +97,15 @@ class examination {
     return core::fail(core::error_kind::stopped, "the doctor was ended by a signal");
   }
 
-  core::result<void> wait_for_agents(net::endpoint& door) {
+  core::result<void> wait_for_agents(agent_door& door) {
     const int64_t until_ns = core::now_ns() + int64_t{arguments_.wait_s} * 1'000'000'000;
     std::string awaited;
     for (uint32_t h = 1; h < links_.size(); ++h) awaited += (awaited.empty() ? "" : ", ") + all_.hosts[h].name;
     if (!awaited.empty())
       std::fprintf(stderr, "troupe: waits for agents on %s, for %u s\n", awaited.c_str(), arguments_.wait_s);
     for (;;) {
-      for (auto& link : door.accepted()) {
-        const auto at = std::ranges::find(all_.hosts, link->name(), &examined_host::name);
+      for (auto& [host, link] : door.take()) {
+        const auto at = std::ranges::find(all_.hosts, host, &examined_host::name);
         if (at != all_.hosts.end()) links_[static_cast<size_t>(at - all_.hosts.begin())] = std::move(link);
       }
       const bool all_there = std::all_of(links_.begin() + 1, links_.end(), [](const auto& l) { return l != nullptr; });

@@ -2,13 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <charconv>
+#include <utility>
+
 #include "checkpoint/files/digest.hpp"
 #include "config/explain.hpp"
 
 namespace troupe::apps {
 namespace {
 
-constexpr std::string_view job_line = "\njob ", configuration_line = "\nconfiguration ";
+/// Before each part but the version, in this order.
+constexpr std::array<std::string_view, 4> labels = {"\njob ", "\nconfiguration ", "\nagent ", "\nnode "};
 
 std::string job_text(const std::string& name) {
   return name.empty() ? "that names no job" : "of the job '" + name + "'";
@@ -16,24 +21,33 @@ std::string job_text(const std::string& name) {
 
 }  // namespace
 
-introduction introduction_of(std::string job, std::string configuration) {
-  return {"troupe " TROUPE_VERSION, std::move(job), std::move(configuration)};
+introduction introduction_of(std::string job, std::string configuration, std::string id, std::optional<uint32_t> node) {
+  return {"troupe " TROUPE_VERSION, std::move(job), std::move(configuration), std::move(id), node};
 }
 
 std::string as_text(const introduction& x) {
-  return fmt::format("{}{}{}{}{}", x.version, job_line, x.job, configuration_line, x.configuration);
+  return fmt::format("{}{}{}{}{}{}{}{}{}", x.version, labels[0], x.job, labels[1], x.configuration, labels[2], x.id,
+                     labels[3], x.node ? std::to_string(*x.node) : "");
 }
 
 std::optional<introduction> read_introduction(const std::string& text) {
-  const size_t job = text.find(job_line);
-  if (job == std::string::npos) return std::nullopt;
-  const size_t configuration = text.find(configuration_line, job + 1);
-  if (configuration == std::string::npos) return std::nullopt;
-  const size_t name = job + job_line.size();
-  introduction out{text.substr(0, job), text.substr(name, configuration - name),
-                   text.substr(configuration + configuration_line.size())};
-  for (const auto* part : {&out.version, &out.job, &out.configuration})
-    if (part->find('\n') != std::string::npos) return std::nullopt;
+  introduction out;
+  std::string node;
+  const std::array<std::string*, labels.size() + 1> parts = {&out.version, &out.job, &out.configuration, &out.id,
+                                                             &node};
+  size_t from = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const size_t to = i < labels.size() ? text.find(labels[i], from) : text.size();
+    if (to == std::string::npos) return std::nullopt;
+    *parts[i] = text.substr(from, to - from);
+    if (parts[i]->find('\n') != std::string::npos) return std::nullopt;
+    if (i < labels.size()) from = to + labels[i].size();
+  }
+  if (node.empty()) return out;
+  uint32_t number = 0;
+  const auto [end, wrong] = std::from_chars(node.data(), node.data() + node.size(), number);
+  if (wrong != std::errc() || end != node.data() + node.size()) return std::nullopt;
+  out.node = number;
   return out;
 }
 
@@ -60,6 +74,7 @@ std::string configuration_digest(const config::loaded& what) {
   c.page.clear();
   c.page_token_file.clear();
   c.listen.clear();
+  c.interface.clear();
   for (auto& h : c.hosts) h.bind.clear();
   common.config.steps = 0;  // `--steps` is said on the first host alone
   return checkpoint::to_hex(checkpoint::digest_of(config::effective_yaml(common)));

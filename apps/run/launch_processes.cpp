@@ -20,11 +20,11 @@
 #include "apps/base/exit_code.hpp"
 #include "apps/page/page_access.hpp"
 #include "apps/run/degrees_first.hpp"
+#include "apps/run/launched_train.hpp"
 #include "apps/run/process_log.hpp"
 #include "apps/run/train_options.hpp"
 #include "cluster/process.hpp"
 #include "config/explain.hpp"
-#include "core/host_port.hpp"
 #include "job/degree_changes.hpp"
 #include "job/feasible_degree.hpp"
 #include "job/supervised.hpp"
@@ -95,7 +95,6 @@ class swap_places {
 /// has an effect here, so that paths and `--set` mean on all hosts what they mean on this one.
 void describe_hosts(const train_arguments& a, const config::loaded& loaded, std::span<const std::string> argv,
                     cluster::launch_options& out) {
-  const auto& c = loaded.config.cluster;
   out.order.file = config::effective_yaml(loaded);
   std::error_code e;
   out.order.folder = std::filesystem::current_path(e).string();
@@ -106,8 +105,6 @@ void describe_hosts(const train_arguments& a, const config::loaded& loaded, std:
     if (i >= 2 && one == a.file) out.order.file_argument = static_cast<uint32_t>(out.order.arguments.size());
     out.order.arguments.push_back(one);
   }
-  const std::string own = c.hosts.front().bind.empty() ? core::read_host_port(c.listen)->host : c.hosts.front().bind;
-  ::setenv(cluster::address_variable, own.c_str(), 1);
 }
 
 }  // namespace
@@ -127,13 +124,24 @@ cluster::shared_descriptor take_signals() {
   return cluster::own(::signalfd(-1, &passed, SFD_NONBLOCK | SFD_CLOEXEC));
 }
 
-std::optional<int> launch_processes(int argc, char** argv, const std::filesystem::path& program,
-                                    const agents_opener& open_agents) {
-  if (std::getenv(cluster::link_variable) != nullptr) return std::nullopt;
+namespace {
+
+/// `names_hosts`: the file's hosts are known by their certificates.
+std::optional<int> launch(int argc, char** argv, const std::filesystem::path& program, const agents_opener& open_agents,
+                          bool names_hosts) {
   auto a = wants_processes(argc, argv);
   if (!a) return std::nullopt;
   auto loaded = load_configuration(*a, a->steps, intent::run);
   if (!loaded) return 2;
+  if (auto ok = check_page(loaded->config.cluster); !ok) return failed(ok.error());
+  const bool spans_hosts = !loaded->config.cluster.hosts.empty();
+  if (spans_hosts && !open_agents) {
+    const auto other = program.parent_path() / "troupe-agent";
+    ::execv(other.c_str(), argv);
+    return failed(
+        {core::error_kind::bad_input, "cluster.hosts: cannot execute " + other.string() + ": " + std::strerror(errno)});
+  }
+  const config::loaded asked = *loaded;  // what each host reads for itself
   std::vector<std::string> arguments(argv, argv + argc);
   if (!loaded->config.open_degrees.empty()) {
     auto chosen = choose_degrees_first(program, arguments);
@@ -144,14 +152,6 @@ std::optional<int> launch_processes(int argc, char** argv, const std::filesystem
     }
     loaded = load_configuration(*a, a->steps, intent::run);
     if (!loaded) return 2;
-  }
-  if (auto ok = check_page(loaded->config.cluster); !ok) return failed(ok.error());
-  const bool spans_hosts = !loaded->config.cluster.hosts.empty();
-  if (spans_hosts && !open_agents) {
-    const auto other = program.parent_path() / "troupe-agent";
-    ::execv(other.c_str(), argv);
-    return failed(
-        {core::error_kind::bad_input, "cluster.hosts: cannot execute " + other.string() + ": " + std::strerror(errno)});
   }
   cluster::launch_options options;
   auto config = loaded->config;
@@ -174,9 +174,10 @@ std::optional<int> launch_processes(int argc, char** argv, const std::filesystem
   options.signals = take_signals();
   agents_of_hosts agents;
   if (spans_hosts) {
-    auto opened = open_agents(*loaded);
+    auto opened = open_agents(asked, names_hosts);
     if (!opened) return failed(opened.error());
     agents = std::move(*opened);
+    ::setenv(cluster::address_variable, agents.address.c_str(), 1);
     options.agents = agents.arrivals.get();
     options.job.secret = agents.secret;
     describe_hosts(*a, *loaded, arguments, options);
@@ -184,6 +185,35 @@ std::optional<int> launch_processes(int argc, char** argv, const std::filesystem
   const swap_places swaps(config, options.job.places());
   const auto code = cluster::launch(options);
   return code ? *code : failed(code.error());
+}
+
+}  // namespace
+
+std::optional<int> launch_processes(int argc, char** argv, const std::filesystem::path& program,
+                                    const agents_opener& open_agents) {
+  if (std::getenv(cluster::link_variable) != nullptr) return std::nullopt;
+  const auto started = launched_train_of(argc, argv);
+  if (!started) {
+    std::fprintf(stderr, "%s", started.error().text.c_str());
+    return exit_code_of(started.error());
+  }
+  if (!*started) return launch(argc, argv, program, open_agents, true);
+  const launched_train& by = **started;
+  if (by.job.role == launched_job::part::follower) return 0;
+  const bool is_agent = by.job.role == launched_job::part::agent;
+  if (is_agent || (!by.job.leader.empty() && !open_agents)) {  // whoever speaks with other machines reads all again
+    const auto other = program.parent_path() / "troupe-agent";
+    execute(other, {argv, argv + argc});
+    return failed({core::error_kind::bad_input, "cannot execute " + other.string() + ": " + std::strerror(errno)});
+  }
+  auto all = by.arguments;
+  std::vector<char*> pointers;
+  for (auto& x : all) pointers.push_back(x.data());
+  const auto count = static_cast<int>(pointers.size());
+  pointers.push_back(nullptr);
+  if (const auto code = launch(count, pointers.data(), program, open_agents, by.job.names_hosts)) return code;
+  execute(program, by.arguments);  // one process, or something is wrong that it says better
+  return failed({core::error_kind::bad_input, "cannot execute " + program.string() + ": " + std::strerror(errno)});
 }
 
 }  // namespace troupe::apps

@@ -16,13 +16,16 @@ namespace troupe::apps {
 struct agents_of_hosts {  ///< those of a job's other hosts
   std::unique_ptr<cluster::arrivals> arrivals;
   std::function<std::string()> secret;  ///< supervised_job::secret
+  std::string address;                  ///< on which processes of this host take bytes
 };
-/// Listens for them.
-using agents_opener = std::function<core::result<agents_of_hosts>(const config::loaded&)>;
+/// Listens for them. `names_hosts`: the configuration's names are those of certificates; else a launcher's numbers.
+using agents_opener = std::function<core::result<agents_of_hosts>(const config::loaded&, bool names_hosts)>;
 
-/// Runs the job to its end, each process as `program` with the same arguments, and gives the exit code. Nothing where
-/// the command asks for one process, or is wrong, which `program` says better: then nothing has been done. A job on
-/// several hosts is the business of `troupe-agent` beside `program`, which this executes where it cannot listen itself.
+/// As a user or a launcher starts it (launched_train.hpp); of the programs that a launcher starts on one machine, one
+/// acts. Runs the job to its end, each process as `program` with the same arguments, and gives the exit code. Nothing
+/// where the command asks for one process, or is wrong, which `program` says better: then nothing has been done. A job
+/// on several hosts is the business of `troupe-agent` beside `program`, which this executes where it cannot listen
+/// itself.
 std::optional<int> launch_processes(int argc, char** argv, const std::filesystem::path& program,
                                     const agents_opener& open_agents = {});
 

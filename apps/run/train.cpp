@@ -31,6 +31,7 @@
 #include "apps/run/degrees_first.hpp"
 #include "apps/run/opened_run.hpp"
 #include "apps/run/opening_display.hpp"
+#include "apps/run/process_address.hpp"
 #include "apps/run/process_log.hpp"
 #include "apps/run/processor_shares.hpp"
 #include "apps/run/run_answers.hpp"
@@ -476,9 +477,9 @@ class training {
 }  // namespace
 
 int train(const train_arguments& given) {
-  interrupts stop(interrupts::save_requests::taken);
   const train_arguments a = with_load_keys(given);
   const auto link = cluster::take_link_place();
+  interrupts stop(interrupts::save_requests::taken, link ? 1000 : 0);
   auto loaded = load_configuration(a, a.steps, intent::run, config::reading::job, states_beyond_memory, !link);
   if (!loaded) return 2;
   const auto open = open_degrees_of(*loaded);
@@ -494,7 +495,10 @@ int train(const train_arguments& given) {
   if (!schedule) return 2;
   const config::loaded& first = schedule->is_empty() ? *loaded : schedule->first();
   std::shared_ptr<cluster::process> process;
-  if (link) process = take_link(first, *link);
+  if (link) {
+    if (const auto own = take_own_address(first.config.cluster); !own) return failed(own.error());
+    process = take_link(first, *link);
+  }
   const int code = training(a, first, degrees, std::move(*schedule), process, stop)();
   if (process != nullptr) process->leave(code);
   return code;

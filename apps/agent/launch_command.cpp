@@ -1,0 +1,131 @@
+#include "apps/agent/launch_command.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <numeric>
+#include <system_error>
+
+#include "apps/agent/launched_hosts.hpp"
+#include "apps/base/exit_code.hpp"
+#include "apps/launch/host_list.hpp"
+#include "apps/launch/hostfile.hpp"
+#include "apps/run/launch_processes.hpp"
+#include "apps/run/launched_train.hpp"
+#include "core/host_port.hpp"
+#include "net/own_address.hpp"
+
+namespace troupe::apps {
+namespace {
+
+constexpr uintmax_t hostfile_bytes_max = 16U << 20U;
+
+core::result<std::vector<host_slots>> read_hosts(const std::string& file) {
+  std::error_code e;
+  const auto bytes = std::filesystem::file_size(file, e);
+  std::ifstream in(file, std::ios::binary);
+  if (e || !in || bytes > hostfile_bytes_max)
+    return core::fail(core::error_kind::bad_input,
+                      "--hostfile: wanted a file of at most 16 MiB, got " + file + (e ? ": " + e.message() : ""));
+  return read_hostfile(std::string((std::istreambuf_iterator<char>(in)), {}), file);
+}
+
+bool is_here(const std::string& host) {
+  if (host == "localhost" || host == own_host_name()) return true;
+  return std::ranges::any_of(net::own_addresses(), [&](const auto& a) { return a.address == host; });
+}
+
+launch_place place_of(const std::vector<host_slots>& hosts, const std::string& file, const std::string& leader,
+                      uint16_t port) {
+  launch_place p{.launcher = "the hostfile", .told_by = file};
+  p.nodes = static_cast<uint32_t>(hosts.size());
+  p.tasks = 0;
+  for (const auto& h : hosts) {
+    p.tasks_of.push_back(static_cast<uint32_t>(h.slots.size()));
+    p.tasks += p.tasks_of.back();
+    p.names.push_back(h.name);
+  }
+  p.tasks_are_ranks = true;
+  p.leader = leader.empty() ? hosts.front().name : leader;
+  p.port = port;
+  return p;
+}
+
+}  // namespace
+
+launch_command::launch_command(CLI::App& parent)
+    : command_(parent.add_subcommand("launch", "one job on the machines of a DeepSpeed hostfile, by ssh")) {
+  command_->add_option("--hostfile", hostfile_, "lines `HOST slots=N`: a rank for each slot; the first host leads")
+      ->required();
+  command_->add_option("--include", include_, "HOST or HOST:SLOT,SLOT, joined by @: only these");
+  command_->add_option("--exclude", exclude_, "the same: all but these");
+  command_->add_option("--master-addr,--master_addr", leader_,
+                       "how the others reach the first host, where not by its name in the hostfile");
+  command_
+      ->add_option("--master-port,--master_port", port_, "where it waits for them, if the file has no cluster.listen")
+      ->check(CLI::Range(1, 65'535))
+      ->capture_default_str();
+  command_->add_option("--program", program_, "troupe on the other hosts, where it is not in the same place as here");
+  command_->add_option("--ssh-port", ssh_.port, "instead of the one that ssh's configuration says");
+  command_->add_option("--ssh-option", ssh_.further, "KEY=VALUE, as for ssh -o; may come several times")
+      ->allow_extra_args(false);
+  command_->footer("Behind these: the file, and what else `troupe train` takes.");
+  command_->prefix_command();
+}
+
+int launch_command::run(const std::filesystem::path& programs) const {
+  const auto bad = [](const std::string& text) { return failed({core::error_kind::bad_input, text}); };
+  auto hosts = read_hosts(hostfile_);
+  if (hosts) hosts = filter_hosts(std::move(*hosts), include_, exclude_);
+  if (!hosts) return failed(hosts.error());
+  if (!leader_.empty())
+    if (const auto ok = check_host_name(leader_); !ok) return failed(ok.error().in("--master-addr"));
+  if (hosts->size() > 1 && leader_.empty() && hosts->front().name == "localhost")
+    return bad(
+        "--hostfile: wanted a name of the first host by which the others reach it, or --master-addr, got localhost");
+  std::vector<std::string> train{(programs / "troupe").string(), "train"};
+  for (const auto& x : command_->remaining()) train.push_back(x);
+  std::vector<char*> pointers;
+  for (auto& x : train) pointers.push_back(x.data());
+  pointers.push_back(nullptr);
+  const auto place = place_of(*hosts, hostfile_, leader_, port_);
+  const auto job = launched_train_at(place, static_cast<int>(train.size()), pointers.data());
+  if (!job) {
+    std::fprintf(stderr, "%s", job.error().text.c_str());
+    return exit_code_of(job.error());
+  }
+  if (!*job)
+    return bad("wanted a file and options of `troupe train` behind those of `troupe launch`; see troupe train --help");
+  const auto& arguments = (*job)->arguments;
+  launched_hosts all;
+  const auto signals = take_signals();
+  std::error_code e;
+  const auto folder = std::filesystem::current_path(e).string();
+  const auto leader = core::read_host_port((*job)->job.leader.empty() ? "localhost:1" : (*job)->job.leader);
+  for (size_t n = 0; n < hosts->size(); ++n) {
+    const auto& h = (*hosts)[n];
+    const std::filesystem::path program =
+        program_.empty() || n == 0 ? programs / "troupe" : std::filesystem::path(program_);
+    remote_program p{.folder = folder, .variables = {{"TROUPE_LAUNCH", "1"}}, .command = {}};
+    if (hosts->size() > 1) {
+      p.variables.insert(p.variables.end(), {{"RANK", fmt::format("{}", n)},
+                                             {"WORLD_SIZE", fmt::format("{}", hosts->size())},
+                                             {"MASTER_ADDR", leader->host},
+                                             {"MASTER_PORT", fmt::format("{}", leader->port)}});
+    }
+    if (!h.is_whole) p.variables.emplace_back("CUDA_VISIBLE_DEVICES", fmt::format("{}", fmt::join(h.slots, ",")));
+    p.command = {(program.parent_path() / "troupe-agent").string(), "hold", n == 0 ? "--leads" : "--tell",
+                 program.string()};
+    p.command.insert(p.command.end(), arguments.begin() + 1, arguments.end());
+    std::vector<std::string> command{"/usr/bin/env"};
+    for (const auto& [name, value] : p.variables) command.push_back(name + "=" + value);
+    command.insert(command.end(), p.command.begin(), p.command.end());
+    if (const auto ok = all.start(h.name, n == 0 && is_here(h.name) ? command : ssh_command(h.name, p, ssh_)); !ok)
+      return failed(ok.error());
+  }
+  return all.run(signals->number());
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,128 @@
+#include "apps/launch/hostfile.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+
+#include "apps/launch/host_list.hpp"
+
+namespace troupe::apps {
+namespace {
+
+using core::error_kind;
+constexpr std::string_view spaces = " \t\r";
+
+std::string_view trimmed(std::string_view t) {
+  const size_t from = t.find_first_not_of(spaces);
+  return from == std::string_view::npos ? "" : t.substr(from, t.find_last_not_of(spaces) - from + 1);
+}
+
+std::optional<uint32_t> number_in(std::string_view text) {
+  uint32_t out = 0;
+  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (text.empty() || wrong != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return out;
+}
+
+std::vector<std::string_view> split(std::string_view text, char at) {
+  std::vector<std::string_view> out;
+  for (size_t from = 0; from <= text.size();) {
+    const size_t to = std::min(text.find(at, from), text.size());
+    out.push_back(text.substr(from, to - from));
+    from = to + 1;
+  }
+  return out;
+}
+
+core::result<host_slots> read_line(std::string_view line, const std::string& where) {
+  const auto wrong = [&](const std::string& what) { return core::fail(error_kind::bad_input, where + ": " + what); };
+  const size_t gap = line.find_first_of(spaces);
+  const auto name = line.substr(0, gap), rest = gap == std::string_view::npos ? "" : trimmed(line.substr(gap));
+  if (auto ok = check_host_name(name); !ok) return core::fail(ok.error().in(where));
+  constexpr std::string_view key = "slots=";
+  const auto slots = rest.starts_with(key) ? number_in(rest.substr(key.size())) : std::nullopt;
+  if (!slots) return wrong(fmt::format("wanted `HOST slots=N`, got `{}`", line.substr(0, 200)));
+  if (*slots == 0 || *slots > slots_max)
+    return wrong(
+        fmt::format("wanted 1 to {} slots for {}, got {}; leave the host out to use none", slots_max, name, *slots));
+  host_slots out{.name = std::string(name), .slots = std::vector<uint32_t>(*slots)};
+  std::iota(out.slots.begin(), out.slots.end(), 0U);
+  return out;
+}
+
+/// By host, the slots that a filter names; none: all of them.
+core::result<std::map<std::string, std::set<uint32_t>>> read_filter(const std::string& text, const std::string& option,
+                                                                    const std::vector<host_slots>& all) {
+  const auto wrong = [&](const std::string& what) { return core::fail(error_kind::bad_input, option + ": " + what); };
+  std::map<std::string, std::set<uint32_t>> out;
+  for (const auto part : split(text, '@')) {
+    const size_t colon = part.rfind(':');
+    const auto host = trimmed(part.substr(0, colon));
+    const auto at = std::ranges::find(all, host, &host_slots::name);
+    if (at == all.end()) return wrong(fmt::format("wanted hosts of the hostfile, got `{}`", host));
+    auto& slots = out[at->name];
+    if (colon == std::string_view::npos) continue;
+    for (const auto one : split(part.substr(colon + 1), ',')) {
+      const auto n = number_in(trimmed(one));
+      if (!n || std::ranges::find(at->slots, *n) == at->slots.end())
+        return wrong(fmt::format("wanted slots of {} from 0 to {}, got `{}`", host, at->slots.back(), one));
+      slots.insert(*n);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+core::result<std::vector<host_slots>> read_hostfile(std::string_view text, const std::string& name) {
+  std::vector<host_slots> out;
+  uint32_t number = 0;
+  for (const auto raw : split(text, '\n')) {
+    ++number;
+    const auto line = trimmed(raw.substr(0, raw.find('#')));
+    if (line.empty()) continue;
+    const std::string where = fmt::format("{}:{}", name, number);
+    auto one = read_line(line, where);
+    if (!one) return core::fail(one.error());
+    if (std::ranges::find(out, one->name, &host_slots::name) != out.end())
+      return core::fail(error_kind::bad_input,
+                        fmt::format("{}: wanted each host once, got {} again", where, one->name));
+    out.push_back(std::move(*one));
+  }
+  if (out.empty()) return core::fail(error_kind::bad_input, name + ": wanted lines `HOST slots=N`, got no host");
+  return out;
+}
+
+core::result<std::vector<host_slots>> filter_hosts(std::vector<host_slots> all, const std::string& include,
+                                                   const std::string& exclude) {
+  if (!include.empty() && !exclude.empty())
+    return core::fail(error_kind::bad_input, "wanted --include or --exclude, got both");
+  if (include.empty() && exclude.empty()) return all;
+  const bool keeps = !include.empty();
+  const auto named = read_filter(keeps ? include : exclude, keeps ? "--include" : "--exclude", all);
+  if (!named) return core::fail(named.error());
+  std::vector<host_slots> out;
+  for (auto& h : all) {
+    const auto at = named->find(h.name);
+    const bool is_named = at != named->end();
+    if (!is_named && keeps) continue;
+    if (is_named && at->second.empty() && !keeps) continue;
+    if (is_named && !at->second.empty()) {
+      const size_t before = h.slots.size();
+      std::erase_if(h.slots, [&](uint32_t s) { return at->second.contains(s) != keeps; });
+      h.is_whole = h.slots.size() == before;
+    }
+    if (!h.slots.empty()) out.push_back(std::move(h));
+  }
+  if (out.empty())
+    return core::fail(error_kind::bad_input,
+                      std::string(keeps ? "--include" : "--exclude") + ": wanted a host that is left, got none");
+  return out;
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,218 @@
+#include "apps/launch/launch_place.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string_view>
+
+#include "apps/launch/host_list.hpp"
+
+namespace troupe::apps {
+namespace {
+
+using core::error_kind;
+
+constexpr uint32_t tasks_max = 1U << 20U;
+
+/// The variables of a launcher; what is wrong with one of them is kept, and everything read after it is 0.
+class variables {
+ public:
+  explicit variables(const environment& given) : given_(given) {}
+
+  [[nodiscard]] const std::string* text(const std::string& name) const {
+    const auto at = given_.find(name);
+    return at == given_.end() || at->second.empty() ? nullptr : &at->second;
+  }
+  [[nodiscard]] bool has(const std::string& name) const { return text(name) != nullptr; }
+
+  uint32_t number(const std::string& name, uint32_t otherwise, uint32_t at_least = 0, uint32_t at_most = tasks_max) {
+    const std::string* const t = text(name);
+    if (t == nullptr) return otherwise;
+    uint32_t out = 0;
+    const auto [end, bad] = std::from_chars(t->data(), t->data() + t->size(), out);
+    if (bad == std::errc() && end == t->data() + t->size() && out >= at_least && out <= at_most) return out;
+    wrong(name, fmt::format("wanted a number from {} to {}, got `{}`", at_least, at_most, *t));
+    return 0;
+  }
+  uint32_t needed(const std::string& name, const std::string& beside, uint32_t at_least = 0) {
+    if (!has(name)) wrong(name, fmt::format("wanted a number beside {}, got none", beside));
+    return number(name, 0, at_least);
+  }
+  /// The first that is there.
+  [[nodiscard]] std::string either(const std::string& one, const std::string& other) const {
+    return has(one) || !has(other) ? one : other;
+  }
+  void less(const std::string& name, uint32_t value, const std::string& limit_name, uint32_t limit) {
+    if (value >= limit) wrong(name, fmt::format("wanted less than {}, which is {}, got {}", limit_name, limit, value));
+  }
+  void wrong(const std::string& name, const std::string& what) {
+    if (!wrong_) wrong_ = core::error{error_kind::bad_input, name + ": " + what};
+  }
+  template <class T>
+  T or_wrong(const std::string& name, core::result<T> read) {
+    if (read) return std::move(*read);
+    wrong(name, read.error().text);
+    return {};
+  }
+  [[nodiscard]] const std::optional<core::error>& found() const { return wrong_; }
+
+ private:
+  const environment& given_;
+  std::optional<core::error> wrong_;
+};
+
+/// MASTER_ADDR and MASTER_PORT, by which all of them say where the first machine is.
+void read_leader(variables& v, launch_place& p) {
+  if (const auto* a = v.text("MASTER_ADDR")) {
+    if (auto ok = check_host_name(*a); !ok) v.wrong("MASTER_ADDR", ok.error().text);
+    p.leader = *a;
+  }
+  const uint32_t port = v.number("MASTER_PORT", p.port, 1, 65'535);
+  // torchrun's own store listens there.
+  const bool taken = v.has("TORCHELASTIC_RUN_ID") && v.has("MASTER_PORT");
+  p.port = static_cast<uint16_t>(!taken ? port : port < 65'535 ? port + 1 : port - 1);
+}
+
+/// Machines and what is started on each, where tasks of one machine are neighbours or take turns.
+void lay_out(variables& v, launch_place& p, uint32_t rank, uint32_t size_here, const std::string& size_name) {
+  if (size_here == 0 || p.tasks % size_here != 0) {
+    p.nodes = 0;
+    return v.wrong(size_name, fmt::format("wanted as many on every machine, or one: a divisor of {}, {}, got {}",
+                                          p.told_by, p.tasks, size_here));
+  }
+  p.nodes = p.tasks / size_here;
+  const bool neighbours = rank % size_here == p.local_rank;
+  p.node = neighbours ? rank / size_here : rank % p.nodes;
+  if (!neighbours && rank / p.nodes != p.local_rank)
+    v.wrong(size_name, fmt::format("wanted ranks that are neighbours on every machine, got rank {} as number {} of {}",
+                                   rank, p.local_rank, size_here));
+  p.tasks_of.assign(p.nodes, size_here);
+}
+
+launch_place torchrun(variables& v) {
+  launch_place p{.launcher = v.has("TORCHELASTIC_RUN_ID") ? "torchrun"
+                             : v.has("TROUPE_LAUNCH")     ? "troupe launch"
+                                                          : "the launcher",
+                 .told_by = "WORLD_SIZE"};
+  const uint32_t rank = v.number("RANK", 0);
+  p.tasks = v.needed("WORLD_SIZE", "RANK", 1);
+  v.less("RANK", rank, "WORLD_SIZE", p.tasks);
+  const std::string here = v.either("LOCAL_WORLD_SIZE", "LOCAL_SIZE"), group = v.either("GROUP_RANK", "CROSS_RANK"),
+                    groups = v.either("GROUP_WORLD_SIZE", "CROSS_SIZE");
+  if (v.has("LOCAL_RANK") && !v.has(here) && v.number("LOCAL_RANK", 0) > 0) v.needed(here, "LOCAL_RANK", 1);
+  p.local_rank = v.number("LOCAL_RANK", 0);
+  const uint32_t size_here = v.number(here, 1, 1);
+  v.less("LOCAL_RANK", p.local_rank, here, size_here);
+  if (size_here > p.tasks) v.wrong(here, fmt::format("wanted at most WORLD_SIZE, {}, got {}", p.tasks, size_here));
+  if (!v.has(group)) {
+    lay_out(v, p, rank, size_here, here);
+  } else {
+    p.node = v.number(group, 0);
+    p.nodes = v.has(groups) ? v.number(groups, 0, 1) : p.tasks % size_here == 0 ? p.tasks / size_here : 0;
+    if (p.nodes > 0) v.less(group, p.node, v.has(groups) ? groups : "the number of machines", p.nodes);
+    if (p.nodes * size_here == p.tasks) p.tasks_of.assign(p.nodes, size_here);
+  }
+  return p;
+}
+
+launch_place srun(variables& v) {
+  launch_place p{.launcher = "srun", .told_by = "SLURM_STEP_NUM_TASKS"};
+  p.tasks = v.number("SLURM_STEP_NUM_TASKS", 1, 1);
+  const uint32_t rank = v.needed("SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
+  v.less("SLURM_PROCID", rank, "SLURM_STEP_NUM_TASKS", p.tasks);
+  p.local_rank = v.needed("SLURM_LOCALID", "SLURM_PROCID");
+  p.node = v.needed("SLURM_NODEID", "SLURM_PROCID");
+  if (const auto* list = v.text("SLURM_STEP_NODELIST"))
+    p.names = v.or_wrong("SLURM_STEP_NODELIST", expand_host_list(*list));
+  if (const auto* list = v.text("SLURM_STEP_TASKS_PER_NODE"))
+    p.tasks_of = v.or_wrong("SLURM_STEP_TASKS_PER_NODE", expand_counts(*list));
+  p.nodes = v.number("SLURM_STEP_NUM_NODES", static_cast<uint32_t>(p.names.size()), 1);
+  if (p.names.size() != p.nodes)
+    v.wrong("SLURM_STEP_NODELIST", fmt::format("wanted names of {} nodes, got {}", p.nodes, p.names.size()));
+  v.less("SLURM_NODEID", p.node, "SLURM_STEP_NUM_NODES", p.nodes);
+  if (!p.names.empty()) p.leader = p.names.front();
+  // One that all nodes of the step work out alike, and jobs beside it differently.
+  const uint32_t job = v.number("SLURM_JOB_ID", 0, 0, ~0U), step = v.number("SLURM_STEP_ID", 0, 0, ~0U);
+  p.port = static_cast<uint16_t>(20'000 + (job * 16 + step) % 10'000);
+  return p;
+}
+
+launch_place mpirun(variables& v) {
+  const bool open_mpi = v.has("OMPI_COMM_WORLD_SIZE");
+  launch_place p{.launcher = open_mpi ? "mpirun" : "mpiexec",
+                 .told_by = open_mpi ? "OMPI_COMM_WORLD_SIZE" : "PMI_SIZE"};
+  const std::string rank_name = open_mpi ? "OMPI_COMM_WORLD_RANK" : "PMI_RANK",
+                    local_name =
+                        open_mpi ? "OMPI_COMM_WORLD_LOCAL_RANK" : v.either("MPI_LOCALRANKID", "PMI_LOCAL_RANK"),
+                    here_name = open_mpi ? "OMPI_COMM_WORLD_LOCAL_SIZE" : v.either("MPI_LOCALNRANKS", "PMI_LOCAL_SIZE");
+  p.tasks = v.number(p.told_by, 1, 1);
+  const uint32_t rank = v.needed(rank_name, p.told_by);
+  v.less(rank_name, rank, p.told_by, p.tasks);
+  p.local_rank = v.needed(local_name, rank_name);
+  const uint32_t size_here = v.needed(here_name, rank_name, 1);
+  v.less(local_name, p.local_rank, here_name, size_here);
+  lay_out(v, p, rank, size_here, here_name);
+  return p;
+}
+
+/// A pod of an indexed job: one on each machine. How many says WORLD_SIZE of the pod's template, or the file's hosts.
+launch_place indexed_job(variables& v) {
+  launch_place p{.launcher = "the indexed job", .told_by = "WORLD_SIZE"};
+  p.node = v.number("JOB_COMPLETION_INDEX", 0);
+  p.nodes = v.number("WORLD_SIZE", 0, 1);
+  p.tasks = p.nodes;
+  if (p.nodes == 0) return p;
+  v.less("JOB_COMPLETION_INDEX", p.node, "WORLD_SIZE", p.nodes);
+  p.tasks_of.assign(p.nodes, 1);
+  const auto* const own = v.text("HOSTNAME");
+  const std::string index = fmt::format("-{}", p.node);
+  if (own == nullptr || !own->ends_with(index)) return p;
+  for (uint32_t n = 0; n < p.nodes; ++n)
+    p.names.push_back(fmt::format("{}-{}", own->substr(0, own->size() - index.size()), n));
+  return p;
+}
+
+}  // namespace
+
+environment own_environment() {
+  environment out;
+  for (char** one = environ; one != nullptr && *one != nullptr; ++one) {
+    const std::string_view text = *one;
+    const size_t equals = text.find('=');
+    if (equals != std::string_view::npos) out.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  out["HOSTNAME"] = own_host_name();
+  return out;
+}
+
+std::string own_host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 && name.front() != '\0' ? name.data() : "localhost";
+}
+
+// The innermost first: mpirun and torchrun are themselves started by srun, srun by a pod.
+core::result<std::optional<launch_place>> read_launch_place(const environment& given) {
+  variables v(given);
+  launch_place p;
+  if (v.has("RANK"))
+    p = torchrun(v);
+  else if (v.has("OMPI_COMM_WORLD_SIZE") || v.has("MPI_LOCALNRANKS"))
+    p = mpirun(v);
+  else if (v.has("SLURM_STEP_NUM_TASKS") && v.has("SLURM_STEP_ID"))
+    p = srun(v);
+  else if (v.has("PMI_SIZE") && v.has("PMI_RANK"))
+    p = mpirun(v);
+  else if (v.has("JOB_COMPLETION_INDEX"))
+    p = indexed_job(v);
+  else
+    return std::nullopt;
+  if (!v.found() && p.tasks == 1) return std::nullopt;
+  read_leader(v, p);
+  if (v.found()) return core::fail(v.found()->in(p.launcher + " says in the environment"));
+  return p;
+}
+
+}  // namespace troupe::apps

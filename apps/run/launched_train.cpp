@@ -1,0 +1,89 @@
+#include "apps/run/launched_train.hpp"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <utility>
+
+#include "apps/run/train_options.hpp"
+
+namespace troupe::apps {
+namespace {
+
+std::optional<train_arguments> parsed(int argc, char** argv) {
+  train_arguments a;
+  CLI::App app;
+  add_train_options(*app.add_subcommand("train"), a);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError&) {
+    return std::nullopt;
+  }
+  return a;
+}
+
+config::load_result load(const train_arguments& a, const std::vector<std::string>& more) {
+  config::load_options options;
+  options.overrides = a.set;
+  options.overrides.insert(options.overrides.end(), more.begin(), more.end());
+  options.steps = a.steps;
+  return config::load(a.file, options);
+}
+
+tl::unexpected<core::error> refused(const config::load_result& by) {
+  return core::fail(core::error_kind::bad_input, config::render(by.error()));
+}
+
+tl::unexpected<core::error> says(const core::error& e) { return core::fail(e.kind, "troupe: error: " + e.text + "\n"); }
+
+}  // namespace
+
+core::result<std::optional<launched_train>> launched_train_of(int argc, char** argv) {
+  if (!parsed(argc, argv)) return std::nullopt;
+  const auto place = read_launch_place(own_environment());
+  if (!place) return says(place.error());
+  if (!*place) return std::nullopt;
+  return launched_train_at(**place, argc, argv);
+}
+
+core::result<std::optional<launched_train>> launched_train_at(const launch_place& place, int argc, char** argv) {
+  const auto a = parsed(argc, argv);
+  if (!a) return std::nullopt;
+  launched_train out;
+  auto file = load(*a, {});
+  const std::string leader = leader_of(place);
+  if (!file && !leader.empty()) {  // hosts without cluster.listen, which the environment says
+    const std::string setting = "cluster.listen=" + leader;
+    auto with_leader = load(*a, {setting});
+    if (with_leader) {
+      out.job.settings.push_back(setting);
+      file = std::move(with_leader);
+    }
+  }
+  if (!file) return refused(file);
+  auto job = launched_job_of(place, *file, own_host_name());
+  if (!job) return says(job.error());
+  job->settings.insert(job->settings.begin(), out.job.settings.begin(), out.job.settings.end());
+  out.job = std::move(*job);
+  if (out.job.role == launched_job::part::alone) return std::nullopt;
+  if (out.job.role == launched_job::part::agent) {
+    auto whole = load(*a, out.job.settings);
+    if (!whole) return refused(whole);
+    out.file = std::move(*whole);
+  }
+  out.arguments.assign(argv, argv + argc);
+  for (const auto& s : out.job.settings) {
+    out.arguments.emplace_back("--set");
+    out.arguments.push_back(s);
+  }
+  return out;
+}
+
+void execute(const std::string& program, const std::vector<std::string>& arguments) {
+  std::vector<char*> pointers;
+  for (const auto& x : arguments) pointers.push_back(const_cast<char*>(x.c_str()));  // execv does not change them
+  pointers.push_back(nullptr);
+  ::execv(program.c_str(), pointers.data());
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,86 @@
+// Hostfiles and filters mean what they mean to DeepSpeed, and what another program is told by way of a shell stays what
+// it was.
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+#include "apps/launch/hostfile.hpp"
+#include "apps/launch/remote.hpp"
+#include "tests/apps/process.hpp"
+
+using namespace troupe::apps;
+
+namespace {
+
+const char* const four = "# machines\nn1 slots=4\n\n  n2   slots=2  # small\nn3 slots=1\n";
+
+std::vector<host_slots> hosts() { return *read_hostfile(four, "hosts"); }
+std::string refused(const std::string& text) {
+  const auto got = read_hostfile(text, "hosts");
+  return got ? "" : got.error().text;
+}
+/// "n1:0,1 n2:0"
+std::string shown(const troupe::core::result<std::vector<host_slots>>& got) {
+  if (!got) return got.error().text;
+  std::string out;
+  for (const auto& h : *got) {
+    out += (out.empty() ? "" : " ") + h.name + ":";
+    for (const uint32_t s : h.slots) out += (out.back() == ':' ? "" : ",") + std::to_string(s);
+  }
+  return out;
+}
+std::string included(const std::string& text) { return shown(filter_hosts(hosts(), text, "")); }
+std::string excluded(const std::string& text) { return shown(filter_hosts(hosts(), "", text)); }
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(hostfile)
+
+BOOST_AUTO_TEST_CASE(lines_are_hosts_and_their_slots) {
+  BOOST_TEST(shown(read_hostfile(four, "hosts")) == "n1:0,1,2,3 n2:0,1 n3:0");
+}
+
+BOOST_AUTO_TEST_CASE(lines_that_are_none_are_refused_with_their_number) {
+  BOOST_TEST(refused("n1 slots=2\nn2 slots=0\n") ==
+             "hosts:2: wanted 1 to 65536 slots for n2, got 0; leave the host out to use none");
+  BOOST_TEST(refused("n1 slots=2\nn1 slots=2\n") == "hosts:2: wanted each host once, got n1 again");
+  BOOST_TEST(refused("n1\n") == "hosts:1: wanted `HOST slots=N`, got `n1`");
+  BOOST_TEST(refused("n1 slots=two\n") == "hosts:1: wanted `HOST slots=N`, got `n1 slots=two`");
+  BOOST_TEST(refused("-oProxyCommand=x slots=2\n").find("does not begin with -") != std::string::npos);
+  BOOST_TEST(refused("n$(reboot) slots=2\n").find("letters, digits and .-:_") != std::string::npos);
+  BOOST_TEST(refused("# nobody\n") == "hosts: wanted lines `HOST slots=N`, got no host");
+}
+
+BOOST_AUTO_TEST_CASE(filters_keep_or_leave_out_as_those_of_deepspeed) {
+  BOOST_TEST(included("n2@n1:0,2") == "n1:0,2 n2:0,1");  // in the order of the file
+  BOOST_TEST(included("n3") == "n3:0");
+  BOOST_TEST(excluded("n2") == "n1:0,1,2,3 n3:0");
+  BOOST_TEST(excluded("n1:1,3@n3:0") == "n1:0,2 n2:0,1");
+  BOOST_TEST(included("n9") == "--include: wanted hosts of the hostfile, got `n9`");
+  BOOST_TEST(included("n2:2") == "--include: wanted slots of n2 from 0 to 1, got `2`");
+  BOOST_TEST(excluded("n1@n2@n3") == "--exclude: wanted a host that is left, got none");
+  BOOST_TEST(shown(filter_hosts(hosts(), "n1", "n2")) == "wanted --include or --exclude, got both");
+  const auto some = filter_hosts(hosts(), "n1:0,2@n2", "");
+  BOOST_TEST((!some->front().is_whole && some->back().is_whole));
+}
+
+BOOST_AUTO_TEST_CASE(a_shell_on_the_other_side_sees_the_words_as_they_were) {
+  const std::vector<std::string> words = {
+      "/usr/bin/printf", "%s|", "a b", "it's", "$(id)", "`id`", "\"", "\\", "", "*", "a\nb"};
+  const auto did = troupe::tests::run({"/bin/sh", "-c", shell_line({"/", {{"X", "1 2"}}, words})}, "/");
+  BOOST_TEST(did.code == 0, did.err);
+  BOOST_TEST(did.out == "a b|it's|$(id)|`id`|\"|\\||*|a\nb|");
+}
+
+BOOST_AUTO_TEST_CASE(ssh_is_told_to_ask_nothing_and_to_give_up_soon) {
+  const auto line = ssh_command("n1", {"/w", {}, {"troupe"}}, {.port = 2222, .further = {"User=me"}});
+  const auto has = [&](const std::string& x) { return std::ranges::find(line, x) != line.end(); };
+  BOOST_TEST(
+      (line.front() == "ssh" && has("BatchMode=yes") && has("ConnectTimeout=4") && has("User=me") && has("2222")));
+  const std::vector<std::string> end(line.end() - 3, line.end());
+  BOOST_TEST((end == std::vector<std::string>{"--", "n1", "cd '/w' && exec env 'troupe'"}));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

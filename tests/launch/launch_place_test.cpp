@@ -1,0 +1,144 @@
+// What each launcher says in the environment becomes one place: node, local rank, machines, the first one's address.
+#include <boost/test/unit_test.hpp>
+
+#include <string>
+
+#include "apps/launch/host_list.hpp"
+#include "apps/launch/launch_place.hpp"
+
+using namespace troupe::apps;
+
+namespace {
+
+launch_place place(const environment& given) {
+  const auto got = read_launch_place(given);
+  BOOST_TEST_REQUIRE(got.has_value(), (got ? "" : got.error().text));
+  BOOST_TEST_REQUIRE(got->has_value());
+  return **got;
+}
+bool is_none(const environment& given) {
+  const auto got = read_launch_place(given);
+  return got && !*got;
+}
+std::string refused(const environment& given) {
+  const auto got = read_launch_place(given);
+  return got ? "" : got.error().text;
+}
+void says(const std::string& text, const std::string& what) {
+  BOOST_TEST(text.find(what) != std::string::npos, "`" << text << "` does not say `" << what << "`");
+}
+environment with(environment base, const environment& more) {
+  for (const auto& [name, value] : more) base[name] = value;
+  return base;
+}
+
+using numbers = std::vector<uint32_t>;
+using texts = std::vector<std::string>;
+
+const environment torchrun = {{"RANK", "3"},         {"LOCAL_RANK", "1"},       {"WORLD_SIZE", "4"},
+                              {"GROUP_RANK", "1"},   {"LOCAL_WORLD_SIZE", "2"}, {"GROUP_WORLD_SIZE", "2"},
+                              {"MASTER_ADDR", "n1"}, {"MASTER_PORT", "29400"},  {"TORCHELASTIC_RUN_ID", "none"}};
+const environment step = {{"SLURM_STEP_ID", "0"},
+                          {"SLURM_JOB_ID", "77"},
+                          {"SLURM_STEP_NUM_TASKS", "6"},
+                          {"SLURM_STEP_NUM_NODES", "3"},
+                          {"SLURM_PROCID", "4"},
+                          {"SLURM_LOCALID", "0"},
+                          {"SLURM_NODEID", "2"},
+                          {"SLURM_STEP_NODELIST", "n[1-2],m07"},
+                          {"SLURM_STEP_TASKS_PER_NODE", "2(x3)"}};
+const environment mpirun = {{"OMPI_COMM_WORLD_SIZE", "4"},
+                            {"OMPI_COMM_WORLD_RANK", "2"},
+                            {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                            {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(launch_place)
+
+BOOST_AUTO_TEST_CASE(without_a_launcher_there_is_no_place) {
+  BOOST_TEST(is_none({}));
+  BOOST_TEST(is_none({{"WORLD_SIZE", "8"}, {"MASTER_ADDR", "n1"}}));
+  BOOST_TEST(is_none({{"RANK", "0"}, {"WORLD_SIZE", "1"}}));
+  // A batch script's environment has these without a step: what it calls itself is one program.
+  BOOST_TEST(is_none({{"SLURM_JOB_ID", "5"}, {"SLURM_NTASKS", "8"}, {"SLURM_PROCID", "0"}}));
+}
+
+BOOST_AUTO_TEST_CASE(torchrun_says_its_place_and_keeps_its_port) {
+  const auto p = place(torchrun);
+  BOOST_TEST(p.launcher == "torchrun");
+  BOOST_TEST((p.node == 1 && p.nodes == 2 && p.local_rank == 1 && p.tasks == 4));
+  BOOST_TEST((p.tasks_of == numbers{2, 2}));
+  BOOST_TEST((p.leader == "n1" && p.port == 29401));
+  const auto uneven = place(with(torchrun, {{"WORLD_SIZE", "5"}, {"GROUP_WORLD_SIZE", "3"}}));
+  BOOST_TEST((uneven.nodes == 3 && uneven.tasks_of.empty()));
+}
+
+BOOST_AUTO_TEST_CASE(rank_and_world_size_alone_are_one_program_on_each_machine) {
+  const auto p = place({{"RANK", "2"}, {"WORLD_SIZE", "3"}, {"MASTER_ADDR", "10.0.0.1"}, {"MASTER_PORT", "4400"}});
+  BOOST_TEST((p.node == 2 && p.nodes == 3 && p.local_rank == 0 && p.is_one_each()));
+  BOOST_TEST((p.leader == "10.0.0.1" && p.port == 4400));
+}
+
+BOOST_AUTO_TEST_CASE(srun_says_names_and_a_port_that_all_nodes_work_out_alike) {
+  const auto p = place(step);
+  BOOST_TEST((p.node == 2 && p.nodes == 3 && p.local_rank == 0 && p.tasks == 6));
+  BOOST_TEST((p.names == texts{"n1", "n2", "m07"}));
+  BOOST_TEST((p.tasks_of == numbers{2, 2, 2}));
+  BOOST_TEST((p.leader == "n1" && p.port == place(with(step, {{"SLURM_PROCID", "0"}, {"SLURM_NODEID", "0"}})).port));
+  BOOST_TEST(p.port != place(with(step, {{"SLURM_JOB_ID", "78"}})).port);
+  BOOST_TEST(place(with(step, {{"MASTER_PORT", "4400"}})).port == 4400);
+}
+
+BOOST_AUTO_TEST_CASE(mpirun_lays_ranks_next_to_each_other_or_in_turns) {
+  BOOST_TEST((place(mpirun).node == 1 && place(mpirun).nodes == 2 && place(mpirun).local_rank == 0));
+  const auto in_turns = place(with(mpirun, {{"OMPI_COMM_WORLD_RANK", "1"}}));
+  BOOST_TEST((in_turns.node == 1 && in_turns.local_rank == 0));
+  const auto last = place(with(mpirun, {{"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}}));
+  BOOST_TEST((last.node == 1 && last.local_rank == 1));
+  says(refused(with(mpirun, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "3"}})), "wanted as many on every machine");
+  const auto hydra = place({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "1"}});
+  BOOST_TEST((hydra.launcher == "mpiexec" && hydra.node == 1 && hydra.nodes == 2));
+}
+
+BOOST_AUTO_TEST_CASE(a_pod_knows_its_number_and_the_names_of_the_others) {
+  const auto p = place({{"JOB_COMPLETION_INDEX", "1"},
+                        {"WORLD_SIZE", "3"},
+                        {"HOSTNAME", "troupe-1"},
+                        {"MASTER_ADDR", "troupe-0.troupe"},
+                        {"MASTER_PORT", "4400"}});
+  BOOST_TEST((p.node == 1 && p.nodes == 3 && p.is_one_each()));
+  BOOST_TEST((p.names == texts{"troupe-0", "troupe-1", "troupe-2"}));
+  BOOST_TEST(place({{"JOB_COMPLETION_INDEX", "1"}}).nodes == 0U);  // the file's hosts say it, or it is alone
+}
+
+BOOST_AUTO_TEST_CASE(the_innermost_launcher_counts) {
+  BOOST_TEST(place(with(step, torchrun)).launcher == "torchrun");
+  BOOST_TEST(place(with(step, mpirun)).launcher == "mpirun");
+  BOOST_TEST(place(with(step, {{"JOB_COMPLETION_INDEX", "0"}})).launcher == "srun");
+}
+
+BOOST_AUTO_TEST_CASE(variables_that_make_no_place_are_refused_by_name) {
+  says(refused({{"RANK", "7"}, {"WORLD_SIZE", "4"}}), "RANK: wanted less than WORLD_SIZE, which is 4, got 7");
+  says(refused({{"RANK", "0"}}), "WORLD_SIZE: wanted a number beside RANK, got none");
+  says(refused({{"RANK", "-1"}, {"WORLD_SIZE", "4"}}), "RANK: wanted a number from 0");
+  says(refused({{"RANK", "0"}, {"WORLD_SIZE", "0"}}), "WORLD_SIZE: wanted a number from 1");
+  says(refused(with(torchrun, {{"LOCAL_RANK", "2"}})), "LOCAL_RANK: wanted less than LOCAL_WORLD_SIZE, which is 2");
+  says(refused(with(torchrun, {{"GROUP_RANK", "2"}})), "GROUP_RANK: wanted less than GROUP_WORLD_SIZE, which is 2");
+  says(refused(with(torchrun, {{"MASTER_PORT", "70000"}})), "MASTER_PORT: wanted a number from 1 to 65535");
+  says(refused(with(torchrun, {{"MASTER_ADDR", "-oProxyCommand=x"}})), "MASTER_ADDR: wanted a host's name");
+  says(refused(with(step, {{"SLURM_STEP_NODELIST", "n[1-"}})), "SLURM_STEP_NODELIST: wanted names such as");
+  says(refused(with(step, {{"SLURM_STEP_NUM_NODES", "2"}})), "wanted names of 2 nodes, got 3");
+}
+
+BOOST_AUTO_TEST_CASE(lists_of_slurm_are_read_as_slurm_means_them) {
+  const auto names = expand_host_list("a,n[08-10,3]x,r[1-2]c[1-2]");
+  BOOST_TEST_REQUIRE(names.has_value());
+  BOOST_TEST((*names == texts{"a", "n08x", "n09x", "n10x", "n3x", "r1c1", "r1c2", "r2c1", "r2c2"}));
+  for (const char* wrong : {"", "a,,b", "-a", "n[1", "n[]", "n[2-1]", "n[1-99999999]", "a b", "a;b", "n[1-9]]"})
+    BOOST_TEST(!expand_host_list(wrong), wrong);
+  BOOST_TEST((*expand_counts("2(x3),1") == numbers{2, 2, 2, 1}));
+  for (const char* wrong : {"", "2(x", "2(x3", "x", "1(x999999)", "1,,2"}) BOOST_TEST(!expand_counts(wrong), wrong);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,247 @@
+// Real launchers start a short job: torchrun, mpirun, srun, and `troupe launch` by way of sshd. Each has the losses of
+// one process, bit for bit, leaves no process behind, and is skipped by name where the machine lacks it.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <array>
+#include <csignal>
+#include <fstream>
+#include <memory>
+
+#include "tests/launch/local_slurm.hpp"
+#include "tests/launch/local_sshd.hpp"
+#include "tests/scratch_folder.hpp"
+#include "tests/survive/job_of_processes.hpp"
+
+using namespace troupe::tests;
+
+namespace {
+
+using words = std::vector<std::string>;
+
+words operator+(words a, const words& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+}
+
+/// A job whose file says nothing of machines but where their certificates are; those of `hosts` are made.
+class launched {
+ public:
+  explicit launched(const words& hosts, const std::string& cluster = "") {
+    std::ofstream(folder_ / "job.yaml")
+        << "model: {model_type: gpt2, n_layer: 2, n_embd: 32, n_head: 2, n_positions: 32, vocab_size: 256}\n"
+           "data: {text: "
+        << TROUPE_SOURCE_DIR
+        << "/examples/corpus.txt}\nseed: 1\nsteps: 4\ntrain_batch_size: 4\nzero_optimization: {stage: 2}\n"
+           "telemetry: {json_lines: true}\ncluster:\n"
+           "  tls: {ca: \"certs/{host}/ca.crt\", certificate: \"certs/{host}/host.crt\", key: "
+           "\"certs/{host}/host.key\"}\n"
+        << cluster;
+    for (const words& more : {words{"init", "certs"}, words{"issue", "certs", "other"} + hosts}) {
+      const auto made = run(words{TROUPE_BINARY, "cert"} + more, folder_.path());
+      BOOST_TEST_REQUIRE(made.code == 0, made.err);
+    }
+  }
+
+  [[nodiscard]] const std::filesystem::path& folder() const { return folder_.path(); }
+  /// Behind `troupe train`, or `troupe launch` with its options.
+  [[nodiscard]] static words job(const std::string& output, const words& more = {}) {
+    return words{"job.yaml", "--fresh", "--set", "output=" + output} + more;
+  }
+  [[nodiscard]] static words train(const std::string& output, const words& more = {}) {
+    return words{TROUPE_BINARY, "train"} + job(output, more);
+  }
+  /// That so many ranks have had the losses of one process, and nobody is left.
+  void has_the_losses_of_one_process(const finished& did, uint32_t ranks) const {
+    BOOST_TEST_REQUIRE(did.code == 0, did.out << did.err);
+    const auto one = run(
+        train("one", {"--quiet", "--set", fmt::format("parallel.data={}", ranks), "--set", "cluster.processes=one"}),
+        folder_.path());
+    BOOST_TEST_REQUIRE(one.code == 0, one.err);
+    const auto wanted = steps_of(folder_ / "one");
+    BOOST_TEST(wanted.size() == 4U);
+    const auto different = first_difference(wanted, steps_of(folder_ / "many"));
+    BOOST_TEST(!different, different.value_or(""));
+    BOOST_TEST(places_in(folder_.path()).empty());
+  }
+
+ private:
+  scratch_folder folder_;
+};
+
+bool is_missing(const std::string& what) {
+  if (!what.empty()) BOOST_TEST_MESSAGE("skipped: there is no " << what << " here");
+  return !what.empty();
+}
+
+/// One that runs: torch's, where `make peer` has brought it.
+std::string torchrun() {
+  for (const std::string& file : {find_program("torchrun"), std::string(TROUPE_SOURCE_DIR "/.peer/bin/torchrun")})
+    if (!file.empty() && ::access(file.c_str(), X_OK) == 0) return file;
+  return {};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(launchers)
+
+BOOST_AUTO_TEST_CASE(torchrun_starts_a_job_on_two_machines) {
+  if (is_missing(torchrun().empty() ? "torchrun" : "")) return;
+  const launched job({host_name()});
+  const auto node = [&](int rank, uint16_t port) {
+    return words{torchrun(),         "--no-python", "--nnodes",      "2",
+                 "--nproc-per-node", "2",           "--node-rank",   fmt::format("{}", rank),
+                 "--master-addr",    "127.0.0.1",   "--master-port", fmt::format("{}", port)} +
+           launched::train("many");
+  };
+  const uint16_t port = free_port();
+  process second(node(1, port), job.folder());
+  const auto first = run(node(0, port), job.folder());
+  const auto other = second.end();
+  BOOST_TEST(other.code == 0, other.err);
+  job.has_the_losses_of_one_process(first, 4);
+}
+
+BOOST_AUTO_TEST_CASE(mpirun_starts_a_job_on_one_machine) {
+  if (is_missing(find_program("mpirun").empty() ? "mpirun" : "")) return;
+  const launched job({});
+  const auto did =
+      run(words{find_program("mpirun"), "--allow-run-as-root", "--oversubscribe", "-n", "2"} + launched::train("many"),
+          job.folder());
+  job.has_the_losses_of_one_process(did, 2);
+}
+
+BOOST_AUTO_TEST_CASE(srun_starts_a_job_on_two_nodes_and_its_warning_ends_it) {
+  if (is_missing(local_slurm::missing())) return;
+  const launched job({"n1", "n2"}, fmt::format("  listen: \"127.0.0.1:{}\"\n", free_port()));
+  const local_slurm slurm(job.folder() / "slurm");
+  const auto srun = [&](const words& more) {
+    return slurm.command("srun", words{"-N2", "--ntasks-per-node=1", "--job-name=troupe"} + more);
+  };
+  job.has_the_losses_of_one_process(run(srun(launched::train("many", {"--set", "cluster.interface=lo"})), job.folder()), 2);
+
+  process warned(
+      srun(launched::train("warned", {"--steps", "1000000", "--json", "--set", "checkpoint.every_steps=1000000"})),
+      job.folder());
+  BOOST_TEST_REQUIRE(warned.wait_for("\"step\":3,"));
+  BOOST_TEST(run(slurm.command("scancel", {"--signal=TERM", "--name", "troupe"}), job.folder()).code == 0);
+  const auto did = warned.end();
+  BOOST_TEST(did.code == 143, did.code << did.err);
+  BOOST_TEST(std::filesystem::exists(job.folder() / "warned" / "checkpoints" / "latest"));
+  BOOST_TEST(places_in(job.folder()).empty());
+}
+
+BOOST_AUTO_TEST_CASE(the_script_for_slurm_runs_as_it_stands) {
+  if (is_missing(local_slurm::missing())) return;
+  const scratch_folder folder;
+  const auto path = std::filesystem::path(TROUPE_BINARY).parent_path().string() + ":" + std::getenv("PATH");
+  for (const char* file : {"job.sh", "train.yaml"})
+    std::filesystem::copy_file(TROUPE_SOURCE_DIR "/examples/slurm/" + std::string(file), folder / file);
+  const local_slurm slurm(folder / "slurm");
+  const auto did = run(words{"/usr/bin/env", "PATH=" + path} +
+                           slurm.command("sbatch", {"--wait", "job.sh", "--steps", "2", "--set",
+                                                    fmt::format("cluster.listen=127.0.0.1:{}", free_port()), "--set",
+                                                    "data.text=" TROUPE_SOURCE_DIR "/examples/corpus.txt"}),
+                       folder.path());
+  std::string said;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+    if (entry.path().filename().string().starts_with("slurm-")) said += scratch_folder::read(entry.path());
+  BOOST_TEST(did.code == 0, did.err << said);
+  BOOST_TEST(said.find("done after 2 steps") != std::string::npos, said);
+  BOOST_TEST(std::filesystem::exists(folder / "certs" / "n2" / "host.key"));
+}
+
+BOOST_AUTO_TEST_CASE(a_hostfile_starts_a_job_by_ssh_and_a_signal_ends_all_of_it) {
+  if (is_missing(local_sshd::missing())) return;
+  const launched job({"127.0.0.1", "127.0.0.2"});
+  const local_sshd sshd(job.folder() / "sshd", "127.0.0.2");
+  std::ofstream(job.folder() / "hosts") << "127.0.0.1 slots=1\n127.0.0.2 slots=2\nnobody slots=1\n";
+  words launch{TROUPE_BINARY, "launch",
+               "--hostfile",  "hosts",
+               "--exclude",   "nobody@127.0.0.2:1",
+               "--ssh-port",  fmt::format("{}", sshd.port())};
+  for (const auto& o : sshd.options()) launch = launch + words{"--ssh-option", o};
+  const auto with_port = [&] { return launch + words{"--master-port", fmt::format("{}", free_port())}; };
+  job.has_the_losses_of_one_process(run(with_port() + launched::job("many"), job.folder()), 2);
+
+  process stopped(with_port() + launched::job("stopped", {"--steps", "1000000", "--json"}), job.folder());
+  BOOST_TEST_REQUIRE(stopped.wait_for("\"step\":3,"));
+  stopped.send(SIGTERM);
+  const auto did = stopped.end();
+  BOOST_TEST(did.code == 143, did.code << did.err);
+  BOOST_TEST(places_in(job.folder()).empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_host_that_cannot_be_reached_is_named_within_five_seconds) {
+  if (is_missing(find_program("ssh").empty() ? "ssh" : "")) return;
+  const launched job({"127.0.0.1", "127.0.0.2"});
+  std::ofstream(job.folder() / "hosts") << "127.0.0.1 slots=1\n127.0.0.2 slots=1\n";
+  const auto begun = std::chrono::steady_clock::now();
+  process nobody(words{TROUPE_BINARY, "launch", "--hostfile", "hosts", "--ssh-port", fmt::format("{}", free_port()),
+                       "--master-port", fmt::format("{}", free_port())} +
+                     launched::job("many"),
+                 job.folder());
+  BOOST_TEST(nobody.wait_for_error("127.0.0.2 cannot be reached: ssh: connect to host 127.0.0.2 port"));
+  BOOST_TEST((std::chrono::steady_clock::now() - begun < std::chrono::seconds(5)));
+  BOOST_TEST(nobody.end().code == 1);
+  BOOST_TEST(places_in(job.folder()).empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_second_agent_of_a_host_is_refused_and_the_first_serves_on) {
+  const launched job(
+      {"a", "b"},
+      fmt::format("  hosts: [{{name: a}}, {{name: b}}]\n  listen: \"127.0.0.1:{}\"\nparallel: {{data: 2}}\n",
+                  free_port()));
+  const auto as = [&](const char* rank) {
+    return words{"/usr/bin/env", "WORLD_SIZE=2", fmt::format("RANK={}", rank)} +
+           launched::train("many", {"--steps", "1000000", "--json"});
+  };
+  process first(as("0"), job.folder());
+  process agent(as("1"), job.folder());
+  BOOST_TEST_REQUIRE(first.wait_for("\"step\":1,"));
+  const auto begun = std::chrono::steady_clock::now();
+  const auto second = run(as("1"), job.folder());
+  BOOST_TEST(second.code == 1, second.err);
+  BOOST_TEST(
+      second.err.find("wanted one agent of each host: another one of b is in this job already") != std::string::npos,
+      second.err);
+  BOOST_TEST((std::chrono::steady_clock::now() - begun < std::chrono::seconds(6)));
+  agent.send(SIGTERM);  // a signal to any of them is one for the whole job
+  BOOST_TEST(first.end().code == 143);
+  BOOST_TEST(agent.end().code == 143);
+}
+
+BOOST_AUTO_TEST_CASE(what_no_launcher_would_say_is_refused_with_the_sentence_that_mends_it) {
+  const launched job({"a", "b", host_name()});
+  const auto refused = [&](const words& variables, const words& more = {}) {
+    const auto did = run(words{"/usr/bin/env"} + variables + launched::train("many", more), job.folder());
+    BOOST_TEST(did.code == 2, did.err);
+    return did.err;
+  };
+  const auto says = [](const std::string& text, const std::string& what) {
+    BOOST_TEST(text.find(what) != std::string::npos, text);
+  };
+  says(refused({"RANK=7", "WORLD_SIZE=4"}), "RANK: wanted less than WORLD_SIZE, which is 4, got 7");
+  says(refused({"RANK=1", "WORLD_SIZE=2"}), "wanted HOST:PORT of the first host, or MASTER_ADDR and MASTER_PORT");
+  const words two{"RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=4400"};
+  says(refused({"RANK=0", "WORLD_SIZE=4"}, {"--set", "parallel.data=2"}), "wanted degrees for 4 ranks");
+  says(refused(two, {"--set", "cluster.hosts=[{name: a}]", "--set", "cluster.listen=127.0.0.1:4400"}),
+       "cluster.hosts: wanted 2 hosts, as the launcher says, got 1");
+  says(refused({"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=4400"},
+               {"--set", "cluster.interface=nothing0"}),
+       "cluster.interface: wanted a network interface of this machine that has an address, got nothing0, which is not "
+       "there");
+  std::ofstream(job.folder() / "hosts") << "a slots=2\nb slots=0\n";
+  const auto zero = run(words{TROUPE_BINARY, "launch", "--hostfile", "hosts"} + launched::job("many"), job.folder());
+  BOOST_TEST(zero.code == 2);
+  says(zero.err, "hosts:2: wanted 1 to 65536 slots for b, got 0");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

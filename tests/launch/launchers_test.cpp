@@ -125,7 +125,8 @@ BOOST_AUTO_TEST_CASE(srun_starts_a_job_on_two_nodes_and_its_warning_ends_it) {
   const auto srun = [&](const words& more) {
     return slurm.command("srun", words{"-N2", "--ntasks-per-node=1", "--job-name=troupe"} + more);
   };
-  job.has_the_losses_of_one_process(run(srun(launched::train("many", {"--set", "cluster.interface=lo"})), job.folder()), 2);
+  job.has_the_losses_of_one_process(run(srun(launched::train("many", {"--set", "cluster.interface=lo"})), job.folder()),
+                                    2);
 
   process warned(
       srun(launched::train("warned", {"--steps", "1000000", "--json", "--set", "checkpoint.every_steps=1000000"})),
@@ -216,6 +217,29 @@ BOOST_AUTO_TEST_CASE(a_second_agent_of_a_host_is_refused_and_the_first_serves_on
   agent.send(SIGTERM);  // a signal to any of them is one for the whole job
   BOOST_TEST(first.end().code == 143);
   BOOST_TEST(agent.end().code == 143);
+}
+
+BOOST_AUTO_TEST_CASE(an_agent_whose_copy_of_the_file_says_something_else_is_refused_and_the_job_awaits_a_good_one) {
+  const launched job({"a", "b"},
+                     fmt::format("  job: english\n  hosts: [{{name: a}}, {{name: b}}]\n  listen: \"127.0.0.1:{}\"\n"
+                                 "parallel: {{data: 2}}\n",
+                                 free_port()));
+  const auto as = [&](const char* rank, const words& more) {
+    return words{"/usr/bin/env", "WORLD_SIZE=2", fmt::format("RANK={}", rank)} + launched::train("many", more);
+  };
+  process first(as("0", {}), job.folder());
+  BOOST_TEST_REQUIRE(first.wait_for_error("waits for agents on b"));
+  const auto refused = [&](const words& more, const std::string& what) {
+    const auto did = run(as("1", more), job.folder());
+    BOOST_TEST((did.code != 0 && did.err.find(what) != std::string::npos), did.err);
+  };
+  refused({"--set", "seed=2"}, "wanted an agent with the first host's configuration, ");
+  refused({"--set", "cluster.job=french"}, "wanted an agent of the job 'english', got one of the job 'french' on b");
+  process agent(as("1", {"--steps", "3"}), job.folder());  // the first host's count
+  const auto did = first.end();
+  BOOST_TEST(did.code == 0, did.err);
+  BOOST_TEST(agent.end().code == 0);
+  BOOST_TEST(steps_of(job.folder() / "many").size() == 4U);
 }
 
 BOOST_AUTO_TEST_CASE(what_no_launcher_would_say_is_refused_with_the_sentence_that_mends_it) {

@@ -162,6 +162,10 @@ BOOST_AUTO_TEST_CASE(an_agent_says_its_job_and_both_ends_hear_what_differs) {
   const auto back = read_introduction(as_text(first));
   BOOST_TEST_REQUIRE(back.has_value());
   BOOST_TEST((back->version == first.version && back->job == "english" && back->configuration == "4567"));
+  BOOST_TEST((back->id.empty() && !back->node));
+  const auto launched = read_introduction(as_text(introduction_of("english", "4567", "ab01", 3)));
+  BOOST_TEST_REQUIRE(launched.has_value());
+  BOOST_TEST((launched->job == "english" && launched->id == "ab01" && launched->node == 3U));
   BOOST_TEST(objection(first, introduction_of("english", ""), "b").empty());
   BOOST_TEST(objection(first, first, "b").empty());
   const auto says = [&](const introduction& agent, const std::string& what) {
@@ -173,7 +177,8 @@ BOOST_AUTO_TEST_CASE(an_agent_says_its_job_and_both_ends_hear_what_differs) {
   says(introduction_of("english", "89ab"),
        "wanted an agent with the first host's configuration, 4567, got one with 89ab");
   BOOST_TEST(objection(introduction_of("", ""), first, "b").find("cluster.job is not set") != std::string::npos);
-  for (const char* none : {"", "troupe 1", "troupe 1\njob x", "troupe 1\njob x\ny\nconfiguration z"})
+  for (const char* none : {"", "troupe 1", "troupe 1\njob x", "troupe 1\njob x\ny\nconfiguration z",
+                           "troupe 1\njob x\nconfiguration z", "troupe 1\njob x\nconfiguration z\nagent i\nnode -1"})
     BOOST_TEST(!read_introduction(none).has_value());
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <optional>
 #include <utility>
 
@@ -121,6 +122,7 @@ class launcher {
     if (number == signal_ && now - signal_ns_ < same_signal_ns_max) return;
     signal_ = number;
     signal_ns_ = now;
+    if (number != SIGUSR1 && supervision_.stops_before_it_began(128 + number)) return;
     const uint32_t leader = supervision_.leader();
     if (is_here(leader))
       children_.pass_signal(leader, number);

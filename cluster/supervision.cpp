@@ -268,6 +268,15 @@ void supervision::end(bool is_final, const core::error& why) {
   go_on_if_quiet();
 }
 
+bool supervision::stops_before_it_began(int32_t code) {
+  if (term_.number > 0) return false;
+  if (over_) return true;
+  final_ = core::error{error_kind::stopped, "the job was stopped before its first step"};
+  actions_.push_back(say{final_->text});
+  end_job(code);
+  return true;
+}
+
 void supervision::go_on_if_quiet() {
   if (term_.is != phase::ending) return;
   const auto works = [&](const seat& s) { return members_[s.place].is == standing::working; };

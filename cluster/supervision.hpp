@@ -103,6 +103,9 @@ class supervision {  ///< of one job; one thread
   /// When `tick` has something to do, at the latest.
   [[nodiscard]] int64_t due_ns() const;
 
+  /// Somebody stops the job; before its first term nobody else can, and it is over with this code. False: there was one.
+  bool stops_before_it_began(int32_t code);
+
   // For people.
   [[nodiscard]] uint64_t term() const { return term_.number; }
   [[nodiscard]] const std::vector<seat>& seats() const { return term_.seats; }

@@ -317,6 +317,21 @@ BOOST_AUTO_TEST_CASE(a_connection_that_breaks_between_machines_costs_a_term_and_
   BOOST_TEST(w.ended_with(0).find("connection reset by peer") != std::string::npos, w.ended_with(0));
 }
 
+BOOST_AUTO_TEST_CASE(a_job_that_waits_for_its_first_term_can_be_stopped) {
+  auto job = job_of(2);
+  job.machines = {0, 1};
+  job.hosts = {"a", "b"};
+  world waits(job), runs(job);
+  waits.settle();
+  BOOST_TEST(waits.supervisor().stops_before_it_began(143));
+  waits.pass(0);
+  BOOST_TEST((waits.code() == 143));
+  runs.supervisor().joined(1, 1001 * ms);
+  runs.pass(0);
+  runs.settle();
+  BOOST_TEST(!runs.supervisor().stops_before_it_began(143));
+}
+
 BOOST_AUTO_TEST_CASE(losses_with_no_step_in_between_end_the_run) {
   world w(job_of(2));
   w.settle();

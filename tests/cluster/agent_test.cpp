@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(a_process_of_another_machine_that_is_killed_is_named_with_i
 }
 
 BOOST_AUTO_TEST_CASE(a_machine_whose_agent_is_killed_is_lost_at_once_with_all_its_ranks_and_comes_back) {
-  const auto did = run("60", "2@5:2009");
+  const auto did = run("150", "2@5:2009");
   BOOST_TEST(did.code == 0, did.said);
   BOOST_TEST(tests::degrees(did.terms) == "4 3 4", did.terms);
   BOOST_TEST(did.said.find("rank 2 (process 2 on b) was lost: its host's agent has gone") != std::string::npos,

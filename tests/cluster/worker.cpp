@@ -14,7 +14,7 @@ using namespace troupe::cluster;
 
 namespace {
 
-/// No signal: SIGSTOP, and 0.7 s later SIGCONT.
+/// No signal: SIGSTOP, and 0.9 s later SIGCONT.
 constexpr int stop_for_a_while = 1000;
 /// A signal for who has started this process, the agent of its machine; after SIGSTOP SIGCONT follows in 2.5 s.
 constexpr int of_the_agent = 2000;
@@ -44,7 +44,7 @@ bool run(process& me, const term_order& term, const char* log, uint64_t steps, c
     if ((signal == SIGSTOP && !is_own) || f.signal == stop_for_a_while)
       if (::fork() == 0) {
         ::setpgid(0, 0);
-        ::usleep(is_own ? 700'000 : 2'500'000);
+        ::usleep(is_own ? 900'000 : 2'500'000);
         ::kill(whom, SIGCONT);
         ::_exit(0);
       }

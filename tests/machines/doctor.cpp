@@ -83,8 +83,10 @@ class tried {
         out.push_back(fmt::format("{} {}", f["condition"].get<std::string>(), f["topic"].get<std::string>()));
     return out;
   }
+  /// But for pairs that are slow for a moment, as they are on a busy machine; one_is_slow() is about those.
   void expect_topics(const finished& did, int code, const words& wanted) {
-    const auto got = topics(did);
+    auto got = topics(did);
+    std::erase_if(got, [](const std::string& x) { return x.starts_with("poor network from "); });
     expect(did.code == code && got == wanted,
            fmt::format("{} with {}, got {} with {}", code, fmt::join(wanted, ", "), did.code, fmt::join(got, ", ")));
   }

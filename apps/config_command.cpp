@@ -17,13 +17,22 @@ config_command::config_command(CLI::App& parent)
     add_common(*command, arguments_, "YAML, DeepSpeed JSON (base64 too), or what Accelerate writes");
     add_json(*command, form_);
   }
+  schema_ = command_->add_subcommand("schema", "a JSON Schema of the keys, for editors and validators");
+  schema_->add_flag_callback(
+      "--deepspeed", [this] { schema_of_ = config::schema_of::deepspeed; }, "of DeepSpeed's JSON");
   explain->add_flag_callback(
       "--given", [this] { keys_ = config::shown_keys::given; }, "only what the file and --set say");
 }
 
 bool config_command::chosen() const { return command_->parsed(); }
 
-int config_command::run() const { return check_->parsed() ? check_configuration(arguments_, form_) : explain(); }
+int config_command::run() const {
+  if (schema_->parsed()) {
+    std::fputs(config::schema_json(schema_of_).c_str(), stdout);
+    return 0;
+  }
+  return check_->parsed() ? check_configuration(arguments_, form_) : explain();
+}
 
 int config_command::explain() const {
   const auto loaded = load_configuration(arguments_, std::nullopt, intent::look, config::reading::either);

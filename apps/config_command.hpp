@@ -4,6 +4,7 @@
 #include "apps/base/configuration.hpp"
 #include "apps/base/output_form.hpp"
 #include "config/explain.hpp"
+#include "config/schema.hpp"
 
 namespace CLI {
 class App;
@@ -29,8 +30,10 @@ class config_command {
 
   CLI::App* command_;
   CLI::App* check_;
+  CLI::App* schema_ = nullptr;
   common_arguments arguments_;
   output_form form_ = output_form::text;
+  config::schema_of schema_of_ = config::schema_of::job;
   config::shown_keys keys_ = config::shown_keys::all;
 };
 

@@ -2,35 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
+#include "config/leniency.hpp"
 #include "config/settings.hpp"
 #include "config/values.hpp"
 #include "core/text.hpp"
 
 namespace troupe::config {
 namespace {
-
-/// Sections whose unknown keys DeepSpeed refuses itself.
-bool strict_in_deepspeed(std::string_view section) {
-  constexpr std::string_view strict[] = {"fp16",
-                                         "bf16",
-                                         "tensorboard",
-                                         "csv_monitor",
-                                         "wandb",
-                                         "comet",
-                                         "compile",
-                                         "hybrid_engine",
-                                         "comms_logger",
-                                         "tensor_parallel",
-                                         "tensor_parallel.tensor_parallel",
-                                         "timers.throughput",
-                                         "weight_quantization"};
-  return section.starts_with("zero_optimization") || std::ranges::find(strict, section) != std::end(strict);
-}
-
-/// Sections in which a text counts as the value it spells: those, and one that ds_nvme_tune writes with `"true"`.
-bool converts_texts(std::string_view section) { return section == "aio" || strict_in_deepspeed(section); }
 
 /// Bytes of a group's name.
 constexpr size_t most_name = 120;

@@ -18,7 +18,7 @@ data_command::data_command(CLI::App& parent)
       ->required();
   tokenize_->add_option("--output", t.output, "NAME.bin; NAME.bin.json, written too, says what it holds")->required();
   tokenize_->add_option("--text-key", t.text_key, "of JSON lines")->capture_default_str();
-  tokenize_->add_option("--dtype", t.dtype, "uint16 or uint32; by default what the vocabulary needs");
+  tokenize_->add_option("--dtype", t.dtype, "by default what the vocabulary needs")->type_name("{uint16,uint32}");
   add_quiet(*tokenize_, t.verbosity);
   auto& i = inspected_;
   auto* inspect = command_->add_subcommand("inspect", "what a .bin holds: tokens, documents, vocabulary, first text");

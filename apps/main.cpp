@@ -9,14 +9,20 @@
 #include <cstring>
 #include <filesystem>
 
+#include "apps/agent/agent_command.hpp"
+#include "apps/agent/cert_command.hpp"
+#include "apps/agent/doctor_command.hpp"
 #include "apps/base/common_options.hpp"
+#include "apps/base/help.hpp"
 #include "apps/base/integer_options.hpp"
 #include "apps/base/last_catch.hpp"
 #include "apps/checkpoint/checkpoint_command.hpp"
 #include "apps/checkpoint/output_check.hpp"
+#include "apps/completion/completion_command.hpp"
 #include "apps/compress/compress_command.hpp"
 #include "apps/config_command.hpp"
 #include "apps/data_command.hpp"
+#include "apps/init/init_command.hpp"
 #include "apps/machine/descriptors.hpp"
 #include "apps/machine/doctor.hpp"
 #include "apps/machine/io_command.hpp"
@@ -24,6 +30,7 @@
 #include "apps/plan/schedule_command.hpp"
 #include "apps/run/ask_command.hpp"
 #include "apps/run/launch_processes.hpp"
+#include "apps/run/train_options.hpp"
 
 namespace {
 
@@ -68,10 +75,14 @@ int run(int argc, char** argv) {
   CLI::App app{"trains transformer models whose states do not fit where they have to run", "troupe"};
   app.set_version_flag("--version", std::string(TROUPE_VERSION));
   app.require_subcommand(1);
-  app.add_subcommand("train", "train the model that a topology describes (see troupe train --help)");
-  app.add_subcommand("agent", "this machine's part in a job on several (see troupe agent --help)");
+  // Parsed by other programs, and shown here.
+  apps::train_arguments train;
+  apps::add_train_options(*app.add_subcommand("train", "train the model that a topology describes"), train);
+  apps::agent_arguments agent;
+  apps::add_agent_options(*app.add_subcommand("agent", "this machine's part in a job that was started on another one"),
+                          agent);
   app.add_subcommand("launch", "one job on the machines of a DeepSpeed hostfile (see troupe launch --help)");
-  app.add_subcommand("cert", "certificates by which the machines of a job trust each other (see troupe cert --help)");
+  apps::cert_command cert(app);
   apps::plan_command plan(app);
   apps::schedule_command schedule(app);
   apps::config_command configuration(app);
@@ -79,17 +90,18 @@ int run(int argc, char** argv) {
   auto* doctor = app.add_subcommand("doctor", "what this machine offers, what is missing and how to get it");
   std::string folder = ".";
   doctor->add_option("folder", folder, "where checkpoints or offloaded states shall go")->capture_default_str();
-  auto form = apps::output_form::text;
-  std::string cluster;  // asked by the program that speaks with other machines
-  doctor->add_option(
-      "--cluster", cluster,
-      "the file of a job on several hosts: whether they fit together (see troupe doctor --cluster --help)");
-  apps::add_json(*doctor, form);
+  apps::doctor_arguments cluster;  // examined by the program that speaks with other machines
+  apps::add_doctor_options(*doctor, cluster);
   apps::checkpoint_command checkpoint(app);
   apps::compress_command compress(app);
   apps::io_command io(app);
   apps::ask_command ask(app);
+  apps::init_command init(app);
+  apps::completion_command completion(app);
   apps::refuse_wrong_integers(app);
+  apps::finish_help(app);
+  if (argc > 2 && std::strcmp(argv[1], "completion") == 0 && std::strcmp(argv[2], "--words") == 0)
+    return apps::print_suggestions(app, {argv + 3, argv + argc});
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -102,7 +114,9 @@ int run(int argc, char** argv) {
   if (io.chosen()) return io.run();
   if (data.chosen()) return data.run();
   if (ask.chosen()) return ask.run();
-  return *doctor ? apps::doctor(folder, form) : configuration.run();
+  if (init.chosen()) return init.run();
+  if (completion.chosen()) return completion.run();
+  return *doctor ? apps::doctor(folder, cluster.form) : configuration.run();
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "actors/calibrate.hpp"
+#include "apps/base/help.hpp"
 #include "apps/base/integer_options.hpp"
 #include "apps/base/last_catch.hpp"
 #include "apps/checkpoint/output_check.hpp"
@@ -26,6 +27,7 @@ int run(int argc, char** argv) {
   plan_command plan(app);
   compress_command compress(app);
   refuse_wrong_integers(app);
+  finish_help(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

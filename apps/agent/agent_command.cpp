@@ -61,18 +61,6 @@ volatile std::sig_atomic_t hung_up = 0;
 
 }  // namespace
 
-void add_agent_options(CLI::App& command, agent_arguments& a) {
-  command.add_option("--join", a.join, "HOST:PORT of the first host, its cluster.listen")->required();
-  command.add_option("--tls", a.tls, "the folder of this host's certificate, as `troupe cert issue` made it")
-      ->required();
-  command.add_option("--job", a.job, "the job's name, where the first host's file has one (cluster.job)");
-  auto* const config =
-      command.add_option("--config", a.configuration,
-                         "this host's copy of the job's file: a first host with another one refuses the agent");
-  command.add_option("--set", a.set, "key=value over that file's")->allow_extra_args(false)->needs(config);
-  command.add_option("--first", a.first, "what the first host's certificate is for, where that is not HOST");
-}
-
 std::optional<agent_setup> setup_of(const agent_arguments& a) {
   const auto to = core::read_host_port(a.join);
   if (!to) {

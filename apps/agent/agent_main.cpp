@@ -13,6 +13,7 @@
 #include "apps/agent/launch_command.hpp"
 #include "apps/agent/listen_for_agents.hpp"
 #include "apps/base/exit_code.hpp"
+#include "apps/base/help.hpp"
 #include "apps/base/integer_options.hpp"
 #include "apps/base/last_catch.hpp"
 #include "apps/checkpoint/output_check.hpp"
@@ -61,10 +62,11 @@ int run(int argc, char** argv) {
   add_agent_options(*app.add_subcommand("agent", "this machine's part in a job that was started on another one"), a);
   doctor_arguments d;
   auto* const doctor = app.add_subcommand("doctor", "whether the hosts of a job fit together");
-  add_doctor_options(*doctor, d);
+  add_doctor_options(*doctor, d)->required();
   cert_command cert(app);
   launch_command launch(app);
   refuse_wrong_integers(app);
+  finish_help(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& wrong) {

@@ -7,21 +7,6 @@
 
 namespace troupe::apps {
 
-cert_command::cert_command(CLI::App& parent)
-    : command_(parent.add_subcommand("cert", "certificates by which the machines of a job trust each other")) {
-  command_->require_subcommand(1);
-  init_ = command_->add_subcommand("init", "make the authority of a job");
-  issue_ = command_->add_subcommand("issue", "make keys and certificates of hosts: FOLDER/HOST is what a host needs");
-  renew_ = command_->add_subcommand("renew", "make new certificates for the keys that hosts have");
-  for (auto* c : {init_, issue_, renew_}) {
-    c->add_option("folder", folder_, "where the authority lies; its key stays there")->required();
-    c->add_option("--days", days_, "how long they are good for; 3650 for an authority, 365 for hosts");
-  }
-  for (auto* c : {issue_, renew_}) c->add_option("hosts", hosts_, "names or IP addresses")->required();
-  for (auto* c : {init_, issue_}) c->add_flag("--force", force_, "over what is there");
-  init_->add_option("--name", authority_, "of the authority")->capture_default_str();
-}
-
 bool cert_command::chosen() const { return command_->parsed(); }
 
 int cert_command::run() const {

@@ -256,13 +256,6 @@ class examination {
 
 }  // namespace
 
-void add_doctor_options(CLI::App& command, doctor_arguments& a) {
-  command.add_option("--cluster", a.file, "the file of a job on several hosts, which are examined")->required();
-  command.add_option("--set", a.set, "key=value over the file's")->allow_extra_args(false);
-  command.add_option("--wait", a.wait_s, "seconds that agents have to come")->capture_default_str();
-  add_json(command, a.form);
-}
-
 int cluster_doctor(const doctor_arguments& a, const fs::path& program) {
   const auto job = load_configuration({a.file, a.set, false}, std::nullopt, intent::look);
   if (!job) return 2;

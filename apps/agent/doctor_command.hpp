@@ -18,7 +18,8 @@ struct doctor_arguments {
   output_form form = output_form::text;
 };
 
-void add_doctor_options(CLI::App& command, doctor_arguments& a);
+/// Returns `--cluster`, which the others need.
+CLI::Option* add_doctor_options(CLI::App& command, doctor_arguments& a);
 
 /// Waits for the agents of the job's hosts, examines hosts and network, prints, and lets the agents wait for the job
 /// again. Exit codes: 0; 1, where something is wrong; 2 bad input; 130, 143: ended by a signal.

@@ -44,7 +44,7 @@ void add_output(CLI::App& c, output_arguments& a, const char* help) {
   c.add_flag("--force", a.force, "replace OUT where it is what an earlier conversion wrote, and nothing else");
 }
 void add_deepspeed(CLI::App& c, deepspeed_arguments& a) {
-  c.add_option("--dtype", a.dtype, "that DeepSpeed computes in: fp32, bf16 or fp16")->capture_default_str();
+  c.add_option("--dtype", a.dtype, "that DeepSpeed computes in")->capture_default_str()->type_name("{fp32,bf16,fp16}");
   c.add_option("--job", a.job,
                "topology or ds_config.json with the optimizer; by default the one that the checkpoint keeps");
   c.add_option("--model-config", a.model_config, model_config_help);
@@ -93,7 +93,9 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   auto* hf = command_->add_subcommand("to-hf", "config.json and safetensors that transformers loads");
   add_source(*hf, a.hugging_face.source);
   add_output(*hf, a.hugging_face.output, "a folder");
-  hf->add_option("--dtype", a.hugging_face.dtype, "fp32, bf16 or fp16")->capture_default_str();
+  hf->add_option("--dtype", a.hugging_face.dtype, "of the weights")
+      ->capture_default_str()
+      ->type_name("{fp32,bf16,fp16}");
   hf->add_option("--model-config", a.hugging_face.model_config, model_config_help);
   add_shard_size(*hf, a.hugging_face);
   add_quiet(*hf, a.hugging_face.source.verbosity);

@@ -180,7 +180,8 @@ compress_command::compress_command(CLI::App& parent)
           "rtn: rounded to nearest; gptq: each column's error goes to the columns behind it; awq: columns that "
           "matter are scaled up before; smoothquant: outliers of inputs move into weights. All but rtn want "
           "--calibrate")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->type_name("{rtn,gptq,awq,smoothquant}");
   command_->add_option("--embeddings", a.embeddings,
                        "the type of embedding and head in a GGUF file, such as q8_0: small models lose most there");
   command_->add_option("--calibrate", a.calibrate,
@@ -196,8 +197,9 @@ compress_command::compress_command(CLI::App& parent)
   command_->add_option("--group", a.group,
                        "columns that share a scale, 0: a row; by default 128 of int2 to int7, else a row");
   command_->add_flag("--asymmetric", a.asymmetric, "groups have zero points: of int2 to int8");
-  command_->add_option("--dtype", a.dtype, "of scales and of what is not compressed: fp32, bf16 or fp16")
-      ->capture_default_str();
+  command_->add_option("--dtype", a.dtype, "of scales and of what is not compressed")
+      ->capture_default_str()
+      ->type_name("{fp32,bf16,fp16}");
   command_->add_option("--tag", a.source.tag,
                        "which checkpoint of a folder; by default the one that its `latest` names");
   command_->add_option("--map", a.source.map, "a file that gives the tensors other names");

@@ -52,9 +52,10 @@ void add_options(CLI::App& c, io_arguments& a) {
   c.add_option("--final-loops", a.final_loops, "further passes of the best settings, which then decide")
       ->check(CLI::Range(0U, loops_max))
       ->capture_default_str();
-  c.add_option("--engine", a.engine, "best, uring or threads")
+  c.add_option("--engine", a.engine, "of requests")
       ->transform(CLI::CheckedTransformer(engines, CLI::ignore_case).description(""))
-      ->default_str("best");
+      ->default_str("best")
+      ->type_name("{best,uring,threads}");
   c.add_flag("--buffered", a.buffered, "through the page cache");
   c.add_flag("--unregistered", a.unregistered, "with memory and file that the ring does not know beforehand");
   add_json(c, a.form);

@@ -35,17 +35,13 @@ config::job_config swapping_to(std::filesystem::path folder, config::job_config 
 
 }  // namespace
 
-int show_fit(const config::job_config& c, const plan_arguments& a, const job::product_meter& products) {
-  const uint64_t ranks = std::max(1U, c.parallel.ranks());
+core::result<plan::fit_request> fit_request_of(const config::job_config& c, plan::memory_limits limits,
+                                               const std::filesystem::path& folder, const plan_arguments& a,
+                                               const job::product_meter& products) {
   plan::fit_request request;
-  request.limits = {.states = c.host_memory_budget / ranks, .total = a.memory_bytes / ranks};
-  if (request.limits.states == 0 && request.limits.total == 0) {
-    std::fprintf(
-        stderr, "troupe: error: --fit: wanted a limit, cluster.host_memory_budget in the file or --memory, got none\n");
-    return 2;
-  }
+  request.limits = limits;
   auto b = job::make_blueprint(std::make_shared<const config::job_config>(without_tiers(c)));
-  if (!b) return failed(b.error());
+  if (!b) return core::fail(b.error());
   const auto which = c.checkpoint.is_on() ? plan::plan_choice::train_saving : plan::plan_choice::train;
   request.table = b->table;
   request.options = b->options[static_cast<size_t>(which)];
@@ -62,8 +58,22 @@ int show_fit(const config::job_config& c, const plan_arguments& a, const job::pr
                   .swap_gradients = true,
                   .resident_parameters = true,
                   .ratio = true};
-  const auto folder = c.swap_folder().empty() ? c.output / "swap" : c.swap_folder();
   request.costs = costs_of(swapping_to(folder, c), a, products);
+  return request;
+}
+
+int show_fit(const config::job_config& c, const plan_arguments& a, const job::product_meter& products) {
+  const uint64_t ranks = std::max(1U, c.parallel.ranks());
+  const plan::memory_limits limits = {.states = c.host_memory_budget / ranks, .total = a.memory_bytes / ranks};
+  if (limits.states == 0 && limits.total == 0) {
+    std::fprintf(
+        stderr, "troupe: error: --fit: wanted a limit, cluster.host_memory_budget in the file or --memory, got none\n");
+    return 2;
+  }
+  const auto folder = c.swap_folder().empty() ? c.output / "swap" : c.swap_folder();
+  const auto asked = fit_request_of(c, limits, folder, a, products);
+  if (!asked) return failed(asked.error());
+  const plan::fit_request& request = *asked;
   const auto ladder = plan::try_tiers(request);
   if (request.limits.states > 0)
     std::printf("budget: %s of states for each of %u ranks\n", core::human_bytes(request.limits.states).c_str(),

@@ -3,8 +3,16 @@
 
 #include "apps/plan/show_plan.hpp"
 #include "config/job_config.hpp"
+#include "core/error.hpp"
+#include "plan/choose/fit.hpp"
 
 namespace troupe::apps {
+
+/// What the ladder of tiers is asked: the file's job with everything in memory, its open sizes to be chosen. Swap files
+/// would go to `folder`.
+core::result<plan::fit_request> fit_request_of(const config::job_config& config, plan::memory_limits limits,
+                                               const std::filesystem::path& folder, const plan_arguments& a,
+                                               const job::product_meter& products = {});
 
 /// Shows the ladder of tiers for the file's model, ranks and budget (`cluster.host_memory_budget`, `--memory`), and the
 /// YAML of the cheapest that fits. The exit status: 0 where something fits, 1 where nothing does, 2 for bad input.

@@ -1,0 +1,52 @@
+// The options of what speaks with other machines, for both programs: the one that users type into shows and completes
+// them, and loads nothing that the work takes.
+#include "apps/agent/agent_command.hpp"
+#include "apps/agent/cert_command.hpp"
+#include "apps/agent/doctor_command.hpp"
+#include "apps/base/common_options.hpp"
+
+namespace troupe::apps {
+
+void add_agent_options(CLI::App& command, agent_arguments& a) {
+  command.add_option("--join", a.join, "HOST:PORT of the first host, its cluster.listen")->required();
+  command.add_option("--tls", a.tls, "the folder of this host's certificate, as `troupe cert issue` made it")
+      ->required();
+  command.add_option("--job", a.job, "the job's name, where the first host's file has one (cluster.job)");
+  auto* const config =
+      command.add_option("--config", a.configuration,
+                         "this host's copy of the job's file: a first host with another one refuses the agent");
+  command.add_option("--set", a.set, "key=value over that file's")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE")
+      ->needs(config);
+  command.add_option("--first", a.first, "what the first host's certificate is for, where that is not HOST");
+}
+
+CLI::Option* add_doctor_options(CLI::App& command, doctor_arguments& a) {
+  auto* const cluster =
+      command.add_option("--cluster", a.file, "the file of a job on several hosts, which are examined");
+  command.add_option("--set", a.set, "key=value over the file's")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE")
+      ->needs(cluster);
+  command.add_option("--wait", a.wait_s, "seconds that agents have to come")->capture_default_str()->needs(cluster);
+  add_json(command, a.form);
+  return cluster;
+}
+
+cert_command::cert_command(CLI::App& parent)
+    : command_(parent.add_subcommand("cert", "certificates by which the machines of a job trust each other")) {
+  command_->require_subcommand(1);
+  init_ = command_->add_subcommand("init", "make the authority of a job");
+  issue_ = command_->add_subcommand("issue", "make keys and certificates of hosts: FOLDER/HOST is what a host needs");
+  renew_ = command_->add_subcommand("renew", "make new certificates for the keys that hosts have");
+  for (auto* c : {init_, issue_, renew_}) {
+    c->add_option("folder", folder_, "where the authority lies; its key stays there")->required();
+    c->add_option("--days", days_, "how long they are good for; 3650 for an authority, 365 for hosts");
+  }
+  for (auto* c : {issue_, renew_}) c->add_option("hosts", hosts_, "names or IP addresses")->required();
+  for (auto* c : {init_, issue_}) c->add_flag("--force", force_, "over what is there");
+  init_->add_option("--name", authority_, "of the authority")->capture_default_str();
+}
+
+}  // namespace troupe::apps

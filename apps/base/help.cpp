@@ -1,0 +1,163 @@
+#include "apps/base/help.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iterator>
+#include <memory>
+
+namespace troupe::apps {
+namespace {
+
+struct command_example {
+  std::string_view command, text;
+};
+
+// From a checkout or /usr/share/troupe; `run` stands for a run's output folder.
+constexpr command_example examples[] = {
+    {"", "troupe train examples/smallest.yaml"},
+    {"train", "troupe train examples/smallest.yaml --steps 20 --set zero_optimization.stage=2"},
+    {"plan", "troupe plan examples/smallest.yaml --explain"},
+    {"schedule", "troupe schedule 1f1b --ranks 4 --micro-batches 8"},
+    {"config", "troupe config check examples/smallest.yaml"},
+    {"config check", "troupe config check examples/smallest.yaml --set seed=2"},
+    {"config explain", "troupe config explain examples/smallest.yaml --given"},
+    {"config schema", "troupe config schema > troupe.schema.json"},
+    {"init", "troupe init job.yaml --text examples/corpus.txt"},
+    {"data", "troupe data tokenize examples/corpus.txt --tokenizer bytes --output corpus.bin"},
+    {"data tokenize", "troupe data tokenize examples/corpus.txt --tokenizer bytes --output corpus.bin"},
+    {"data inspect", "troupe data inspect corpus.bin --tokens 20"},
+    {"doctor", "troupe doctor /var/tmp"},
+    {"checkpoint", "troupe checkpoint inspect run"},
+    {"checkpoint inspect", "troupe checkpoint inspect run"},
+    {"checkpoint verify", "troupe checkpoint verify run --quiet"},
+    {"checkpoint diff", "troupe checkpoint diff run run"},
+    {"checkpoint to-fp32", "troupe checkpoint to-fp32 run weights.safetensors"},
+    {"checkpoint to-hf", "troupe checkpoint to-hf run hf --dtype bf16"},
+    {"checkpoint to-gguf", "troupe checkpoint to-gguf run model.gguf --type q8_0"},
+    {"checkpoint to-deepspeed", "troupe checkpoint to-deepspeed run ds --stage 2 --ranks 4"},
+    {"checkpoint to-universal", "troupe checkpoint to-universal run universal"},
+    {"checkpoint reshape", "troupe checkpoint reshape run reshaped --tp 2 --dp 2"},
+    {"compress", "troupe compress run small.gguf --to gguf:q4_0 --validate none"},
+    {"io", "troupe io bench /var/tmp --size 64M"},
+    {"io bench", "troupe io bench /var/tmp --size 64M --queue-depth 8,32"},
+    {"io tune", "troupe io tune /var/tmp --size 64M"},
+    {"status", "troupe status run --json"},
+    {"diagnose", "troupe diagnose run"},
+    {"pause", "troupe pause run"},
+    {"resume", "troupe resume run"},
+    {"save", "troupe save run"},
+    {"stop", "troupe stop run"},
+    {"agent", "troupe agent --join a:4400 --tls certs/b"},
+    {"cert", "troupe cert init certs"},
+    {"cert init", "troupe cert init certs"},
+    {"cert issue", "troupe cert issue certs a b c"},
+    {"cert renew", "troupe cert renew certs b"},
+    {"completion", "troupe completion bash > ~/.local/share/bash-completion/completions/troupe"},
+    {"man", "troupe man ~/.local/share/man"},
+};
+
+/// `text` in lines of a width, the first of which begins behind `begin`.
+std::string folded(std::string begin, std::string_view text, size_t indent) {
+  if (begin.size() + 1 > indent && !text.empty())
+    begin += "\n" + std::string(indent, ' ');
+  else
+    begin.resize(std::max(begin.size(), indent), ' ');
+  size_t column = indent;
+  std::string out = std::move(begin);
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    if (column > indent && column + 1 + end > help_columns) {
+      out += "\n" + std::string(indent, ' ');
+      column = indent;
+    } else if (column > indent) {
+      out += ' ';
+      ++column;
+    }
+    out += text.substr(0, end);
+    column += end;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out + "\n";
+}
+
+class help_form : public CLI::FormatterBase {
+ public:
+  std::string make_help(const CLI::App* app, std::string /*name*/, CLI::AppFormatMode /*mode*/) const override {
+    std::string usage = full_name(*app);
+    const auto options = app->get_options([](const CLI::Option* o) { return o->nonpositional(); });
+    const auto arguments = app->get_options([](const CLI::Option* o) { return o->get_positional(); });
+    const auto commands = app->get_subcommands([](const CLI::App* a) { return !a->get_name().empty(); });
+    if (!options.empty()) usage += " [OPTIONS]";
+    for (const auto* a : arguments) usage += a->get_required() ? " " + written(*a) : " [" + written(*a) + "]";
+    if (!commands.empty()) usage += " COMMAND";
+    std::string out = folded("Usage:", usage, 7) + folded("", app->get_description(), 0);
+    constexpr size_t indent = 26;
+    if (!arguments.empty() || !options.empty()) out += "\n";
+    for (const auto* a : arguments) out += folded("  " + written(*a), described(*a), indent);
+    for (const auto* o : options) out += folded("  " + written(*o), described(*o), indent);
+    if (!commands.empty()) out += "\n";
+    for (const auto* c : commands) out += folded("  " + c->get_name(), c->get_description(), indent / 2);
+    return out + "\n" + app->get_footer() + "\n";
+  }
+
+ private:
+  static std::string described(const CLI::Option& o) {
+    std::string out = o.get_description();
+    if (!o.get_default_str().empty()) out += fmt::format(" [{}]", o.get_default_str());
+    return out;
+  }
+};
+
+void finish(CLI::App& app, const std::shared_ptr<help_form>& form, const std::string& name) {
+  app.formatter(form);
+  if (auto* const help = app.get_help_ptr()) help->description("say this");
+  std::string own = app.get_footer();
+  if (own.empty())
+    own = folded("Exit codes:", exit_codes, 12);
+  else
+    own += "\n";
+  if (const auto example = example_of(name); !example.empty()) own = fmt::format("Example: {}\n{}", example, own);
+  own.pop_back();
+  app.footer(own);
+  for (CLI::App* c : app.get_subcommands([](CLI::App*) { return true; }))
+    finish(*c, form, name.empty() ? c->get_name() : name + " " + c->get_name());
+}
+
+}  // namespace
+
+void finish_help(CLI::App& program) { finish(program, std::make_shared<help_form>(), ""); }
+
+std::string_view example_of(std::string_view command) {
+  const auto* const at = std::ranges::find(examples, command, &command_example::command);
+  return at == std::end(examples) ? std::string_view() : at->text;
+}
+
+std::vector<std::string_view> commands_with_example() {
+  std::vector<std::string_view> out;
+  for (const auto& e : examples) out.push_back(e.command);
+  return out;
+}
+
+std::string full_name(const CLI::App& command) {
+  const CLI::App* const above = command.get_parent();
+  return above == nullptr ? command.get_name() : full_name(*above) + " " + command.get_name();
+}
+
+std::string written(const CLI::Option& o) {
+  std::string type = o.get_items_expected_max() > 0 ? o.get_type_name() : "";
+  if (const size_t colon = type.find(':'); colon != std::string::npos)
+    type = type.find('{') == std::string::npos ? type.substr(0, colon) : type.substr(type.find('{'));
+  if (o.get_positional()) {
+    std::string name = o.get_name(true);
+    std::ranges::transform(name, name.begin(), [](char c) { return c >= 'a' && c <= 'z' ? char(c - 'a' + 'A') : c; });
+    return name + (o.get_items_expected_max() > 1 ? "..." : "");
+  }
+  std::string names;
+  for (const auto& s : o.get_snames()) names += (names.empty() ? "-" : ",-") + s;
+  for (const auto& l : o.get_lnames()) names += (names.empty() ? "--" : ",--") + l;
+  return type.empty() ? names : names + " " + type;
+}
+
+}  // namespace troupe::apps

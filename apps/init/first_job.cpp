@@ -1,0 +1,306 @@
+#include "apps/init/first_job.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <map>
+
+#include "apps/base/job_rules.hpp"
+#include "apps/init/job_source.hpp"
+#include "apps/init/job_text.hpp"
+#include "apps/machine/machine.hpp"
+#include "apps/plan/plan_fit.hpp"
+#include "config/load.hpp"
+#include "config/values.hpp"
+#include "core/cores.hpp"
+#include "core/text.hpp"
+#include "data/tokenizer.hpp"
+#include "job/blueprint.hpp"
+#include "plan/show/tier_ladder.hpp"
+#include "storage/memory/memory_room.hpp"
+
+namespace troupe::apps {
+namespace {
+
+namespace fs = std::filesystem;
+using core::error_kind;
+using core::fail;
+
+struct model_size {
+  const char* name;
+  uint32_t layers, width, heads, positions;
+};
+constexpr model_size sizes[] = {{"1M", 4, 128, 4, 128},       {"10M", 8, 320, 5, 256},
+                                {"30M", 8, 512, 8, 512},      {"124M", 12, 768, 12, 1024},
+                                {"355M", 24, 1024, 16, 1024}, {"774M", 36, 1280, 20, 1024},
+                                {"1558M", 48, 1600, 25, 1024}};
+
+/// Of the memory that is free: the rest is the system's and the page cache's.
+constexpr double memory_share = 0.8;
+/// A rank's samples at a time, unless the memory says fewer.
+constexpr uint64_t micro_batch = 4;
+
+uint32_t ranks_for(const machine_offer& m) {
+  if (m.gpus > 0) return m.gpus;
+  return m.cores >= 32 ? 8 : m.cores >= 8 ? 4 : m.cores >= 2 ? 2 : 1;
+}
+
+std::string relative_to(const fs::path& folder, const fs::path& path) {
+  std::error_code e;
+  const fs::path near = fs::relative(fs::absolute(path, e), folder, e);
+  return config::quoted((e || near.empty() ? fs::absolute(path) : near).string());
+}
+
+class maker {
+ public:
+  maker(const first_job_answers& a, const machine_offer& machine) : a_(a), machine_(machine) {
+    std::error_code e;
+    folder_ = fs::absolute(a.file, e).parent_path();
+  }
+
+  core::result<first_job> make() {
+    text_.note("yaml-language-server: $schema=" + schema_place());
+    text_.note(fmt::format("Made for {} ({} cores, {} free{}); `troupe plan` and `troupe train` take it.",
+                           machine_.processor.empty() ? "this machine" : machine_.processor, machine_.cores,
+                           core::human_bytes(double(machine_.memory_bytes)),
+                           machine_.gpus > 0 ? fmt::format(", {} GPUs", machine_.gpus) : ""));
+    if (!a_.from.empty())
+      if (auto ok = put_source(text_, given_, a_.from, folder_); !ok) return fail(ok.error());
+    if (auto ok = put_model(); !ok) return fail(ok.error());
+    if (auto ok = put_data(); !ok) return fail(ok.error());
+    put_rest();
+    if (auto ok = fit(); !ok) return fail(ok.error());
+    return first_job{text_.yaml(), std::move(remarks_)};
+  }
+
+ private:
+  [[nodiscard]] bool has(std::string_view key) const { return text_.has(key) || given_.contains(std::string(key)); }
+
+  /// Beside the examples where they are installed; else a name that stands for the schema of `config schema`.
+  [[nodiscard]] std::string schema_place() const {
+    std::error_code e;
+    const fs::path bin = fs::read_symlink("/proc/self/exe", e).parent_path();
+    const fs::path installed = bin.parent_path() / "share/troupe/examples/troupe.schema.json";
+    return fs::is_regular_file(installed, e) ? installed.string() : "troupe.schema.json";
+  }
+
+  core::result<void> put_model() {
+    if (a_.model.empty() && (text_.has_below("model") || has("model.path"))) return {};
+    const std::string name = a_.model.empty() ? "10M" : a_.model;
+    text_.drop("model");
+    std::error_code e;
+    if (fs::is_directory(name, e)) {
+      text_.put("model.path", relative_to(folder_, name));
+      return {};
+    }
+    const auto* const size = std::ranges::find_if(sizes, [&](const model_size& s) { return name == s.name; });
+    if (size == std::end(sizes))
+      return fail(error_kind::bad_input, fmt::format("--model: wanted one of {} or a Hugging Face folder, got {}",
+                                                     fmt::join(model_sizes(), ", "), core::shown(name)));
+    text_.put("model.model_type", "gpt2");
+    for (const auto& [key, value] : {std::pair{"n_layer", size->layers},
+                                     {"n_embd", size->width},
+                                     {"n_head", size->heads},
+                                     {"n_positions", size->positions}})
+      text_.put(fmt::format("model.{}", key), std::to_string(value));
+    for (const char* key : {"embd_pdrop", "attn_pdrop", "resid_pdrop"}) text_.put(fmt::format("model.{}", key), "0");
+    vocabulary_is_open_ = true;
+    return {};
+  }
+
+  core::result<void> put_data() {
+    std::error_code e;
+    if (!a_.text.empty()) {
+      if (!fs::exists(a_.text, e))
+        return fail(
+            error_kind::bad_input,
+            fmt::format("--text: wanted a file or folder of text, got {}, which is not there", core::shown(a_.text)));
+      text_.drop("data.sources");
+      text_.put("data.text", relative_to(folder_, a_.text));
+    } else if (!has("data.text") && !has("data.sources")) {
+      return fail(error_kind::bad_input, "--text: wanted a file or folder of text to train on, got none");
+    }
+    uint64_t vocabulary = 256;
+    if (!a_.tokenizer.empty() && a_.tokenizer != "bytes") {
+      const auto tokenizer = data::open_tokenizer(a_.tokenizer);
+      if (!tokenizer) return fail(error_kind::bad_input, "--tokenizer: " + tokenizer.error().text);
+      vocabulary = (*tokenizer)->vocab_size();
+      text_.put("data.tokenizer", relative_to(folder_, a_.tokenizer));
+    } else if (a_.tokenizer == "bytes" || !has("data.tokenizer")) {
+      text_.put("data.tokenizer", "bytes");
+    }
+    if (vocabulary_is_open_) text_.put("model.vocab_size", std::to_string(vocabulary));
+    text_.put_if_absent("data.validation_fraction", "0.05");
+    return {};
+  }
+
+  void put_rest() {
+    if (a_.steps > 0 || !has("steps")) text_.put("steps", std::to_string(a_.steps > 0 ? a_.steps : 1000));
+    if (!has("seed")) text_.put("seed", "1");
+    if (!has("optimizer.type")) {
+      text_.put("optimizer.type", "AdamW");
+      text_.put("optimizer.params.lr", "6.0e-4");
+      text_.put("optimizer.params.weight_decay", "0.1");
+      if (!has("gradient_clipping")) text_.put("gradient_clipping", "1.0");
+    }
+    if (!has("checkpoint.every_steps")) text_.put("checkpoint.every_steps", "200");
+    put_batch();
+    if (!has("zero_optimization.stage")) text_.put("zero_optimization.stage", "3");
+  }
+
+  /// What is said of a key; 0: no number.
+  [[nodiscard]] uint64_t number_of(const std::string& key) const {
+    const auto given = given_.find(key);
+    const std::string text = given != given_.end() ? given->second : text_.value_of(key);
+    uint64_t out = 0;
+    std::from_chars(text.data(), text.data() + text.size(), out);
+    return out;
+  }
+
+  void put_batch() {
+    const bool is_said = has("train_batch_size") || has("train_micro_batch_size_per_gpu") || has("elasticity.enabled");
+    uint64_t samples = a_.samples > 0 ? a_.samples : is_said ? 0 : 16;
+    uint32_t ranks = ranks_for(machine_);
+    if (has("parallel.ranks") || text_.has_below("parallel")) return;
+    if (samples == 0) {
+      // The batch that is said stays, with as many ranks as it can be cut over.
+      const uint64_t whole = number_of("train_batch_size");
+      const uint64_t each = std::max<uint64_t>(1, number_of("train_micro_batch_size_per_gpu")) *
+                            std::max<uint64_t>(1, number_of("gradient_accumulation_steps"));
+      while (ranks > 1 && (whole == 0 || whole % (each * ranks) != 0)) --ranks;
+      text_.put("parallel.data", std::to_string(ranks));
+      return;
+    }
+    while (samples % ranks != 0) --ranks;
+    text_.put("parallel.data", std::to_string(ranks));
+    text_.put("train_batch_size", std::to_string(samples));
+    uint64_t rows = std::min(micro_batch, samples / ranks);
+    while (samples / ranks % rows != 0) --rows;
+    text_.put("train_micro_batch_size_per_gpu", std::to_string(rows));
+    text_.drop("gradient_accumulation_steps");
+    each_ = samples / ranks;
+    rows_ = rows;
+  }
+
+  /// Fewer samples at a time, then activations computed twice; false: nothing is left to give.
+  bool take_less() {
+    if (rows_ > 1) {
+      rows_ /= 2;
+      while (each_ % rows_ != 0) --rows_;
+      text_.put("train_micro_batch_size_per_gpu", std::to_string(rows_));
+      return true;
+    }
+    if (has("activation_checkpointing.enabled")) return false;
+    text_.put("activation_checkpointing.enabled", "true");
+    return true;
+  }
+
+  [[nodiscard]] core::result<config::job_config> load() const {
+    config::load_options options;
+    options.also = [](const config::job_config& job, config::so_far) { return job_problems(job, intent::run); };
+    auto out = config::load_text(text_.yaml(), fs::absolute(a_.file).string(), folder_, options);
+    if (out) return std::move(out->config);
+    std::string all = config::render(out.error());
+    if (!all.empty()) all.pop_back();
+    return fail(error_kind::bad_input, "the file would be refused:\n" + all);
+  }
+
+  /// Chooses the tiers as `plan --fit` does, and fewer samples at a time where none fit.
+  core::result<void> fit() {
+    for (;;) {
+      const auto job = load();
+      if (!job && take_less()) continue;
+      if (!job) return fail(job.error());
+      const uint32_t ranks = std::max(1U, job->parallel.ranks());
+      const auto limit = static_cast<uint64_t>(memory_share * double(machine_.memory_bytes)) / ranks;
+      auto request = fit_request_of(*job, {.states = job->host_memory_budget / ranks, .total = limit}, spill(), {});
+      if (!request) return fail(request.error());
+      const auto ladder = plan::try_tiers(*request);
+      if (ladder.chosen) return take(ladder.rungs[*ladder.chosen].found, *ladder.chosen == 0, ranks);
+      if (take_less()) continue;
+      return fail(error_kind::bad_input,
+                  fmt::format("no tier fits: wanted a job that {} for each of {} ranks hold, got\n{}",
+                              core::human_bytes(double(limit)), ranks, plan::as_text(ladder, *request)));
+    }
+  }
+
+  [[nodiscard]] fs::path spill() const {
+    return a_.spill.empty() ? fs::path("/var/tmp/troupe") : fs::absolute(a_.spill);
+  }
+
+  core::result<void> take(const plan::fitted& found, bool as_it_is, uint32_t ranks) {
+    if (!as_it_is) {
+      const uint64_t bytes = found.memory.swapped * ranks;
+      std::error_code e;
+      fs::path there = spill();
+      while (there.has_relative_path() && !fs::is_directory(there, e)) there = there.parent_path();
+      const auto room = fs::space(there, e);
+      if (bytes > 0 && !e && bytes > room.available)
+        return fail(error_kind::bad_input, fmt::format("--spill: wanted a folder with {} free, got {} with {}",
+                                                       core::human_bytes(double(bytes)), spill().string(),
+                                                       core::human_bytes(double(room.available))));
+      const auto read = config::read_yaml(plan::as_yaml(found, spill().string()), 0);
+      if (read.root != nullptr) text_.put_all(*read.root);
+      remarks_.push_back(fmt::format("states do not fit into memory: {} of them go to {}",
+                                     core::human_bytes(double(bytes)),
+                                     bytes > 0 ? spill().string() : std::string("the host")));
+    }
+    const auto job = load();
+    if (!job) return fail(job.error());
+    const auto planned = job::make_blueprint(std::make_shared<const config::job_config>(*job));
+    if (!planned) return fail(error_kind::bad_input, "`troupe plan` would refuse the file: " + planned.error().text);
+    remarks_.push_back(fmt::format("{} for each of {} rank{}; {} are free",
+                                   core::human_bytes(double(found.memory.total())), ranks, ranks == 1 ? "" : "s",
+                                   core::human_bytes(double(machine_.memory_bytes))));
+    return {};
+  }
+
+  const first_job_answers& a_;
+  const machine_offer& machine_;
+  fs::path folder_;
+  job_text text_;
+  std::map<std::string, std::string> given_;  ///< by an imported file
+  std::vector<std::string> remarks_;
+  bool vocabulary_is_open_ = false;
+  uint64_t each_ = 0, rows_ = 0;  ///< samples of a rank in a step, and at a time; 0: not ours to say
+};
+
+}  // namespace
+
+machine_offer look_at_machine() {
+  const auto facts = read_machine("/");
+  machine_offer out;
+  out.cores = std::max(1U, core::usable_cores());
+  const bool computes_there = TROUPE_HAS_CUDA != 0;
+  out.gpus = computes_there ? static_cast<uint32_t>(facts.gpus.size()) : 0;
+  out.processor = facts.processor;
+  const auto room = storage::free_memory();
+  out.memory_bytes = room ? room->bytes : facts.available_bytes;
+  return out;
+}
+
+std::vector<std::string> model_sizes() {
+  std::vector<std::string> out;
+  for (const auto& s : sizes) out.emplace_back(s.name);
+  return out;
+}
+
+core::result<source_says> look_at_source(const fs::path& from) {
+  job_text text;
+  std::map<std::string, std::string> given;
+  if (auto ok = put_source(text, given, from, fs::current_path()); !ok) return fail(ok.error());
+  const auto has = [&](std::string_view key) { return text.has(key) || given.contains(std::string(key)); };
+  return source_says{.model = text.has_below("model"),
+                     .text = has("data.text") || has("data.sources"),
+                     .tokenizer = has("data.tokenizer") || has("data.text"),
+                     .steps = has("steps"),
+                     .samples = has("train_batch_size") || has("train_micro_batch_size_per_gpu")};
+}
+
+core::result<first_job> make_first_job(const first_job_answers& a, const machine_offer& machine) {
+  return maker(a, machine).make();
+}
+
+}  // namespace troupe::apps

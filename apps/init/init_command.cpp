@@ -1,0 +1,111 @@
+#include "apps/init/init_command.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+
+#include "apps/base/exit_code.hpp"
+#include "core/text.hpp"
+
+namespace troupe::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// One question on the terminal: the answer, or what is taken where there is none.
+std::string ask(const std::string& question, const std::string& otherwise) {
+  std::printf("%s%s ", question.c_str(), otherwise.empty() ? "" : fmt::format(" [{}]", otherwise).c_str());
+  std::fflush(stdout);
+  std::string answer;
+  if (!std::getline(std::cin, answer)) return otherwise;
+  const size_t begin = answer.find_first_not_of(" \t"), end = answer.find_last_not_of(" \t\r");
+  return begin == std::string::npos ? otherwise : answer.substr(begin, end + 1 - begin);
+}
+
+core::result<uint64_t> ask_number(const std::string& question, uint64_t otherwise) {
+  const std::string answer = ask(question, std::to_string(otherwise));
+  uint64_t value = 0;
+  const auto [end, failure] = std::from_chars(answer.data(), answer.data() + answer.size(), value);
+  if (failure == std::errc() && end == answer.data() + answer.size() && value > 0) return value;
+  return core::fail(core::error_kind::bad_input,
+                    fmt::format("{} wanted an integer of at least 1, got {}", question, core::shown(answer)));
+}
+
+/// The questions that neither an option nor the source has answered.
+core::result<void> ask_all(first_job_answers& a, const source_says& known) {
+  if (a.model.empty() && !known.model)
+    a.model = ask(fmt::format("Model ({}, or a Hugging Face folder)?", fmt::join(model_sizes(), ", ")), "10M");
+  if (a.text.empty() && !known.text) a.text = ask("Text to train on (a file or a folder)?", "");
+  if (a.tokenizer.empty() && !known.tokenizer)
+    a.tokenizer = ask("Tokenizer (bytes, a SentencePiece .model, or a folder with vocab.json)?", "bytes");
+  if (a.steps == 0 && !known.steps) {
+    const auto n = ask_number("Steps?", 1000);
+    if (!n) return core::fail(n.error());
+    a.steps = *n;
+  }
+  if (a.samples == 0 && !known.samples) {
+    const auto n = ask_number("Samples of a step?", 16);
+    if (!n) return core::fail(n.error());
+    a.samples = *n;
+  }
+  if (a.spill.empty()) a.spill = ask("A folder on a fast disk for states that do not fit?", "/var/tmp/troupe");
+  return {};
+}
+
+core::result<void> write(const fs::path& file, const std::string& text) {
+  std::error_code e;
+  if (file.has_parent_path()) fs::create_directories(file.parent_path(), e);
+  std::ofstream out(file, std::ios::binary);
+  out << text;
+  if (out.flush()) return {};
+  return core::fail(core::error_kind::io, "cannot write " + file.string());
+}
+
+}  // namespace
+
+init_command::init_command(CLI::App& parent)
+    : command_(parent.add_subcommand("init", "write a job's file to begin with, which fits this machine")) {
+  command_->add_option("file", file_, "that is written")->capture_default_str();
+  command_->add_option("--from", from_, "a ds_config.json or a checkpoint of any format: what it says stays");
+  command_->add_option("--model", answers_.model,
+                       fmt::format("{}, or a Hugging Face folder", fmt::join(model_sizes(), ", ")));
+  command_->add_option("--text", answers_.text, "to train on: a file or a folder");
+  command_->add_option("--tokenizer", answers_.tokenizer, "bytes, a SentencePiece .model, or a folder with vocab.json");
+  command_->add_option("--steps", answers_.steps, "optimizer steps");
+  command_->add_option("--samples", answers_.samples, "of a step, over all ranks");
+  command_->add_option("--spill", spill_, "a folder on a fast disk for states that do not fit into memory");
+  command_->add_flag("--force", force_, "over a file that is there");
+}
+
+bool init_command::chosen() const { return command_->parsed(); }
+
+int init_command::run() {
+  answers_.file = file_;
+  answers_.from = from_;
+  answers_.spill = spill_;
+  std::error_code e;
+  if (!force_ && fs::exists(answers_.file, e))
+    return failed({core::error_kind::bad_input, fmt::format("{} is there already: --force writes over it", file_)});
+  source_says known;
+  if (!answers_.from.empty()) {
+    const auto said = look_at_source(answers_.from);
+    if (!said) return failed(said.error());
+    known = *said;
+  }
+  if (::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0)
+    if (const auto ok = ask_all(answers_, known); !ok) return failed(ok.error());
+  const auto job = make_first_job(answers_, look_at_machine());
+  if (!job) return failed(job.error());
+  if (const auto ok = write(answers_.file, job->yaml); !ok) return failed(ok.error());
+  for (const auto& one : job->remarks) std::printf("%s\n", one.c_str());
+  std::printf("%s: written; troupe plan %s says what it needs, troupe train %s runs it\n", file_.c_str(), file_.c_str(),
+              file_.c_str());
+  return 0;
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,85 @@
+#include "apps/init/job_source.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "apps/checkpoint/model_description.hpp"
+#include "checkpoint/convert/open_source.hpp"
+#include "config/load.hpp"
+#include "config/values.hpp"
+#include "core/text.hpp"
+
+namespace troupe::apps {
+namespace {
+
+namespace fs = std::filesystem;
+using core::error_kind;
+using core::fail;
+
+std::string near(const fs::path& folder, const fs::path& path) {
+  std::error_code e;
+  const fs::path out = fs::relative(fs::absolute(path, e), folder, e);
+  return config::quoted((e || out.empty() ? fs::absolute(path) : out).string());
+}
+
+core::result<void> import_deepspeed(job_text& text, std::map<std::string, std::string>& given, const fs::path& from,
+                                    const fs::path& folder) {
+  config::load_options options;
+  options.read_as = config::reading::deepspeed_only;
+  const auto read = config::load(from, options);
+  if (!read) {
+    std::string all = config::render(read.error());
+    if (!all.empty()) all.pop_back();
+    return fail(error_kind::bad_input, "--from: " + all);
+  }
+  for (const auto& v : read->values)
+    if (std::ranges::binary_search(read->given, v.key)) given[v.key] = v.value;
+  text.put("deepspeed_config", near(folder, from), "Its keys count as if they stood here; what stands here wins");
+  return {};
+}
+
+/// The configuration of the run that wrote it, without where that run wrote and what it began from.
+void put_run(job_text& text, const std::string& config) {
+  const auto read = config.starts_with('{') ? config::read_json(config, 0) : config::read_yaml(config, 0);
+  if (read.root != nullptr) text.put_all(*read.root, {"output", "checkpoint.load", "deepspeed_config", "model.path"});
+}
+
+/// The global batch, where the checkpoint says it or its counts do; else 0.
+uint64_t samples_of_a_step(const checkpoint::source_run& run) {
+  if (run.samples_per_step) return *run.samples_per_step;
+  if (!run.samples || !run.steps || *run.steps == 0 || *run.samples % *run.steps != 0) return 0;
+  return *run.samples / *run.steps;
+}
+
+}  // namespace
+
+core::result<void> put_source(job_text& text, std::map<std::string, std::string>& given, const fs::path& from,
+                              const fs::path& folder) {
+  std::error_code e;
+  if (from.extension() == ".json" && fs::is_regular_file(from, e)) return import_deepspeed(text, given, from, folder);
+  source_arguments a;
+  a.path = from.string();
+  const auto opened = open_described(a, {});
+  if (!opened)
+    return fail(opened.error().kind, "--from: wanted a ds_config.json or a checkpoint: " + opened.error().text);
+  const auto format = checkpoint::recognise(from);
+  if (format && *format == checkpoint::source_format::hugging_face && fs::is_directory(from, e)) {
+    text.put("model.path", near(folder, from));
+    return {};
+  }
+  put_run(text, opened->source.run.config);
+  if (!opened->model.json.empty() && !text.has_below("model")) {
+    const auto read = config::read_json("{\"model\": " + opened->model.json + "}", 0);
+    if (read.root != nullptr) text.put_all(*read.root);
+  }
+  if (const auto samples = samples_of_a_step(opened->source.run); samples > 0 && !text.has("train_batch_size")) {
+    text.put("train_batch_size", std::to_string(samples));
+    text.drop("gradient_accumulation_steps");
+  }
+  const bool own = fs::exists(opened->source.folder / "manifest.json", e);
+  text.put("checkpoint.load.path", near(folder, own ? opened->source.folder : from));
+  return {};
+}
+
+}  // namespace troupe::apps

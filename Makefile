@@ -108,10 +108,10 @@ tidy: build ## checks all sources with clang-tidy (slow)
 	@cmake/setup.sh clang-tidy
 	@git ls-files '*.cpp' ':!tests' | xargs -P $(JOBS) -n 1 clang-tidy -p build/release --quiet
 
-docs: setup ## writes docs/configuration.md anew from the table of keys
+docs: setup ## writes docs/configuration.md and the schema anew from the table of keys
 	@$(call configure,release)
 	@ninja -C build/release -j $(JOBS) tests_config
-	@TROUPE_WRITE_DOCS=1 build/release/tests/config/tests_config --run_test=explain
+	@TROUPE_WRITE_DOCS=1 build/release/tests/config/tests_config --run_test=explain,schema
 
 clean: ## removes what was built; .venv stays
 	@rm -rf build

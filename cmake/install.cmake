@@ -2,7 +2,8 @@
 # be moved and needs neither this checkout nor .venv.
 #   bin/                     troupe, troupe-train, troupe-agent  component programs
 #   lib/troupe/torch/lib/    LibTorch and what it links         component programs
-#   share/troupe/            examples, documentation            component programs
+#   share/troupe/            examples, their schema, docs       component programs
+#   share/man/, share/*/     manual, completions of shells      component programs
 #   include/troupe/, lib/*.a, lib/cmake/troupe/                 component sdk
 #   lib/troupe/torch/include/  for hosts that see tensors       component torch-headers
 include(CMakePackageConfigHelpers)
@@ -28,6 +29,8 @@ install(SCRIPT cmake/install_headers.cmake COMPONENT sdk)
 install(TARGETS troupe troupe-train troupe-agent RUNTIME DESTINATION bin COMPONENT programs)
 set_target_properties(troupe-train PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/troupe/torch/lib")
 install(DIRECTORY examples DESTINATION share/troupe COMPONENT programs)
+install(CODE "set(TROUPE_PROGRAM \"$<TARGET_FILE:troupe>\")" COMPONENT programs)
+install(SCRIPT cmake/install_editing.cmake COMPONENT programs)
 install(DIRECTORY docs DESTINATION share/troupe COMPONENT programs FILES_MATCHING PATTERN "*.md")
 install(CODE "set(TROUPE_TORCH_LIBRARIES \"${LIBTORCH_CPU};${LIBTORCH_C10}\")
 set(TROUPE_TORCH_FOLDERS \"${LIBTORCH_RPATH}\")" COMPONENT programs)

@@ -10,6 +10,7 @@
 #include "config/key_table.hpp"
 #include "config/leniency.hpp"
 #include "config/values.hpp"
+#include "core/json_text.hpp"
 
 namespace troupe::config {
 namespace {
@@ -189,9 +190,9 @@ class schema {
 
   static ordered_json default_of(const key_info& row) {
     if (row.default_text == "none" || row.default_text == "derived" || row.required) return {};
-    const auto parsed = ordered_json::parse(row.default_text, nullptr, false);
+    const auto parsed = core::parse_json<ordered_json>(row.default_text);
     const bool text = row.type == value_type::text || row.type == value_type::path || row.type == value_type::dtype;
-    if (!parsed.is_discarded() && (!text || parsed.is_string())) return parsed;
+    if (parsed && (!text || parsed->is_string())) return *parsed;
     return text && row.default_text.find(' ') == std::string::npos ? ordered_json(row.default_text) : ordered_json();
   }
 
@@ -270,8 +271,8 @@ class schema {
     if (row.choices.any_case) return choice_of(row, row.support.only);
     ordered_json values = ordered_json::array();
     for (const std::string_view one : row.support.only) {
-      const auto parsed = ordered_json::parse(one, nullptr, false);
-      values.push_back(parsed.is_discarded() ? ordered_json(one) : parsed);
+      const auto parsed = core::parse_json<ordered_json>(one);
+      values.push_back(parsed ? *parsed : ordered_json(one));
     }
     return one_of_values(std::move(values));
   }

@@ -21,6 +21,8 @@ namespace fs = std::filesystem;
 std::string plain(std::string_view text) {
   std::string out;
   bool begins = true;
+  constexpr size_t longest_word = 40;
+  size_t in_word = 0;
   for (const char c : text) {
     if (begins && (c == '.' || c == '\'')) out += "\\&";
     if (c == '\\')
@@ -37,6 +39,8 @@ std::string plain(std::string_view text) {
       out += "\\(ha";
     else
       out += c;
+    in_word = c == ' ' || c == '\n' ? 0 : in_word + 1;
+    if (in_word > longest_word && (c == ',' || c == '_' || c == '.')) out += "\\:";  // it may be broken there
     begins = c == '\n';
   }
   return out;
@@ -53,8 +57,8 @@ std::string upper(std::string text) {
 }
 
 std::string head(const std::string& title, const char* section, std::string_view summary) {
-  return fmt::format(".TH \"{}\" \"{}\" \"\" \"troupe {}\" \"Troupe\"\n.SH NAME\n{} \\- {}\n", plain(upper(title)),
-                     section, TROUPE_VERSION, plain(title), plain(summary));
+  return fmt::format(".TH \"{}\" \"{}\" \"\" \"troupe {}\" \"Troupe\"\n.ad l\n.nh\n.SH NAME\n{} \\- {}\n",
+                     plain(upper(title)), section, TROUPE_VERSION, plain(title), plain(summary));
 }
 
 std::string item(const std::string& name, const std::string& text) {
@@ -109,7 +113,7 @@ std::string page_of_keys() {
         if (!meaning.empty()) out += plain(meaning) + "\n";
         any = true;
       }
-      std::string says = fmt::format("{}\n{}.", row.meaning, config::wanted(row));
+      std::string says = fmt::format("{}\nWanted: {}.", row.meaning, config::wanted(row));
       if (!row.required) says += fmt::format(" Default: {}.", row.default_text);
       if (const std::string effect = config::effect_of(row); effect != "acts") says += fmt::format("\n{}.", effect);
       if (!row.deprecation.empty()) says += fmt::format("\nDeprecated: write {}.", row.deprecation);

@@ -1,0 +1,163 @@
+// `troupe init`: what it writes is right, fits and trains; what it is told by options, people and other files stays.
+#include <nlohmann/json.hpp>
+
+#include "apps/init/first_job.hpp"
+#include "tests/apps/pseudo_terminal.hpp"
+#include "tests/apps/topology.hpp"
+
+using namespace troupe::tests;
+namespace apps = troupe::apps;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The effective value of a key of a file.
+std::string value_in(const command_folder& at, const std::string& file, const std::string& key) {
+  const auto did = at.troupe({"config", "explain", file, "--json"});
+  BOOST_TEST_REQUIRE(did.code == 0, did.err);
+  const auto parsed = nlohmann::json::parse(did.out);
+  for (const auto& v : parsed["values"])
+    if (v["key"] == key) return v["value"].get<std::string>();
+  return "";
+}
+
+void is_good(const command_folder& at, const std::string& file) {
+  const auto checked = at.troupe({"config", "check", file, "--strict"});
+  BOOST_TEST(checked.code == 0, checked.err << scratch_folder::read(at.folder / file));
+  const auto planned = at.troupe({"plan", file});
+  BOOST_TEST(planned.code == 0, planned.err);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(init)
+
+BOOST_AUTO_TEST_CASE(a_text_is_enough_for_a_file_that_is_right_fits_and_trains) {
+  const command_folder at;
+  const auto made = at.troupe({"init", "first.yaml", "--text", "corpus.txt", "--model", "1M", "--samples", "4"});
+  BOOST_TEST_REQUIRE(made.code == 0, made.err);
+  is_good(at, "first.yaml");
+  const std::string yaml = scratch_folder::read(at.folder / "first.yaml");
+  BOOST_TEST(yaml.starts_with("# yaml-language-server: $schema="));
+  BOOST_TEST(has(yaml, "# Optimizer steps to run"), yaml);
+  const auto trained = at.troupe({"train", "first.yaml", "--steps", "2", "--quiet"});
+  BOOST_TEST(trained.code == 0, trained.err);
+  const auto again = at.troupe({"init", "first.yaml", "--text", "corpus.txt"});
+  BOOST_TEST(again.code == 2);
+  BOOST_TEST(has(again.err, "--force"), again.err);
+}
+
+BOOST_AUTO_TEST_CASE(options_are_what_the_file_says) {
+  const command_folder at;
+  const auto made =
+      at.troupe({"init", "deep/in/job.yaml", "--text", "corpus.txt", "--model", "1M", "--steps", "77", "--samples", "6",
+                 "--tokenizer", std::string(TROUPE_SOURCE_DIR) + "/tests/data/fixtures/gpt2"});
+  BOOST_TEST_REQUIRE(made.code == 0, made.err);
+  const std::string file = "deep/in/job.yaml";
+  is_good(at, file);
+  BOOST_TEST(value_in(at, file, "steps") == "77");
+  BOOST_TEST(value_in(at, file, "train_batch_size") == "6");
+  BOOST_TEST(fs::path(nlohmann::json::parse(value_in(at, file, "data.text")).get<std::string>()) ==
+             at.folder / "corpus.txt");
+}
+
+BOOST_AUTO_TEST_CASE(six_questions_are_asked_on_a_terminal) {
+  const command_folder at;
+  pseudo_terminal terminal({TROUPE_BINARY, "init", "asked.yaml"}, at.folder.path());
+  for (const auto& [question, answer] :
+       std::vector<std::pair<std::string, std::string>>{{"Model", "1M"},
+                                                        {"Text", "corpus.txt"},
+                                                        {"Tokenizer", ""},
+                                                        {"Steps", "12"},
+                                                        {"Samples", ""},
+                                                        {"folder on a fast disk", ""}}) {
+    BOOST_TEST_REQUIRE(terminal.shows(question), terminal.shown());
+    terminal.type(answer + "\n");
+  }
+  BOOST_TEST(terminal.end() == 0, terminal.shown());
+  is_good(at, "asked.yaml");
+  BOOST_TEST(value_in(at, "asked.yaml", "steps") == "12");
+  BOOST_TEST(value_in(at, "asked.yaml", "train_batch_size") == "16");
+}
+
+BOOST_AUTO_TEST_CASE(what_a_deepspeed_file_says_stays) {
+  command_folder at;
+  at.folder.write("ds_config.json",
+                  R"({"train_batch_size": 8, "train_micro_batch_size_per_gpu": 2, "gradient_clipping": 0.5,
+    "optimizer": {"type": "Adam", "params": {"lr": 1e-4, "betas": [0.8, 0.99]}}, "bf16": {"enabled": true},
+    "zero_optimization": {"stage": 2}})");
+  const auto made =
+      at.troupe({"init", "job2.yaml", "--from", "ds_config.json", "--text", "corpus.txt", "--model", "1M"});
+  BOOST_TEST_REQUIRE(made.code == 0, made.err);
+  is_good(at, "job2.yaml");
+  for (const auto& [key, value] :
+       std::vector<std::pair<std::string, std::string>>{{"train_batch_size", "8"},
+                                                        {"train_micro_batch_size_per_gpu", "2"},
+                                                        {"gradient_clipping", "0.5"},
+                                                        {"optimizer.params.lr", "0.0001"},
+                                                        {"optimizer.params.betas", "[0.8, 0.99]"},
+                                                        {"bf16.enabled", "true"},
+                                                        {"zero_optimization.stage", "2"}})
+    BOOST_TEST(value_in(at, "job2.yaml", key) == value, key);
+}
+
+BOOST_AUTO_TEST_CASE(checkpoints_of_ours_of_deepspeed_and_of_hugging_face_are_continued) {
+  command_folder at;
+  BOOST_TEST(
+      at.troupe({"train", "job.yaml", "--set", "checkpoint.every_steps=2", "--steps", "4", "--export", "hf", "--quiet"})
+          .code == 0);
+  BOOST_TEST(at.troupe({"checkpoint", "to-deepspeed", "out", "ds", "--quiet"}).code == 0);
+  for (const char* from : {"out", "ds", "hf"}) {
+    const std::string file = std::string(from) + ".yaml";
+    const auto made = at.troupe({"init", file, "--from", from, "--text", "corpus.txt"});
+    BOOST_TEST_REQUIRE(made.code == 0, from << ": " << made.err);
+    is_good(at, file);
+    const auto did = at.troupe({"train", file, "--steps", "6", "--json"});
+    BOOST_TEST(did.code == 0, from << ": " << did.err);
+    if (std::string(from) != "hf") {
+      BOOST_TEST(has(did.out, "\"step\":5"), did.out);
+      BOOST_TEST(!has(did.out, "\"step\":4,"), did.out);
+      BOOST_TEST(value_in(at, file, "train_batch_size") == "8");
+    }
+  }
+  BOOST_TEST(has(scratch_folder::read(at.folder / "out.yaml"), "n_embd: 64"));
+}
+
+BOOST_AUTO_TEST_CASE(a_machine_with_less_memory_gets_tiers_that_fit_it_or_is_told) {
+  command_folder at;
+  apps::first_job_answers a;
+  a.model = "124M";
+  a.text = (at.folder / "corpus.txt").string();
+  a.spill = at.folder / "swap";
+  a.file = at.folder / "job.yaml";
+  a.samples = 2;
+  const uint64_t gib = uint64_t{1} << 30;
+  const auto made =
+      apps::make_first_job(a, {.cores = 2, .gpus = 0, .memory_bytes = 3 * gib / 2, .processor = "a \"small\" one"});
+  BOOST_TEST_REQUIRE(made.has_value(), (made ? "" : made.error().text));
+  BOOST_TEST(has(made->yaml, "device: nvme"), made->yaml);
+  at.folder.write("job.yaml", made->yaml);
+  is_good(at, "job.yaml");
+  const auto told = apps::make_first_job(a, {.cores = 2, .gpus = 0, .memory_bytes = gib / 8, .processor = ""});
+  BOOST_TEST_REQUIRE(!told.has_value());
+  BOOST_TEST(has(told.error().text, "no tier fits"), told.error().text);
+}
+
+BOOST_AUTO_TEST_CASE(answers_that_will_not_do_are_refused_and_nothing_is_written) {
+  const command_folder at;
+  const auto refused = [&](std::vector<std::string> words, const std::string& says) {
+    words.insert(words.begin(), {"init", "no.yaml"});
+    const auto did = at.troupe(words);
+    BOOST_TEST(did.code == 2, did.err);
+    BOOST_TEST(has(did.err, says), did.err);
+    BOOST_TEST(!fs::exists(at.folder / "no.yaml"));
+  };
+  refused({}, "--text: wanted a file or folder of text");
+  refused({"--text", "nowhere"}, "which is not there");
+  refused({"--text", "corpus.txt", "--model", "7B"}, "wanted one of 1M, 10M");
+  refused({"--text", "corpus.txt", "--tokenizer", "corpus.txt"}, "--tokenizer");
+  refused({"--text", "corpus.txt", "--from", "corpus.txt"}, "--from: wanted a ds_config.json or a checkpoint");
+  refused({"--text", "corpus.txt", "--steps", "-1"}, "--steps");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

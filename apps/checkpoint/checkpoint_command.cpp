@@ -22,8 +22,8 @@ struct checkpoint_command::arguments {
 namespace {
 
 constexpr const char* path_help =
-    "a checkpoint, a folder of them or a run's output folder: Troupe's, DeepSpeed's (universal too), Hugging Face's; "
-    "or one .safetensors, .pt, "
+    "a checkpoint, a folder of them or a run's output folder: Troupe's, DeepSpeed's (universal too), PyTorch's "
+    "distributed (FSDP), Hugging Face's; or one .safetensors, .pt, "
     ".bin or .gguf file";
 
 constexpr const char* model_config_help =

@@ -10,6 +10,8 @@
 #include "checkpoint/compressed/source.hpp"
 #include "checkpoint/deepspeed/source.hpp"
 #include "checkpoint/deepspeed/universal_source.hpp"
+#include "checkpoint/distributed/metadata.hpp"
+#include "checkpoint/distributed/source.hpp"
 #include "checkpoint/gguf/source.hpp"
 #include "checkpoint/safetensors/weights_folder.hpp"
 #include "checkpoint/source/hugging_face.hpp"
@@ -77,6 +79,7 @@ bool is_deepspeed_file(std::string_view name) {
 core::result<source_format> recognise_folder(const fs::path& path) {
   if (there(path / manifest_file_name)) return source_format::troupe;
   if (is_folder(path / "zero")) return source_format::universal;
+  if (there(path / distributed_metadata_name)) return source_format::distributed;
   std::error_code ec;
   size_t seen = 0;
   for (fs::directory_iterator at(path, ec), end; !ec && at != end && seen < max_folder_entries;
@@ -87,8 +90,9 @@ core::result<source_format> recognise_folder(const fs::path& path) {
   if (there(path / torch_file_name) || there(path / torch_index_file_name)) return source_format::torch;
   return refused(
       fmt::format("'{}' is no checkpoint: it holds neither {} nor {}, no *_model_states.pt of DeepSpeed's, no folder "
-                  "zero, no {} or {} of Hugging Face's",
-                  path.string(), manifest_file_name, latest_file_name, single_file_name, torch_file_name));
+                  "zero, no {} of torch.distributed.checkpoint, no {} or {} of Hugging Face's",
+                  path.string(), manifest_file_name, latest_file_name, distributed_metadata_name, single_file_name,
+                  torch_file_name));
 }
 
 core::result<source_format> recognise_tag(const fs::path& root, const std::string& tag, const std::string& who) {
@@ -131,6 +135,8 @@ std::string_view described(source_format f) {
       return "a checkpoint of DeepSpeed's";
     case source_format::universal:
       return "a universal checkpoint of DeepSpeed's";
+    case source_format::distributed:
+      return "a folder of torch.distributed.checkpoint";
     case source_format::hugging_face:
       return "weights in safetensors files";
     case source_format::torch:
@@ -183,6 +189,8 @@ core::result<tensor_source> open_as_it_is(const fs::path& path, const source_opt
       return read_deepspeed_source(path, options.tag);
     case source_format::universal:
       return read_universal_source(options.tag ? path / *options.tag : path);
+    case source_format::distributed:
+      return read_distributed_source(options.tag ? path / *options.tag : path);
     case source_format::hugging_face: {
       const auto at = options.tag ? path / *options.tag : path;
       const auto is_compressed = is_compressed_folder(at);

@@ -13,7 +13,7 @@
 namespace troupe::checkpoint {
 
 /// The formats of checkpoints.
-enum class source_format : uint8_t { troupe, deepspeed, universal, hugging_face, torch, gguf };
+enum class source_format : uint8_t { troupe, deepspeed, universal, distributed, hugging_face, torch, gguf };
 /// "a checkpoint of Troupe's", ...: for messages.
 std::string_view described(source_format f);
 
@@ -34,8 +34,9 @@ struct source_options {
 core::result<source_format> recognise(const std::filesystem::path& path, const std::optional<std::string>& tag = {});
 
 /// One of: a checkpoint of ours or a folder of them; a DeepSpeed folder, by its `latest` or a tag's own folder; a
-/// universal folder; a Hugging Face folder; a safetensors file; a file of torch.save; a GGUF file. Only what describes
-/// the tensors is read. Errors (bad_input, mismatch, io) name file or folder.
+/// universal folder; a folder of torch.distributed.checkpoint; a Hugging Face folder; a safetensors file; a file of
+/// torch.save; a GGUF file. Only what describes the tensors is read. Errors (bad_input, mismatch, io) name file or
+/// folder.
 core::result<tensor_source> open_source(const std::filesystem::path& path, const source_options& options = {});
 
 }  // namespace troupe::checkpoint

@@ -8,6 +8,7 @@
 #include <memory>
 #include <tuple>
 
+#include "checkpoint/distributed/metadata.hpp"
 #include "checkpoint/files/tensor_shares.hpp"
 #include "checkpoint/native/shard.hpp"
 #include "checkpoint/source/inspect.hpp"
@@ -138,12 +139,28 @@ class verifier {
   core::result<void> sums(uint32_t number, const input_file& file) {
     const auto& path = source_.files[number].path;
     const auto archive = core::source_file::open(path);
-    const auto list = archive ? read_zip(*archive) : fail(archive.error());
-    if (!list) {
-      const auto read_all = read(number, file, 0, source_.files[number].bytes, "", [](auto) {});
-      return read_all ? core::result<void>() : fail(read_all.error());
+    if (archive && path.extension() == distributed_extension) {
+      for (const auto& at : archives_in(path)) {
+        const auto list = read_zip(*archive, at.begin, at.bytes);
+        if (!list) {
+          note(number, "", at.begin, list.error().in(fmt::format("'{}'", path.string())).text);
+        } else if (auto ok = sums(number, file, *list, at.begin); !ok) {
+          return ok;
+        }
+      }
+      return {};
     }
-    for (const auto& e : list->entries) {
+    const auto list = archive ? read_zip(*archive) : fail(archive.error());
+    if (list) return sums(number, file, *list, 0);
+    const auto read_all = read(number, file, 0, source_.files[number].bytes, "", [](auto) {});
+    return read_all ? core::result<void>() : fail(read_all.error());
+  }
+
+  /// Of an archive that begins at byte `begin` of its file.
+  core::result<void> sums(uint32_t number, const input_file& file, const zip_list& list, uint64_t begin) {
+    const auto& path = source_.files[number].path;
+    for (auto e : list.entries) {
+      e.begin += begin;
       uint32_t sum = 0;
       const auto whole = read(number, file, e.begin, e.bytes, "", [&](auto part) { sum = crc32(part, sum); });
       if (!whole) return fail(whole.error());

@@ -45,18 +45,38 @@ core::result<torch_archive> torch_archive::open(const std::filesystem::path& pat
   if (!file) return fail(file.error());
   torch_archive out;
   out.file_ = std::move(*file);
+  out.bytes_ = out.file_.size();
   out.name_ = path.string();
-  std::array<std::byte, 4> front{};
-  if (out.file_bytes() >= front.size())
-    if (auto ok = out.read(0, front); !ok) return fail(ok.error());
-  const bool is_zip = zip::number(front, 0, front.size()) == zip::local_signature;
-  if (auto ok = is_zip ? out.open_zip() : out.open_legacy(); !ok)
-    return fail(in(ok.error(), fmt::format("cannot read '{}'", path.string())));
+  if (auto ok = out.open_any(); !ok) return fail(in(ok.error(), fmt::format("cannot read '{}'", out.name_)));
   return out;
 }
 
+core::result<torch_archive> torch_archive::open_part(const std::filesystem::path& path, uint64_t begin,
+                                                     uint64_t bytes) {
+  auto file = core::source_file::open(path);
+  if (!file) return fail(file.error());
+  if (begin > file->size() || bytes > file->size() - begin)
+    return refused(
+        fmt::format("{} bytes at byte {} leave '{}', which has {} bytes", bytes, begin, path.string(), file->size()));
+  torch_archive out;
+  out.file_ = std::move(*file);
+  out.begin_ = begin;
+  out.bytes_ = bytes;
+  out.name_ = path.string();
+  if (auto ok = out.open_any(); !ok)
+    return fail(in(ok.error(), fmt::format("cannot read the {} bytes at byte {} of '{}'", bytes, begin, out.name_)));
+  return out;
+}
+
+core::result<void> torch_archive::open_any() {
+  std::array<std::byte, 4> front{};
+  if (bytes_ >= front.size())
+    if (auto ok = read(0, front); !ok) return ok;
+  return zip::number(front, 0, front.size()) == zip::local_signature ? open_zip() : open_legacy();
+}
+
 core::result<void> torch_archive::open_zip() {
-  auto list = read_zip(file_);
+  auto list = read_zip(file_, begin_, bytes_);
   if (!list) return fail(list.error());
   zip_ = std::move(*list);
   const auto& entries = zip_.entries;
@@ -70,7 +90,7 @@ core::result<void> torch_archive::open_zip() {
     if (auto ok = read(order->begin, std::as_writable_bytes(std::span(word))); !ok) return ok;
     if (word != little) return refused("its numbers are big-endian, little-endian was wanted");
   }
-  auto tree = read_pickle(file_, pickle->begin, pickle->bytes);
+  auto tree = read_pickle(file_, begin_ + pickle->begin, pickle->bytes);
   if (!tree) return fail(in(tree.error(), "data.pkl"));
   tree_ = std::move(*tree);
   return {};
@@ -80,7 +100,7 @@ core::result<void> torch_archive::open_legacy() {
   uint64_t at = 0;
   const auto left = [&] { return file_bytes() - at; };
   const auto next = [&]() -> core::result<pickle_tree> {
-    auto tree = read_pickle(file_, at, std::min(left(), max_pickle_bytes));
+    auto tree = read_pickle(file_, begin_ + at, std::min(left(), max_pickle_bytes));
     if (tree) at += tree->bytes_read();
     return tree;
   };

@@ -43,13 +43,15 @@ class torch_archive {
   /// Refused with the path: what is neither form, a damaged container or pickle, big-endian files, and one that becomes
   /// shorter meanwhile (io).
   static core::result<torch_archive> open(const std::filesystem::path& path);
+  /// The same of bytes [begin, begin + bytes) of a file that holds several; places are counted from `begin`.
+  static core::result<torch_archive> open_part(const std::filesystem::path& path, uint64_t begin, uint64_t bytes);
 
   [[nodiscard]] const pickle_tree& tree() const { return tree_; }
   [[nodiscard]] pickle_ref root() const { return tree_.root(); }
-  [[nodiscard]] uint64_t file_bytes() const { return file_.size(); }
+  [[nodiscard]] uint64_t file_bytes() const { return bytes_; }
   /// Bytes of a tensor, from byte `offset` of the file on. Errors (io) name the file: it has become shorter since.
   [[nodiscard]] core::result<void> read(uint64_t offset, std::span<std::byte> out) const {
-    return file_.read(offset, out);
+    return file_.read(begin_ + offset, out);
   }
   [[nodiscard]] const std::string& name() const { return name_; }
 
@@ -71,12 +73,14 @@ class torch_archive {
   struct place {
     uint64_t begin, bytes;
   };
+  core::result<void> open_any();
   core::result<void> open_zip();
   core::result<void> open_legacy();
   core::result<torch_tensor> rebuilt(pickle_ref v, int wrappers) const;
   core::result<torch_tensor> strided(std::span<const pickle_ref> args, std::optional<core::dtype> type) const;
 
   core::source_file file_;
+  uint64_t begin_ = 0, bytes_ = 0;  ///< what of the file it is
   std::string name_;
   pickle_tree tree_;
   zip_list zip_;                                        ///< of a zip archive

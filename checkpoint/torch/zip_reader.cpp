@@ -30,13 +30,14 @@ tl::unexpected<core::error> refused(std::string why) { return fail(error_kind::b
 /// Any place of an archive, copied out of its file or seen in memory.
 class archive_bytes {
  public:
-  explicit archive_bytes(const core::source_file& file) : file_(&file), size_(file.size()) {}
+  archive_bytes(const core::source_file& file, uint64_t begin, uint64_t bytes)
+      : file_(&file), begin_(begin), size_(bytes) {}
   explicit archive_bytes(bytes_view memory) : memory_(memory), size_(memory.size()) {}
 
   [[nodiscard]] uint64_t size() const { return size_; }
   /// [offset, offset + out.size()), which the caller has checked to lie inside.
   [[nodiscard]] core::result<void> read(uint64_t offset, std::span<std::byte> out) const {
-    if (file_ != nullptr) return file_->read(offset, out);
+    if (file_ != nullptr) return file_->read(begin_ + offset, out);
     std::ranges::copy(memory_.subspan(offset, out.size()), out.begin());
     return {};
   }
@@ -50,6 +51,7 @@ class archive_bytes {
  private:
   const core::source_file* file_ = nullptr;
   bytes_view memory_;
+  uint64_t begin_ = 0;  ///< of the file
   uint64_t size_;
 };
 
@@ -250,7 +252,10 @@ core::result<zip_list> read_list(const archive_bytes& archive) {
 
 }  // namespace
 
-core::result<zip_list> read_zip(const core::source_file& archive) { return read_list(archive_bytes(archive)); }
+core::result<zip_list> read_zip(const core::source_file& archive) { return read_zip(archive, 0, archive.size()); }
+core::result<zip_list> read_zip(const core::source_file& file, uint64_t begin, uint64_t bytes) {
+  return read_list(archive_bytes(file, begin, bytes));
+}
 core::result<zip_list> read_zip(bytes_view archive) { return read_list(archive_bytes(archive)); }
 
 const zip_entry* find_entry(std::span<const zip_entry> entries, std::string_view name) {

@@ -41,6 +41,9 @@ struct zip_list {
 /// names that are absolute, hold `..` or a backslash, or come twice. Memory stays below the size of the archive. What
 /// the file refuses is an error of kind `io` that names it.
 core::result<zip_list> read_zip(const core::source_file& archive);
+/// The same of an archive that is bytes [begin, begin + bytes) of a file, which holds them; entries' places are counted
+/// from its own first byte.
+core::result<zip_list> read_zip(const core::source_file& file, uint64_t begin, uint64_t bytes);
 /// The same of an archive in memory.
 core::result<zip_list> read_zip(std::span<const std::byte> archive);
 

@@ -1,0 +1,214 @@
+#include "checkpoint/distributed/source.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+
+#include "checkpoint/distributed/chunks.hpp"
+#include "checkpoint/distributed/metadata.hpp"
+#include "checkpoint/source/element_cast.hpp"
+#include "checkpoint/source/hugging_face.hpp"
+#include "checkpoint/torch/archive.hpp"
+#include "checkpoint/torch/pieces.hpp"
+#include "core/tensor_view.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using core::error_kind;
+using core::fail;
+using entry_map = std::map<std::string, distributed_entry, std::less<>>;
+
+tl::unexpected<core::error> refused(std::string why) { return fail(error_kind::bad_input, std::move(why)); }
+
+constexpr std::string_view state_mark = "state.";
+
+/// What stands behind the first `state.` that begins a part of the name; empty where there is none.
+std::string_view behind_state(std::string_view name) {
+  for (size_t at = name.find(state_mark); at != name.npos; at = name.find(state_mark, at + 1))
+    if (at == 0 || name[at - 1] == '.') return name.substr(at + state_mark.size());
+  return {};
+}
+
+/// Whether the keys that led to it, or for want of them its name, say that it belongs to an optimizer.
+bool is_optimizers(const std::string& name, const distributed_entry& e) {
+  if (name.find("param_groups.") != name.npos) return true;
+  if (e.keys.empty()) return !behind_state(name).empty() && name.starts_with("opt");
+  return std::ranges::any_of(e.keys, [](const std::string& k) { return k == "state" || k.starts_with(state_mark); });
+}
+
+/// The parameter's own name: the last key, which holds all of it, or the flat name.
+const std::string& own_name(const std::string& name, const distributed_entry& e) {
+  return e.keys.empty() ? name : e.keys.back();
+}
+
+class distributed_reader {
+ public:
+  explicit distributed_reader(fs::path folder) { out_.folder = std::move(folder); }
+
+  core::result<tensor_source> run() {
+    auto list = read_distributed_metadata(out_.folder);
+    if (!list) return fail(list.error());
+    for (const auto& name : list->files) {
+      std::error_code ec;
+      const auto path = out_.folder / name;
+      const uint64_t bytes = fs::file_size(path, ec);
+      if (ec) return fail(error_kind::io, fmt::format("cannot look at '{}': {}", path.string(), ec.message()));
+      out_.files.push_back({path, bytes});
+    }
+    name_weights(list->entries);
+    for (const auto& [name, entry] : list->entries)
+      if (auto ok = add(name, entry); !ok) return fail(ok.error().in(fmt::format("'{}': '{}'", folder(), shown(name))));
+    for (auto& t : out_.tensors)
+      if (t.kind == tensor_kind::weight && has_moments_.contains(t.name)) t.kind = tensor_kind::master;
+    out_.format = "PyTorch distributed";
+    if (left_out_ > 0)
+      out_.format += fmt::format(", {} states of an optimizer left out, as '{}', which name no parameter", left_out_,
+                                 shown(first_left_out_));
+    auto model = read_model_config(out_.folder);
+    if (!model) return fail(model.error());
+    out_.run.model = std::move(*model);
+    if (!has_moments_.empty() && steps_) {
+      out_.run.steps = out_.run.applied_updates = *steps_;
+      if (!out_.run.schedule_position) out_.run.schedule_position = static_cast<int64_t>(*steps_);
+    } else {
+      out_.run.schedule_position.reset();
+    }
+    if (auto ok = complete(out_); !ok) return fail(ok.error());
+    return std::move(out_);
+  }
+
+ private:
+  [[nodiscard]] std::string folder() const { return out_.folder.string(); }
+
+  /// Own names, where no two weights share one; else flat ones.
+  void name_weights(const entry_map& entries) {
+    std::set<std::string_view> seen;
+    for (const auto& [name, e] : entries)
+      if (e.is_tensor() && !is_optimizers(name, e)) keeps_own_ = seen.insert(own_name(name, e)).second && keeps_own_;
+    for (const auto& [name, e] : entries)
+      if (e.is_tensor() && !is_optimizers(name, e)) {
+        weights_.emplace(keeps_own_ ? own_name(name, e) : name, &e);
+        of_own_.emplace(own_name(name, e), keeps_own_ ? own_name(name, e) : name);
+      }
+  }
+
+  core::result<void> add(const std::string& name, const distributed_entry& e) {
+    if (!e.is_tensor()) return add_object(name, e);
+    if (!is_optimizers(name, e))
+      return add_tensor(keeps_own_ ? own_name(name, e) : name,
+                        is_floating(*e.type) ? tensor_kind::weight : tensor_kind::buffer, {}, e);
+    if (name.find("param_groups.") != name.npos) return {};
+    const auto rest = behind_state(name);
+    const auto last = rest.rfind('.'), first = rest.find('.');
+    if (last == rest.npos) return leave_out(name);
+    if (const auto* w = weight(rest.substr(0, last))) return add_state(name, *w, rest.substr(last + 1), e);
+    if (const auto* w = weight(rest.substr(first + 1))) return add_state(name, *w, rest.substr(0, first), e);
+    return leave_out(name);
+  }
+
+  /// The tensor's name of a parameter's own; null where there is none.
+  [[nodiscard]] const std::string* weight(std::string_view own) const {
+    const auto at = of_own_.find(own);
+    return at == of_own_.end() ? nullptr : &at->second;
+  }
+
+  core::result<void> leave_out(const std::string& name) {
+    if (left_out_++ == 0) first_left_out_ = name;
+    return {};
+  }
+
+  core::result<void> add_state(const std::string& name, const std::string& of, std::string_view state,
+                               const distributed_entry& e) {
+    if (state == "step") return add_step(e);
+    if (e.shape != weights_.find(of)->second->shape) return leave_out(name);
+    const bool is_master = state == "fp32_param" || state == "param" || state == "master_param";
+    has_moments_.insert(of);
+    return add_tensor(of, is_master ? tensor_kind::master : tensor_kind::moment, is_master ? "" : std::string(state),
+                      e);
+  }
+
+  [[nodiscard]] core::result<torch_archive> open(const distributed_item& item) const {
+    return torch_archive::open_part(out_.files[item.file].path, item.begin, item.bytes);
+  }
+
+  core::result<void> add_tensor(const std::string& name, tensor_kind kind, std::string moment,
+                                const distributed_entry& e) {
+    tensor_entry entry{name, kind, std::move(moment), *e.type, e.shape, {}};
+    std::vector<placed_chunk> chunks;
+    chunks.reserve(e.items.size());
+    for (const auto& item : e.items) {
+      const auto archive = open(item);
+      if (!archive) return fail(archive.error());
+      const auto t = archive->tensor(archive->root());
+      if (!t) return fail(t.error());
+      if (t->type != entry.type || t->shape != item.sizes)
+        return refused(fmt::format("the tensor at byte {} of '{}' has another type or shape than .metadata says",
+                                   item.begin, archive->name()));
+      auto& chunk = chunks.emplace_back(placed_chunk{item.offsets, item.sizes, {}});
+      if (auto ok = add_pieces(chunk.pieces, item.file, *t); !ok) return ok;
+      for (auto& p : chunk.pieces) p.offset_bytes += item.begin;
+    }
+    if (auto ok = lay_chunks(entry, chunks); !ok) return ok;
+    out_.tensors.push_back(std::move(entry));
+    return {};
+  }
+
+  /// The updates of one parameter; those of all are the largest.
+  core::result<void> add_step(const distributed_entry& e) {
+    if (e.items.size() != 1 || core::numel_of(e.shape) != 1) return refused("one number was wanted");
+    const auto archive = open(e.items.front());
+    if (!archive) return fail(archive.error());
+    const auto t = archive->tensor(archive->root());
+    if (!t) return fail(t.error());
+    if (t->numel != 1 || t->type != *e.type) return refused("one number of its type was wanted");
+    std::array<std::byte, 8> bytes{};
+    if (auto ok = archive->read(t->begin, std::span(bytes).first(core::size_of(t->type))); !ok) return ok;
+    const auto as = [&]<class number>(number n) {
+      std::copy_n(bytes.begin(), sizeof n, std::as_writable_bytes(std::span(&n, 1)).begin());
+      return static_cast<double>(n);
+    };
+    double steps = -1;
+    if (t->type == core::dtype::f32) steps = as(float{});
+    if (t->type == core::dtype::f64) steps = as(double{});
+    if (t->type == core::dtype::i64) steps = as(int64_t{});
+    if (t->type == core::dtype::i32) steps = as(int32_t{});
+    constexpr double most = 9007199254740992;  // beyond, numbers are not exact
+    if (!(steps >= 0 && steps <= most) || steps != std::floor(steps))
+      return refused(fmt::format("a number of steps was wanted, got {}", steps));
+    steps_ = std::max(steps_.value_or(0), static_cast<uint64_t>(steps));
+    return {};
+  }
+
+  /// The one object that says something here: where torch's schedule is.
+  core::result<void> add_object(const std::string& name, const distributed_entry& e) {
+    constexpr std::string_view position = "last_epoch";
+    const bool is_position =
+        name == position || (name.ends_with(position) && name[name.size() - position.size() - 1] == '.');
+    if (!is_position) return {};
+    const auto archive = open(e.items.front());
+    if (!archive) return fail(archive.error());
+    const auto n = archive->integer(archive->root());
+    if (n && *n >= 0) out_.run.schedule_position = std::max(out_.run.schedule_position.value_or(0), *n);
+    return {};
+  }
+
+  tensor_source out_;
+  bool keeps_own_ = true;
+  std::map<std::string, const distributed_entry*, std::less<>> weights_;  ///< by the name that the tensor gets
+  std::map<std::string, std::string, std::less<>> of_own_;                ///< that name, by the parameter's own
+  std::set<std::string, std::less<>> has_moments_;
+  std::optional<uint64_t> steps_;
+  size_t left_out_ = 0;
+  std::string first_left_out_;
+};
+
+}  // namespace
+
+core::result<tensor_source> read_distributed_source(const fs::path& folder) { return distributed_reader(folder).run(); }
+
+}  // namespace troupe::checkpoint

@@ -15,6 +15,7 @@ struct checkpoint_command::arguments {
   weights_arguments fp32, hugging_face;
   gguf_arguments gguf;
   deepspeed_arguments deepspeed, universal;
+  distributed_arguments distributed;
   reshape_arguments reshape;
   output_form form = output_form::text;
 };
@@ -126,6 +127,18 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
              "a folder; `latest_universal` beside it names it, another than before with --force alone");
   add_deepspeed(*universal, a.universal);
   actions_.emplace_back(universal, [&a] { return to_universal(a.universal); });
+
+  auto* distributed =
+      command_->add_subcommand("to-dcp", "a folder that torch.distributed.checkpoint loads on any mesh (FSDP)");
+  add_source(*distributed, a.distributed.source);
+  add_output(*distributed, a.distributed.output, "a folder");
+  distributed->add_option("--ranks", a.distributed.ranks, "files: each has its rows of every tensor")
+      ->capture_default_str();
+  distributed->add_option("--job", a.distributed.job,
+                          "topology or ds_config.json with the optimizer; by default the one that the checkpoint keeps");
+  distributed->add_option("--model-config", a.distributed.model_config, model_config_help);
+  add_quiet(*distributed, a.distributed.source.verbosity);
+  actions_.emplace_back(distributed, [&a] { return to_distributed(a.distributed); });
 
   auto* reshape = command_->add_subcommand("reshape", "files for other tensor-parallel, pipeline and data degrees");
   add_source(*reshape, a.reshape.written.source);

@@ -1,4 +1,4 @@
-// `troupe checkpoint to-fp32`, `to-hf`, `to-gguf`, `to-universal`, `to-deepspeed`, `reshape`: any checkpoint as files
+// `troupe checkpoint to-fp32`, `to-hf`, `to-gguf`, `to-universal`, `to-deepspeed`, `to-dcp`, `reshape`: any checkpoint as files
 // for others. OUT appears whole, or not at all.
 #pragma once
 
@@ -38,6 +38,13 @@ struct deepspeed_arguments {  ///< of to-deepspeed and, without stage and ranks,
   bool integer_steps = false;  ///< the optimizer's steps as DeepSpeed's own optimizers want them
 };
 
+struct distributed_arguments {  ///< of to-dcp
+  source_arguments source;
+  output_arguments output;
+  uint32_t ranks = 1;
+  std::string job, model_config;  ///< as of deepspeed_arguments
+};
+
 struct reshape_arguments {
   deepspeed_arguments written;  ///< its `ranks` are the data-parallel ones
   uint32_t tensor = 1, pipeline = 1;
@@ -52,6 +59,7 @@ int to_hugging_face(const weights_arguments& a);
 int to_gguf(const gguf_arguments& a);
 int to_deepspeed(const deepspeed_arguments& a);
 int to_universal(const deepspeed_arguments& a);
+int to_distributed(const distributed_arguments& a);
 int reshape_checkpoint(const reshape_arguments& a);
 
 }  // namespace troupe::apps

@@ -15,6 +15,7 @@
 #include "checkpoint/convert/reshape.hpp"
 #include "checkpoint/deepspeed/universal_writer.hpp"
 #include "checkpoint/deepspeed/writer.hpp"
+#include "checkpoint/distributed/writer.hpp"
 #include "checkpoint/files/atomic_file.hpp"
 #include "checkpoint/safetensors/header.hpp"
 #include "checkpoint/source/name_map.hpp"
@@ -122,6 +123,37 @@ core::result<void> write_universal(const deepspeed_arguments& a) {
   return {};
 }
 
+core::result<void> write_distributed(const distributed_arguments& a) {
+  const auto opened = open_described(a.source, a.model_config);
+  if (!opened) return fail(opened.error());
+  const auto& s = opened->source;
+  checkpoint::distributed_write_options options{.ranks = a.ranks};
+  if (!s.has_layer_names) {
+    options.shared = shared_names(opened->model, s);
+    options.name = [type = opened->model.model_type](const std::string& name) {
+      return checkpoint::hugging_face_name(type, name);
+    };
+  }
+  // Without moments there is no optimizer to describe.
+  if (std::any_of(s.tensors.begin(), s.tensors.end(),
+                  [](const auto& t) { return t.kind == checkpoint::tensor_kind::moment; })) {
+    auto optimizer = describe_optimizer(s, a.job, 0, core::dtype::f32);
+    if (!optimizer) return fail(optimizer.error());
+    options.groups = std::move(optimizer->groups);
+  }
+  conversion writing(a.source, a.output);
+  options.progress = writing.progress();
+  const auto needed = checkpoint::distributed_bytes(s, options);
+  if (!needed) return fail(needed.error());
+  if (auto ok = writing.prepare(s, output_kind::folder, *needed); !ok) return ok;
+  const auto report = checkpoint::write_distributed_folder(s, writing.place().working(), options);
+  if (!report) return fail(report.error());
+  if (auto ok = write_description(opened->model, writing.place().working()); !ok) return ok;
+  if (auto ok = writing.commit(); !ok) return ok;
+  say_written(writing, report->bytes, report->files);
+  return {};
+}
+
 /// Back to the names that a file of names begins from. Refused: a name that no rule leads to.
 core::result<void> name_back(checkpoint::deepspeed_write_options& o, const std::filesystem::path& file,
                              const checkpoint::tensor_source& s) {
@@ -184,6 +216,11 @@ int to_deepspeed(const deepspeed_arguments& a) {
 int to_universal(const deepspeed_arguments& a) {
   const stop_request stop;
   return ended(write_universal(a));
+}
+
+int to_distributed(const distributed_arguments& a) {
+  const stop_request stop;
+  return ended(write_distributed(a));
 }
 
 int reshape_checkpoint(const reshape_arguments& a) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <set>
+#include <tuple>
 
 #include "checkpoint/distributed/chunks.hpp"
 #include "checkpoint/distributed/metadata.hpp"
@@ -65,6 +66,7 @@ class distributed_reader {
       if (auto ok = add(name, entry); !ok) return fail(ok.error().in(fmt::format("'{}': '{}'", folder(), shown(name))));
     for (auto& t : out_.tensors)
       if (t.kind == tensor_kind::weight && has_moments_.contains(t.name)) t.kind = tensor_kind::master;
+    tie_names();
     out_.format = "PyTorch distributed";
     if (left_out_ > 0)
       out_.format += fmt::format(", {} states of an optimizer left out, as '{}', which name no parameter", left_out_,
@@ -84,6 +86,23 @@ class distributed_reader {
 
  private:
   [[nodiscard]] std::string folder() const { return out_.folder.string(); }
+
+  /// Weights in the same bytes are one under several names: that which has moments, else the first.
+  void tie_names() {
+    std::map<std::tuple<uint32_t, uint64_t, std::vector<int64_t>>, std::vector<size_t>> same;
+    for (size_t i = 0; i < out_.tensors.size(); ++i)
+      if (const auto& t = out_.tensors[i]; t.kind != tensor_kind::moment && !t.pieces.empty())
+        same[{t.pieces[0].file, t.pieces[0].offset_bytes, t.shape}].push_back(i);
+    std::set<std::string> tied;
+    for (const auto& [place, all] : same) {
+      const auto owner = std::ranges::find_if(all, [&](size_t i) { return has_moments_.contains(out_.tensors[i].name); });
+      const auto& of = out_.tensors[owner == all.end() ? all.front() : *owner].name;
+      for (const size_t i : all)
+        if (const auto& name = out_.tensors[i].name; name != of && !has_moments_.contains(name) && tied.insert(name).second)
+          out_.tied.push_back({name, of});
+    }
+    std::erase_if(out_.tensors, [&](const tensor_entry& t) { return tied.contains(t.name); });
+  }
 
   /// Own names, where no two weights share one; else flat ones.
   void name_weights(const entry_map& entries) {

@@ -125,29 +125,47 @@ core::result<void> put_storage(zip_writer& zip, const std::string& entry, const 
   return {};
 }
 
+core::result<void> put_archive(zip_writer& zip, const torch_value& root, std::span<const torch_storage> storages,
+                               const block_written& written, const string_map& about) {
+  pickle_writer out;
+  root.write(out, [&](pickle_writer& to, const torch_view& v) { put_tensor(to, v, storages[v.storage]); });
+  const std::string pickle = out.finish(), top = "archive/";
+  const auto text = [](std::string_view t) { return std::as_bytes(std::span(t)); };
+  if (auto ok = zip.add(top + "data.pkl", text(pickle)); !ok) return ok;
+  if (auto ok = zip.add(top + "byteorder", text("little")); !ok) return ok;
+  std::vector<std::byte> block;
+  for (size_t i = 0; i < storages.size(); ++i)
+    if (auto ok = put_storage(zip, fmt::format("{}data/{}", top, i), storages[i], written, block); !ok) return ok;
+  for (const auto& [name, value] : about)
+    if (auto ok = zip.add(top + std::string(extra_folder) + name, text(value)); !ok) return ok;
+  return zip.add(top + "version", text("3\n"));
+}
+
+core::result<void> checked(const torch_value& root, std::span<const torch_storage> storages) {
+  std::vector<const torch_view*> views;
+  root.collect_views(views);
+  return checked(views, storages);
+}
+
 }  // namespace
 
 core::result<void> write_torch_archive(const std::filesystem::path& path, const torch_value& root,
                                        std::span<const torch_storage> storages, const block_written& written,
                                        const string_map& about) {
-  std::vector<const torch_view*> views;
-  root.collect_views(views);
-  if (auto ok = checked(views, storages); !ok) return fail(ok.error().in(path.string()));
-  pickle_writer out;
-  root.write(out, [&](pickle_writer& to, const torch_view& v) { put_tensor(to, v, storages[v.storage]); });
-  const std::string pickle = out.finish(), top = "archive/";
-  const auto text = [](std::string_view t) { return std::as_bytes(std::span(t)); };
+  if (auto ok = checked(root, storages); !ok) return fail(ok.error().in(path.string()));
   auto zip = zip_writer::create(path);
   if (!zip) return fail(zip.error());
-  if (auto ok = zip->add(top + "data.pkl", text(pickle)); !ok) return ok;
-  if (auto ok = zip->add(top + "byteorder", text("little")); !ok) return ok;
-  std::vector<std::byte> block;
-  for (size_t i = 0; i < storages.size(); ++i)
-    if (auto ok = put_storage(*zip, fmt::format("{}data/{}", top, i), storages[i], written, block); !ok) return ok;
-  for (const auto& [name, value] : about)
-    if (auto ok = zip->add(top + std::string(extra_folder) + name, text(value)); !ok) return ok;
-  if (auto ok = zip->add(top + "version", text("3\n")); !ok) return ok;
+  if (auto ok = put_archive(*zip, root, storages, written, about); !ok) return ok;
   return zip->commit();
+}
+
+core::result<uint64_t> append_torch_archive(streamed_file& to, const torch_value& root,
+                                            std::span<const torch_storage> storages, const block_written& written) {
+  if (auto ok = checked(root, storages); !ok) return fail(ok.error());
+  auto zip = zip_writer::behind(to);
+  if (auto ok = put_archive(zip, root, storages, written, {}); !ok) return fail(ok.error());
+  if (auto ok = zip.finish(); !ok) return fail(ok.error());
+  return zip.bytes();
 }
 
 core::result<void> write_torch_archive(const std::filesystem::path& path, std::span<const tensor_to_write> tensors,

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <variant>
 
+#include "checkpoint/files/streamed_file.hpp"
 #include "checkpoint/safetensors/writer.hpp"
 #include "checkpoint/torch/value.hpp"
 #include "core/error.hpp"
@@ -38,6 +39,10 @@ using block_written = std::function<core::result<void>(uint64_t bytes)>;
 core::result<void> write_torch_archive(const std::filesystem::path& path, const torch_value& root,
                                        std::span<const torch_storage> storages, const block_written& written = {},
                                        const string_map& about = {});
+
+/// The same behind what `to` holds already: one of several archives in a file. Gives its bytes.
+core::result<uint64_t> append_torch_archive(streamed_file& to, const torch_value& root,
+                                            std::span<const torch_storage> storages, const block_written& written = {});
 
 /// None, bool, int, float or str.
 using plain_value = std::variant<std::monostate, bool, int64_t, double, std::string>;

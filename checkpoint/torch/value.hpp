@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -49,9 +50,15 @@ class torch_value {
   torch_value& set(torch_value key, torch_value value);
   /// Of a list.
   torch_value& push(torch_value value);
+  /// Of an object: what its class takes instead of attributes.
+  torch_value& set_state(torch_value state) { return set_metadata(std::move(state)); }
   /// The attribute `_metadata` of an ordered dict: what a module's state dict has.
   torch_value& set_metadata(torch_value value);
 
+  /// Of a dict: key, value, key, value ...
+  [[nodiscard]] std::span<const torch_value> items() const { return items_; }
+  /// Of a text.
+  [[nodiscard]] const std::string& text() const { return std::get<std::string>(scalar_); }
   [[nodiscard]] bool is_none() const {
     return kind_ == kind::scalar && std::holds_alternative<std::monostate>(scalar_);
   }
@@ -125,6 +132,10 @@ void torch_value::write(pickle_writer& out, const PutTensor& put_tensor) const {
       out.global(module_, name_);
       no_arguments();
       out.make();
+      if (!metadata_.empty()) {
+        metadata_.front().write(out, put_tensor);
+        return out.set_state();
+      }
       out.empty_dict();
       items();
       out.end_pairs();

@@ -49,7 +49,7 @@ core::result<zip_writer> zip_writer::create(const std::filesystem::path& path) {
 
 core::result<void> zip_writer::put(std::string_view bytes) {
   at_ += bytes.size();
-  return file_.write(bytes);
+  return file().write(bytes);
 }
 
 core::result<void> zip_writer::begin(std::string_view name, uint64_t bytes) {
@@ -80,7 +80,7 @@ core::result<void> zip_writer::write(std::span<const std::byte> bytes) {
   entries_.back().crc32 = crc32(bytes, entries_.back().crc32);
   left_ -= bytes.size();
   at_ += bytes.size();
-  return file_.write(bytes);
+  return file().write(bytes);
 }
 
 core::result<void> zip_writer::add(std::string_view name, std::span<const std::byte> bytes) {
@@ -101,7 +101,7 @@ core::result<void> zip_writer::end_entry() {
   return put(descriptor.text());
 }
 
-core::result<void> zip_writer::commit() {
+core::result<void> zip_writer::finish() {
   if (auto ok = end_entry(); !ok) return ok;
   std::vector<const written*> by_name;
   for (const auto& e : entries_) by_name.push_back(&e);
@@ -134,8 +134,12 @@ core::result<void> zip_writer::commit() {
   end.put(locator_signature, 4).put(0, 4).put(end64, 8).put(1, 4);
   end.put(end_signature, 4).put(0, 2).put(0, 2).put(few, 2).put(few, 2).put(narrow(bytes), 4).put(narrow(begin), 4);
   end.put(0, 2);
-  if (auto ok = put(end.text()); !ok) return ok;
-  return file_.commit();
+  return put(end.text());
+}
+
+core::result<void> zip_writer::commit() {
+  if (auto ok = finish(); !ok) return ok;
+  return file().commit();
 }
 
 }  // namespace troupe::checkpoint

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +23,8 @@ inline constexpr uint64_t zip_alignment_bytes = 64;
 class zip_writer {
  public:
   static core::result<zip_writer> create(const std::filesystem::path& path);
+  /// Behind what `to` holds already, which outlives this object and is not committed by it.
+  static zip_writer behind(streamed_file& to) { return zip_writer(&to); }
 
   /// Opens the next entry, of exactly `bytes` bytes, behind the last one, which must be complete. Names are
   /// relative, below 64 KiB, and come once.
@@ -31,7 +34,10 @@ class zip_writer {
   /// An entry at once.
   core::result<void> add(std::string_view name, std::span<const std::byte> bytes);
 
-  /// Writes the directory, syncs, and gives the file its name.
+  /// Writes the directory: the archive is whole, of `bytes()` bytes.
+  core::result<void> finish();
+  [[nodiscard]] uint64_t bytes() const { return at_; }
+  /// finish(), then syncs and gives its own file its name.
   core::result<void> commit();
 
  private:
@@ -40,11 +46,15 @@ class zip_writer {
     uint64_t header, bytes;
     uint32_t crc32;
   };
-  explicit zip_writer(streamed_file file) : file_(std::move(file)) {}
+  explicit zip_writer(streamed_file file) : own_(std::move(file)) {}
+  explicit zip_writer(streamed_file* to) : to_(to) {}
   core::result<void> put(std::string_view bytes);
   core::result<void> end_entry();
 
-  streamed_file file_;
+  [[nodiscard]] streamed_file& file() { return to_ != nullptr ? *to_ : *own_; }
+
+  std::optional<streamed_file> own_;
+  streamed_file* to_ = nullptr;  ///< another's
   uint64_t at_ = 0;    ///< bytes written
   uint64_t left_ = 0;  ///< bytes that the open entry still wants
   bool open_ = false;

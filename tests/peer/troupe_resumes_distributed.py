@@ -4,8 +4,8 @@ Four processes on the CPU (Gloo) train a model of transformers' of about two tho
 with dcp.save(), and train three more:
   gpt2_fsdp    GPT-2 by FSDP2 (fully_shard) on four ranks; the embedding is tied to the head
   llama_2d     Llama by FSDP2 over two ranks and tensor parallelism over two
-Writes tests/checkpoint/fixtures/distributed/<case>/: the folder, and beside it <case>.losses with the three;
-corpus.txt is what both read. One epoch is one batch, so that the order of samples does not matter. Then
+Writes tests/checkpoint/fixtures/distributed/<case>/: the folder, and beside it <case>.losses with the three and
+<case>.safetensors with all values; corpus.txt is what both read. One epoch is one batch, so that the order of samples does not matter. Then
 `troupe train --resume` must have those losses; and Troupe trains one step more, saves, `troupe checkpoint to-dcp` writes
 a folder, dcp.load() reads it on the four ranks, and PyTorch continues with Troupe's losses.
 
@@ -133,6 +133,21 @@ def launch(case, folder, load_from=""):
     return [float(line) for line in (folder / f"{case}.losses").read_text().split()]
 
 
+def write_values(case):
+    """Weights by name and moments as NAME/exp_avg, as PyTorch puts them together."""
+    import torch
+    from safetensors.torch import save_file
+    from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+
+    with tempfile.TemporaryDirectory() as scratch:
+        dcp_to_torch_save(OUT / case, f"{scratch}/whole.pt")
+        whole = torch.load(f"{scratch}/whole.pt", weights_only=False)
+    values = {name: t.clone() for name, t in whole["model"].items()}
+    for name, states in whole["optim"]["state"].items():
+        values.update({f"{name}/{state}": t for state, t in states.items() if state != "step"})
+    save_file(values, OUT / f"{case}.safetensors")
+
+
 def resume(case, root, start, ranks, stage, steps=STEPS):
     """The losses of Troupe's steps behind a checkpoint."""
     job = {"model": MODELS[case], "data": {"text": str(OUT / "corpus.txt")}, "parallel": {"data": ranks}, "seed": 7,
@@ -165,6 +180,7 @@ if __name__ == "__main__":
     for name in MODELS:
         shutil.rmtree(OUT / name, ignore_errors=True)
         wanted = launch(name, OUT)
+        write_values(name)
         if not TROUPE:
             continue
         with tempfile.TemporaryDirectory() as scratch:
@@ -172,6 +188,6 @@ if __name__ == "__main__":
             for ranks, stage in [(1, 0), (2, 3), (3, 1)]:
                 run, got = resume(name, root, OUT / name, ranks, stage)
                 compare(f"{name} resumed on {ranks} ranks at stage {stage}", wanted, got)
-            subprocess.run([TROUPE, "checkpoint", "to-dcp", str(OUT / name), str(root / "theirs"), "--quiet"],
-                           check=True)
+            subprocess.run([TROUPE, "checkpoint", "to-dcp", str(OUT / name), str(root / "theirs"), "--quiet",
+                            "--ranks", "3", "--job", str(root / "job.yaml")], check=True)
             compare(f"{name} loaded by PyTorch", wanted, launch(name, root, str(root / "theirs")))

@@ -1,0 +1,271 @@
+// Folders of torch.distributed.checkpoint: those that PyTorch saved (tests/peer/troupe_resumes_distributed.py), those
+// that are written here, and damaged ones.
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <random>
+
+#include "checkpoint/convert/open_source.hpp"
+#include "checkpoint/distributed/metadata.hpp"
+#include "checkpoint/distributed/source.hpp"
+#include "checkpoint/distributed/writer.hpp"
+#include "checkpoint/source/diff.hpp"
+#include "checkpoint/source/hugging_face.hpp"
+#include "checkpoint/source/verify.hpp"
+#include "checkpoint/torch/archive_writer.hpp"
+#include "checkpoint/torch/pickle_writer.hpp"
+#include "tests/checkpoint/counted_memory.hpp"
+#include "tests/checkpoint/mutations.hpp"
+#include "tests/checkpoint/random_source.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe;
+using namespace troupe::checkpoint;
+using namespace troupe::tests;
+namespace fs = std::filesystem;
+using core::error_kind;
+
+namespace {
+
+const fs::path fixtures = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/distributed";
+
+/// A folder of one fp32 matrix of 4 x 2, by hand: its chunks as (offsets, sizes) and what is said of their places.
+struct small_folder {
+  struct chunk {
+    std::vector<int64_t> offsets, sizes;
+  };
+  std::vector<chunk> chunks{{{0, 0}, {2, 2}}, {{2, 0}, {2, 2}}};
+  std::string path = "__0_0.distcp";
+  torch_value type = torch_value::global("torch", "float32");
+  torch_value transforms = {};
+  int64_t more_bytes = 0;  ///< added to every length
+  bool last_place = true;  ///< the last chunk is given one
+
+  /// Gives the folder.
+  const scratch_folder& write(const scratch_folder& at) const {
+    const auto of = [](const char* name) { return torch_value::object("torch.distributed.checkpoint.metadata", name); };
+    fs::remove(at / "__0_0.distcp");
+    auto file = streamed_file::create(at / "__0_0.distcp");
+    check_ok(file);
+    auto boxes = torch_value::list(), places = torch_value::dict();
+    int64_t begin = 0;
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      const auto& c = chunks[i];
+      const uint64_t numel = core::numel_of(c.sizes);
+      const auto bytes = noise(numel * 4, i);
+      const std::vector<torch_storage> storages{{core::dtype::f32, numel, bytes, {}}};
+      const auto length = append_torch_archive(*file, torch_view{0, 0, c.sizes}, storages);
+      check_ok(length);
+      boxes.push(of("ChunkStorageMetadata").set("offsets", torch_value::size(c.offsets)).set("sizes", torch_value::size(c.sizes)));
+      auto info = torch_value::object("torch.distributed.checkpoint.filesystem", "_StorageInfo");
+      info.set("relative_path", path).set("offset", begin).set("length", static_cast<int64_t>(*length) + more_bytes);
+      info.set("transform_descriptors", transforms);
+      if (last_place || i + 1 < chunks.size())
+        places.set(of("MetadataIndex").set("fqn", "w").set("offset", torch_value::size(c.offsets)), std::move(info));
+      begin += static_cast<int64_t>(*length);
+    }
+    check_ok(file->commit());
+    auto tensors = torch_value::dict();
+    tensors.set("w", of("TensorStorageMetadata")
+                         .set("properties", of("TensorProperties").set_state(torch_value::tuple({type})))
+                         .set("size", torch_value::size({4, 2}))
+                         .set("chunks", std::move(boxes)));
+    put(at, of("Metadata").set("state_dict_metadata", std::move(tensors)).set("storage_data", std::move(places)));
+    return at;
+  }
+
+  static void put(const scratch_folder& at, const torch_value& root) {
+    pickle_writer out;
+    root.write(out, [](pickle_writer&, const torch_view&) {});
+    at.write(".metadata", out.finish());
+  }
+};
+
+void check_folder_refused(const small_folder& folder, error_kind kind, const std::string& words) {
+  const scratch_folder at;
+  check_failed(read_distributed_source(folder.write(at).path()), kind, words);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(distributed_source)
+
+BOOST_AUTO_TEST_CASE(folders_of_pytorch_have_its_weights_and_moments) {
+  for (const std::string name : {"gpt2_fsdp", "llama_2d"}) {
+    BOOST_TEST_CONTEXT(name) {
+      const auto got = open_source(fixtures / name);
+      check_ok(got);
+      const auto wanted = read_hugging_face_source(fixtures / (name + ".safetensors"));
+      check_ok(wanted);
+      BOOST_TEST(got->tensors.size() == wanted->tensors.size());
+      for (const auto& t : got->tensors) {
+        const auto* w = find_tensor(*wanted, t.kind == tensor_kind::moment ? t.name + "/" + t.moment : t.name,
+                                    tensor_kind::weight);
+        BOOST_REQUIRE_MESSAGE(w != nullptr, shown(t));
+        BOOST_TEST((w->shape == t.shape && bytes_in(*got, t) == bytes_in(*wanted, *w)), shown(t));
+      }
+      BOOST_TEST(got->run.steps.value() == 3U);
+      BOOST_TEST(got->run.applied_updates.value() == 3U);
+      BOOST_TEST(got->format == "PyTorch distributed");
+      const auto checked = verify_source(real_files(), *got);
+      check_ok(checked);
+      BOOST_TEST(checked->damages == 0U);
+      BOOST_TEST(checked->compared_bytes > 0U);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_cut_over_two_dimensions_is_few_pieces) {
+  const auto got = read_distributed_source(fixtures / "llama_2d");
+  check_ok(got);
+  const auto* t = find_tensor(*got, "model.layers.0.mlp.down_proj.weight", tensor_kind::master);
+  BOOST_REQUIRE(t != nullptr);
+  BOOST_TEST(t->cut.dimension == 1U);
+  BOOST_TEST(t->pieces.size() == 4U);
+}
+
+BOOST_AUTO_TEST_CASE(chunks_of_any_mesh_are_laid_together) {
+  const std::vector<std::vector<small_folder::chunk>> meshes{
+      {{{0, 0}, {4, 2}}},
+      {{{0, 0}, {4, 1}}, {{0, 1}, {4, 1}}},
+      {{{0, 0}, {3, 1}}, {{3, 0}, {1, 1}}, {{0, 1}, {3, 1}}, {{3, 1}, {1, 1}}},
+      {{{0, 0}, {1, 2}}, {{1, 0}, {3, 1}}, {{1, 1}, {3, 1}}, {{4, 0}, {0, 2}}},  // no grid; and one that is empty
+  };
+  for (const auto& mesh : meshes) {
+    const scratch_folder at;
+    const small_folder folder{.chunks = mesh};
+    const auto got = read_distributed_source(folder.write(at).path());
+    check_ok(got);
+    const auto bytes = bytes_in(*got, got->tensors.at(0));
+    for (size_t i = 0; i < mesh.size(); ++i) {
+      const auto& c = mesh[i];
+      const auto its = noise(core::numel_of(c.sizes) * 4, i);
+      for (int64_t row = 0; row < c.sizes[0]; ++row)
+        for (int64_t column = 0; column < c.sizes[1]; ++column) {
+          const auto from = static_cast<size_t>(row * c.sizes[1] + column) * 4;
+          const auto to = static_cast<size_t>((c.offsets[0] + row) * 2 + c.offsets[1] + column) * 4;
+          BOOST_TEST(same_bytes(std::span(its).subspan(from, 4), std::span(bytes).subspan(to, 4)));
+        }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_written_is_read_back) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    const scratch_folder at;
+    const random_source random(seed, core::dtype::f32, at.path());
+    const auto& from = random.source;
+    distributed_write_options options{.ranks = static_cast<uint32_t>(1 + seed % 5), .groups = {{}}};
+    fs::create_directory(at / "out");
+    check_ok(write_distributed_folder(from, at / "out", options));
+    const auto got = open_source(at / "out");
+    check_ok(got);
+    for (const auto& t : from.tensors) {
+      if (t.kind != tensor_kind::master && t.kind != tensor_kind::moment) continue;
+      const auto* same = find_tensor(*got, t.name, t.kind, t.moment);
+      BOOST_REQUIRE_MESSAGE(same != nullptr, shown(t));
+      BOOST_TEST((same->shape == t.shape && bytes_in(*got, *same) == bytes_in(from, t)), shown(t));
+    }
+    BOOST_TEST(got->run.steps.value() == from.run.applied_updates.value_or(from.run.steps.value_or(0)));
+    for (const auto& t : from.tied) BOOST_TEST(std::ranges::count(got->tied, t) == 1, t.name);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_leads_out_of_the_folder_or_its_files_is_refused) {
+  check_folder_refused({.path = "../__0_0.distcp"}, error_kind::bad_input, "no file of the folder");
+  check_folder_refused({.path = "/etc/passwd"}, error_kind::bad_input, "no file of the folder");
+  check_folder_refused({.path = "x/../../y"}, error_kind::bad_input, "no file of the folder");
+  check_folder_refused({.more_bytes = 1}, error_kind::bad_input, "leave");
+  check_folder_refused({.last_place = false}, error_kind::bad_input, "nothing says where 'w' from element (2, 0) on lies");
+}
+
+BOOST_AUTO_TEST_CASE(chunks_that_overlap_or_leave_a_gap_are_refused) {
+  check_folder_refused({.chunks = {{{0, 0}, {3, 2}}, {{2, 0}, {2, 2}}}}, error_kind::bad_input, "overlaps");
+  check_folder_refused({.chunks = {{{0, 0}, {4, 2}}, {{0, 1}, {4, 1}}}}, error_kind::bad_input, "overlaps");
+  check_folder_refused({.chunks = {{{0, 0}, {1, 2}}, {{2, 0}, {2, 2}}}}, error_kind::bad_input, "no piece holds");
+  check_folder_refused({.chunks = {{{0, 0}, {2, 2}}, {{3, 0}, {2, 2}}}}, error_kind::bad_input, "leaves its shape");
+  check_folder_refused({.chunks = {{{0, 0}, {4, 2}}, {{0, 0}, {4, 2}}}}, error_kind::bad_input, "two chunks begin");
+}
+
+BOOST_AUTO_TEST_CASE(transforms_and_types_that_are_not_read_are_refused_by_name) {
+  check_folder_refused({.transforms = torch_value::list({"stream.zstd"})}, error_kind::bad_input, "'stream.zstd'");
+  check_folder_refused({.type = torch_value::global("torch", "float8_e5m2")}, error_kind::bad_input,
+                       "torch.float8_e5m2");
+  check_folder_refused({.type = torch_value::global("torch", "float16")}, error_kind::bad_input, "another type");
+}
+
+BOOST_AUTO_TEST_CASE(a_list_that_would_run_a_command_is_refused_and_does_nothing) {
+  const scratch_folder at;
+  const auto command = torch_value::call("posix", "system", {"touch " + (at / "pwned").string()});
+  small_folder::put(at, command);
+  check_failed(read_distributed_source(at.path()), error_kind::bad_input, "posix.system");
+  auto inside = torch_value::object("torch.distributed.checkpoint.metadata", "Metadata");
+  inside.set("state_dict_metadata", torch_value::dict().set("w", command)).set("storage_data", torch_value::dict());
+  small_folder::put(at, inside);
+  check_failed(read_distributed_source(at.path()), error_kind::bad_input, "'w': TensorStorageMetadata");
+  BOOST_TEST(!fs::exists(at / "pwned"));
+}
+
+BOOST_AUTO_TEST_CASE(a_file_that_is_cut_short_or_gone_is_refused) {
+  const scratch_folder at;
+  fs::copy(fixtures / "gpt2_fsdp", at / "ck");
+  fs::resize_file(at / "ck/__1_0.distcp", fs::file_size(at / "ck/__1_0.distcp") - 1);
+  check_failed(open_source(at / "ck"), error_kind::bad_input, "__1_0.distcp");
+  fs::remove(at / "ck/__1_0.distcp");
+  check_failed(open_source(at / "ck"), error_kind::bad_input, "__1_0.distcp");
+}
+
+BOOST_AUTO_TEST_CASE(verify_names_the_tensor_of_a_damaged_item) {
+  const scratch_folder at;
+  fs::copy(fixtures / "gpt2_fsdp", at / "ck");
+  auto source = open_source(at / "ck");
+  check_ok(source);
+  const auto& t = source->tensors.at(7);
+  const auto& p = t.pieces.at(1);
+  auto bytes = scratch_folder::read(source->files[p.file].path);
+  bytes[p.offset_bytes] = static_cast<char>(bytes[p.offset_bytes] ^ 1);
+  at.write("ck/" + source->files[p.file].path.filename().string(), bytes);
+  source = open_source(at / "ck");
+  check_ok(source);
+  const auto report = verify_source(real_files(), *source);
+  check_ok(report);
+  BOOST_REQUIRE(report->damages == 1U);
+  BOOST_TEST(report->listed[0].text.find(t.name) != std::string::npos, report->listed[0].text);
+}
+
+BOOST_AUTO_TEST_CASE(damaged_lists_are_read_or_refused) {
+  const scratch_folder at;
+  fs::copy(fixtures / "llama_2d", at / "ck");
+  const auto good = scratch_folder::read(at / "ck/.metadata");
+  size_t read = 0;
+  for_mutations(good, 21, pickle_hints, [&](size_t i, const std::string& broken) {
+    fs::remove(at / "ck/.metadata");
+    at.write("ck/.metadata", broken);
+    const memory_mark mark;
+    {
+      const auto source = read_distributed_source(at / "ck");
+      if (source && ++read % 8 == 0)
+        for (const auto& t : source->tensors) BOOST_TEST(bytes_in(*source, t).size() > 0);
+    }
+    BOOST_REQUIRE_MESSAGE(mark.taken() <= broken.size() * max_pickle_memory_factor + (size_t{4} << 20), i);
+  });
+  BOOST_TEST(read < mutations());
+}
+
+BOOST_AUTO_TEST_CASE(damaged_items_are_read_or_refused) {
+  const scratch_folder at;
+  small_folder().write(at);
+  const auto good = scratch_folder::read(at / "__0_0.distcp");
+  size_t read = 0;
+  for_mutations(good, 22, pickle_hints, [&](size_t, const std::string& broken) {
+    fs::remove(at / "__0_0.distcp");
+    at.write("__0_0.distcp", broken);
+    const auto source = read_distributed_source(at.path());
+    if (!source) return;
+    ++read;
+    BOOST_TEST(bytes_in(*source, source->tensors.at(0)).size() == 32U);
+  });
+  BOOST_TEST(read > 0U);
+  BOOST_TEST(read < mutations());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -10,6 +10,7 @@
 #include "checkpoint/compressed/source.hpp"
 #include "checkpoint/deepspeed/source.hpp"
 #include "checkpoint/deepspeed/universal_source.hpp"
+#include "checkpoint/distributed/megatron_common.hpp"
 #include "checkpoint/distributed/metadata.hpp"
 #include "checkpoint/distributed/source.hpp"
 #include "checkpoint/gguf/source.hpp"
@@ -172,6 +173,11 @@ core::result<source_format> recognise(const fs::path& path, const std::optional<
     if (!name) return fail(name.error());
     return recognise_tag(path, *name, fmt::format("'{}' names", latest.string()));
   }
+  if (const auto latest = path / megatron_latest_name; there(latest)) {
+    const auto folder = megatron_folder(path);
+    if (!folder) return fail(folder.error());
+    return recognise_tag(path, folder->filename().string(), fmt::format("'{}' names", latest.string()));
+  }
   auto format = recognise_folder(path);
   if (!format && has_ours(path)) return source_format::troupe;  // one whose `latest` is gone
   return format;
@@ -190,6 +196,10 @@ core::result<tensor_source> open_as_it_is(const fs::path& path, const source_opt
     case source_format::universal:
       return read_universal_source(options.tag ? path / *options.tag : path);
     case source_format::distributed:
+      if (!options.tag && !there(path / distributed_metadata_name)) {
+        const auto folder = megatron_folder(path);
+        return folder ? read_distributed_source(*folder) : fail(folder.error());
+      }
       return read_distributed_source(options.tag ? path / *options.tag : path);
     case source_format::hugging_face: {
       const auto at = options.tag ? path / *options.tag : path;

@@ -9,7 +9,9 @@
 #include <tuple>
 
 #include "checkpoint/distributed/chunks.hpp"
+#include "checkpoint/distributed/megatron_common.hpp"
 #include "checkpoint/distributed/metadata.hpp"
+#include "checkpoint/files/tensor_shares.hpp"
 #include "checkpoint/source/element_cast.hpp"
 #include "checkpoint/source/hugging_face.hpp"
 #include "checkpoint/torch/archive.hpp"
@@ -26,7 +28,7 @@ using entry_map = std::map<std::string, distributed_entry, std::less<>>;
 
 tl::unexpected<core::error> refused(std::string why) { return fail(error_kind::bad_input, std::move(why)); }
 
-constexpr std::string_view state_mark = "state.";
+constexpr std::string_view format_name = "PyTorch distributed", state_mark = "state.";
 
 /// What stands behind the first `state.` that begins a part of the name; empty where there is none.
 std::string_view behind_state(std::string_view name) {
@@ -35,16 +37,28 @@ std::string_view behind_state(std::string_view name) {
   return {};
 }
 
-/// Whether the keys that led to it, or for want of them its name, say that it belongs to an optimizer.
+/// Whether the keys that led to it, or for want of several its name, say that it belongs to an optimizer.
 bool is_optimizers(const std::string& name, const distributed_entry& e) {
   if (name.find("param_groups.") != name.npos) return true;
-  if (e.keys.empty()) return !behind_state(name).empty() && name.starts_with("opt");
+  if (e.keys.size() <= 1) return name.starts_with("optimizer.") || name.starts_with("optim.");
   return std::ranges::any_of(e.keys, [](const std::string& k) { return k == "state" || k.starts_with(state_mark); });
 }
 
 /// The parameter's own name: the last key, which holds all of it, or the flat name.
 const std::string& own_name(const std::string& name, const distributed_entry& e) {
   return e.keys.empty() ? name : e.keys.back();
+}
+
+/// Whether `flat` is a tensor of this shape as Megatron flattens the part that a rank has of it: how often each dimension
+/// is cut, then the part's elements. Where those in front are cut down to single rows and the others not at all, the
+/// elements are in order.
+bool is_flattened(const std::vector<int64_t>& flat, const std::vector<int64_t>& shape) {
+  if (flat.size() != shape.size() + 1 || core::numel_of(flat) != core::numel_of(shape)) return false;
+  size_t d = 0;
+  while (d < shape.size() && flat[d] == shape[d]) ++d;
+  for (; d < shape.size(); ++d)
+    if (flat[d] != 1) return false;
+  return true;
 }
 
 class distributed_reader {
@@ -65,16 +79,24 @@ class distributed_reader {
     for (const auto& [name, entry] : list->entries)
       if (auto ok = add(name, entry); !ok) return fail(ok.error().in(fmt::format("'{}': '{}'", folder(), shown(name))));
     for (auto& t : out_.tensors)
-      if (t.kind == tensor_kind::weight && has_moments_.contains(t.name)) t.kind = tensor_kind::master;
+      if (t.kind == tensor_kind::weight && has_moments_.contains(t.name) && !has_masters_.contains(t.name))
+        t.kind = tensor_kind::master;
     tie_names();
-    out_.format = "PyTorch distributed";
+    out_.format = format_name;
     if (left_out_ > 0)
       out_.format += fmt::format(", {} states of an optimizer left out, as '{}', which name no parameter", left_out_,
                                  shown(first_left_out_));
     auto model = read_model_config(out_.folder);
     if (!model) return fail(model.error());
     out_.run.model = std::move(*model);
-    if (!has_moments_.empty() && steps_) {
+    std::error_code ec;
+    if (fs::exists(out_.folder / megatron_common_name, ec)) {
+      auto run = read_megatron_common(out_.folder / megatron_common_name);
+      if (!run) return fail(run.error());
+      run->model = std::move(out_.run.model);
+      out_.run = std::move(*run);
+      out_.format = "Megatron-Core torch_dist" + out_.format.substr(format_name.size());
+    } else if (!has_moments_.empty() && steps_) {
       out_.run.steps = out_.run.applied_updates = *steps_;
       if (!out_.run.schedule_position) out_.run.schedule_position = static_cast<int64_t>(*steps_);
     } else {
@@ -144,11 +166,16 @@ class distributed_reader {
   core::result<void> add_state(const std::string& name, const std::string& of, std::string_view state,
                                const distributed_entry& e) {
     if (state == "step") return add_step(e);
-    if (e.shape != weights_.find(of)->second->shape) return leave_out(name);
-    const bool is_master = state == "fp32_param" || state == "param" || state == "master_param";
-    has_moments_.insert(of);
-    return add_tensor(of, is_master ? tensor_kind::master : tensor_kind::moment, is_master ? "" : std::string(state),
-                      e);
+    const auto& shape = weights_.find(of)->second->shape;
+    if (e.shape != shape && !is_flattened(e.shape, shape)) return leave_out(name);
+    const bool is_master = state == "fp32_param";
+    (is_master ? has_masters_ : has_moments_).insert(of);
+    const auto kind = is_master ? tensor_kind::master : tensor_kind::moment;
+    if (auto ok = add_tensor(of, kind, is_master ? "" : std::string(state), e); !ok) return ok;
+    auto& added = out_.tensors.back();
+    if (added.shape != shape && added.cut.cuts()) added = without_shares(added);
+    added.shape = shape;
+    return {};
   }
 
   [[nodiscard]] core::result<torch_archive> open(const distributed_item& item) const {
@@ -220,7 +247,7 @@ class distributed_reader {
   bool keeps_own_ = true;
   std::map<std::string, const distributed_entry*, std::less<>> weights_;  ///< by the name that the tensor gets
   std::map<std::string, std::string, std::less<>> of_own_;                ///< that name, by the parameter's own
-  std::set<std::string, std::less<>> has_moments_;
+  std::set<std::string, std::less<>> has_moments_, has_masters_;
   std::optional<uint64_t> steps_;
   size_t left_out_ = 0;
   std::string first_left_out_;

@@ -12,6 +12,7 @@
 #include "checkpoint/source/hugging_face.hpp"
 #include "checkpoint/source/verify.hpp"
 #include "checkpoint/torch/archive_writer.hpp"
+#include "checkpoint/torch/pickle_reader.hpp"
 #include "checkpoint/torch/pickle_writer.hpp"
 #include "tests/checkpoint/counted_memory.hpp"
 #include "tests/checkpoint/mutations.hpp"
@@ -111,6 +112,29 @@ BOOST_AUTO_TEST_CASE(folders_of_pytorch_have_its_weights_and_moments) {
       BOOST_TEST(checked->damages == 0U);
       BOOST_TEST(checked->compared_bytes > 0U);
     }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(folders_of_megatron_core_have_weights_and_what_names_its_parameters) {
+  const fs::path root = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/torch_dist";
+  const auto wanted = read_hugging_face_source(root / "expected.safetensors");
+  check_ok(wanted);
+  for (const bool has_names : {true, false}) {
+    const auto got = open_source(root / (has_names ? "fully_reshardable" : "dp_reshardable"));
+    check_ok(got);
+    BOOST_TEST(got->format.starts_with("Megatron-Core torch_dist"));
+    BOOST_TEST(got->format.ends_with("which name no parameter") == !has_names);
+    BOOST_TEST(got->tensors.size() == (has_names ? 12U : 3U));
+    for (const auto& t : got->tensors) {
+      const auto state = t.kind == tensor_kind::master ? "/fp32_param" : t.kind == tensor_kind::moment ? "/" + t.moment : "";
+      const auto* w = find_tensor(*wanted, t.name + state, tensor_kind::weight);
+      BOOST_REQUIRE_MESSAGE(w != nullptr, shown(t));
+      BOOST_TEST((w->shape == t.shape && bytes_in(*got, t) == bytes_in(*wanted, *w)), shown(t));
+    }
+    BOOST_TEST(got->run.steps.value() == 30U);
+    BOOST_TEST(got->run.applied_updates.value() == 28U);
+    BOOST_TEST(got->run.samples.value() == 240U);
+    BOOST_TEST(got->run.samples_per_step.value() == 8U);
   }
 }
 

@@ -134,8 +134,9 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   add_output(*distributed, a.distributed.output, "a folder");
   distributed->add_option("--ranks", a.distributed.ranks, "files: each has its rows of every tensor")
       ->capture_default_str();
-  distributed->add_option("--job", a.distributed.job,
-                          "topology or ds_config.json with the optimizer; by default the one that the checkpoint keeps");
+  distributed->add_option(
+      "--job", a.distributed.job,
+      "topology or ds_config.json with the optimizer; by default the one that the checkpoint keeps");
   distributed->add_option("--model-config", a.distributed.model_config, model_config_help);
   add_quiet(*distributed, a.distributed.source.verbosity);
   actions_.emplace_back(distributed, [&a] { return to_distributed(a.distributed); });

@@ -1,5 +1,5 @@
-// `troupe checkpoint to-fp32`, `to-hf`, `to-gguf`, `to-universal`, `to-deepspeed`, `to-dcp`, `reshape`: any checkpoint as files
-// for others. OUT appears whole, or not at all.
+// `troupe checkpoint to-fp32`, `to-hf`, `to-gguf`, `to-universal`, `to-deepspeed`, `to-dcp`, `reshape`: any checkpoint
+// as files for others. OUT appears whole, or not at all.
 #pragma once
 
 #include <cstdint>

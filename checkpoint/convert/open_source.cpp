@@ -80,7 +80,8 @@ bool is_deepspeed_file(std::string_view name) {
 core::result<source_format> recognise_folder(const fs::path& path) {
   if (there(path / manifest_file_name)) return source_format::troupe;
   if (is_folder(path / "zero")) return source_format::universal;
-  if (there(path / distributed_metadata_name)) return source_format::distributed;
+  if (there(path / distributed_metadata_name) || there(path / accelerate_model_folder / distributed_metadata_name))
+    return source_format::distributed;
   std::error_code ec;
   size_t seen = 0;
   for (fs::directory_iterator at(path, ec), end; !ec && at != end && seen < max_folder_entries;
@@ -196,7 +197,7 @@ core::result<tensor_source> open_as_it_is(const fs::path& path, const source_opt
     case source_format::universal:
       return read_universal_source(options.tag ? path / *options.tag : path);
     case source_format::distributed:
-      if (!options.tag && !there(path / distributed_metadata_name)) {
+      if (!options.tag && there(path / megatron_latest_name)) {
         const auto folder = megatron_folder(path);
         return folder ? read_distributed_source(*folder) : fail(folder.error());
       }

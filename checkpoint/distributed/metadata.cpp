@@ -21,16 +21,10 @@ using core::fail;
 
 tl::unexpected<core::error> refused(std::string why) { return fail(error_kind::bad_input, std::move(why)); }
 
-/// Inside the folder, in it or in folders below: what torch's writers make is a name without folders.
-bool stays_inside(std::string_view name) {
-  if (name.empty() || name.size() > max_name_bytes || name.front() == '/' || name.find('\0') != name.npos) return false;
-  for (size_t at = 0; at <= name.size();) {
-    const size_t next = std::min(name.find('/', at), name.size());
-    const auto part = name.substr(at, next - at);
-    if (part.empty() || part == "." || part == "..") return false;
-    at = next + 1;
-  }
-  return true;
+/// As torch's writers make them: of a file in the folder itself.
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name.size() <= max_name_bytes && name != "." && name != ".." &&
+         name.find_first_of(std::string_view("/\0", 2)) == name.npos;
 }
 
 /// The walk from Metadata to chunks and places.
@@ -234,7 +228,7 @@ class metadata_reader {
 
   core::result<uint32_t> file_number(std::string_view name) {
     if (const auto known = numbers_.find(name); known != numbers_.end()) return known->second;
-    if (!stays_inside(name))
+    if (!is_plain_name(name))
       return refused(fmt::format("it is said to lie in '{}', which is no file of the folder", shown(name)));
     if (out_.files.size() >= max_distributed_files)
       return fail(error_kind::limit, fmt::format("more than {} files", max_distributed_files));

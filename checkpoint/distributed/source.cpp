@@ -49,9 +49,9 @@ const std::string& own_name(const std::string& name, const distributed_entry& e)
   return e.keys.empty() ? name : e.keys.back();
 }
 
-/// Whether `flat` is a tensor of this shape as Megatron flattens the part that a rank has of it: how often each dimension
-/// is cut, then the part's elements. Where those in front are cut down to single rows and the others not at all, the
-/// elements are in order.
+/// Whether `flat` is a tensor of this shape as Megatron flattens the part that a rank has of it: how often each
+/// dimension is cut, then the part's elements. Where those in front are cut down to single rows and the others not at
+/// all, the elements are in order.
 bool is_flattened(const std::vector<int64_t>& flat, const std::vector<int64_t>& shape) {
   if (flat.size() != shape.size() + 1 || core::numel_of(flat) != core::numel_of(shape)) return false;
   size_t d = 0;
@@ -66,17 +66,17 @@ class distributed_reader {
   explicit distributed_reader(fs::path folder) { out_.folder = std::move(folder); }
 
   core::result<tensor_source> run() {
-    auto list = read_distributed_metadata(out_.folder);
-    if (!list) return fail(list.error());
-    for (const auto& name : list->files) {
-      std::error_code ec;
-      const auto path = out_.folder / name;
-      const uint64_t bytes = fs::file_size(path, ec);
-      if (ec) return fail(error_kind::io, fmt::format("cannot look at '{}': {}", path.string(), ec.message()));
-      out_.files.push_back({path, bytes});
+    std::error_code ec;
+    entry_map entries;
+    if (fs::exists(out_.folder / distributed_metadata_name, ec)) {
+      if (auto ok = list(out_.folder, entries); !ok) return fail(ok.error());
+    } else {
+      for (const auto name : {accelerate_model_folder, accelerate_optimizer_folder})
+        if (name == accelerate_model_folder || fs::exists(out_.folder / name / distributed_metadata_name, ec))
+          if (auto ok = list(out_.folder / name, entries); !ok) return fail(ok.error());
     }
-    name_weights(list->entries);
-    for (const auto& [name, entry] : list->entries)
+    name_weights(entries);
+    for (const auto& [name, entry] : entries)
       if (auto ok = add(name, entry); !ok) return fail(ok.error().in(fmt::format("'{}': '{}'", folder(), shown(name))));
     for (auto& t : out_.tensors)
       if (t.kind == tensor_kind::weight && has_moments_.contains(t.name) && !has_masters_.contains(t.name))
@@ -89,7 +89,6 @@ class distributed_reader {
     auto model = read_model_config(out_.folder);
     if (!model) return fail(model.error());
     out_.run.model = std::move(*model);
-    std::error_code ec;
     if (fs::exists(out_.folder / megatron_common_name, ec)) {
       auto run = read_megatron_common(out_.folder / megatron_common_name);
       if (!run) return fail(run.error());
@@ -109,6 +108,26 @@ class distributed_reader {
  private:
   [[nodiscard]] std::string folder() const { return out_.folder.string(); }
 
+  /// Adds the entries of one folder, their files behind those that are known.
+  core::result<void> list(const fs::path& folder, entry_map& entries) {
+    auto found = read_distributed_metadata(folder);
+    if (!found) return fail(found.error());
+    const auto first = static_cast<uint32_t>(out_.files.size());
+    for (const auto& name : found->files) {
+      std::error_code ec;
+      const uint64_t bytes = fs::file_size(folder / name, ec);
+      if (ec)
+        return fail(error_kind::io, fmt::format("cannot look at '{}': {}", (folder / name).string(), ec.message()));
+      out_.files.push_back({folder / name, bytes});
+    }
+    for (auto& [name, entry] : found->entries) {
+      for (auto& item : entry.items) item.file += first;
+      if (!entries.emplace(name, std::move(entry)).second)
+        return refused(fmt::format("'{}': '{}' stands in another folder, too", folder.string(), shown(name)));
+    }
+    return {};
+  }
+
   /// Weights in the same bytes are one under several names: that which has moments, else the first.
   void tie_names() {
     std::map<std::tuple<uint32_t, uint64_t, std::vector<int64_t>>, std::vector<size_t>> same;
@@ -117,10 +136,12 @@ class distributed_reader {
         same[{t.pieces[0].file, t.pieces[0].offset_bytes, t.shape}].push_back(i);
     std::set<std::string> tied;
     for (const auto& [place, all] : same) {
-      const auto owner = std::ranges::find_if(all, [&](size_t i) { return has_moments_.contains(out_.tensors[i].name); });
+      const auto owner =
+          std::ranges::find_if(all, [&](size_t i) { return has_moments_.contains(out_.tensors[i].name); });
       const auto& of = out_.tensors[owner == all.end() ? all.front() : *owner].name;
       for (const size_t i : all)
-        if (const auto& name = out_.tensors[i].name; name != of && !has_moments_.contains(name) && tied.insert(name).second)
+        if (const auto& name = out_.tensors[i].name;
+            name != of && !has_moments_.contains(name) && tied.insert(name).second)
           out_.tied.push_back({name, of});
     }
     std::erase_if(out_.tensors, [&](const tensor_entry& t) { return tied.contains(t.name); });

@@ -68,10 +68,9 @@ torch_value properties_of(core::dtype type) {
                            : type == core::dtype::i8   ? "int8"
                            : type == core::dtype::u8   ? "uint8"
                                                        : "bool";
-  return out.set_state(torch_value::tuple({torch_value::global("torch", name),
-                                           torch_value::call("torch.serialization", "_get_layout", {"torch.strided"}),
-                                           false, torch_value::call(metadata_module, "_MEM_FORMAT_ENCODING", {0}),
-                                           false}));
+  return out.set_state(torch_value::tuple(
+      {torch_value::global("torch", name), torch_value::call("torch.serialization", "_get_layout", {"torch.strided"}),
+       false, torch_value::call(metadata_module, "_MEM_FORMAT_ENCODING", {0}), false}));
 }
 
 class distributed_writer {

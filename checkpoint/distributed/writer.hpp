@@ -37,9 +37,9 @@ struct distributed_report {
 /// Bytes that it needs, by and large.
 core::result<uint64_t> distributed_bytes(const tensor_source& from, const distributed_write_options& options);
 
-/// Into `folder`, which is there and empty: `__0_0.distcp` ..., `.metadata` last. Memory: a block and the list of items.
-/// Refused, before a byte is written: ranks beyond 1 to max_deepspeed_ranks, names that clash, a parameter in two groups
-/// or in none.
+/// Into `folder`, which is there and empty: `__0_0.distcp` ..., `.metadata` last. Memory: a block and the list of
+/// items. Refused, before a byte is written: ranks beyond 1 to max_deepspeed_ranks, names that clash, a parameter in
+/// two groups or in none.
 core::result<distributed_report> write_distributed_folder(const tensor_source& from,
                                                           const std::filesystem::path& folder,
                                                           const distributed_write_options& options);

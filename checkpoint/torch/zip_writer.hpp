@@ -55,8 +55,8 @@ class zip_writer {
 
   std::optional<streamed_file> own_;
   streamed_file* to_ = nullptr;  ///< another's
-  uint64_t at_ = 0;    ///< bytes written
-  uint64_t left_ = 0;  ///< bytes that the open entry still wants
+  uint64_t at_ = 0;              ///< bytes written
+  uint64_t left_ = 0;            ///< bytes that the open entry still wants
   bool open_ = false;
   std::vector<written> entries_;
 };

@@ -3,6 +3,7 @@
 Megatron-Core itself does not run on a CPU without its extensions: PyTorch's DCP saves the names and shapes of its
 sources (bf16 weights; `optimizer.state.{fp32_param,exp_avg,exp_avg_sq}.NAME` of a `fully_reshardable` optimizer; the
 same flattened, as `fully_sharded_model_space` has it, for one parameter; beside it common.pt with an argparse.Namespace).
+`accelerate` has the two folders of Accelerate's FSDP with sharded states, `{"model": ...}` and `{"optimizer": ...}`.
 `dp_reshardable` holds the optimizer as anonymous buckets. expected.safetensors has the values.
 """
 
@@ -42,5 +43,10 @@ save("fully_reshardable", {f"optimizer.state.{key}.{name}": t.reshape(1, 1, -1) 
 bucket = "optimizer.distributed.dp_group_idx_0.gbuf_idx_0.dtype_(torch.bfloat16, torch.float32).bucket_idx_0"
 save("dp_reshardable", {f"{bucket}.{key}": torch.cat([t.flatten() for t in values.values()])
                         for key, values in states.items()})
+os.chdir(OUT)
+dcp.save({"model": masters}, checkpoint_id="accelerate/pytorch_model_fsdp_0", no_dist=True)
+dcp.save({"optimizer": {"state": {name: {"step": torch.tensor(28.0), **{key: states[key][name] for key in ("exp_avg", "exp_avg_sq")}}
+                                  for name in SHAPES}, "param_groups": [{"lr": 1e-3, "params": list(SHAPES)}]}},
+         checkpoint_id="accelerate/optimizer_0", no_dist=True)
 save_file({**{f"{name}/{key}": t for key, values in states.items() for name, t in values.items()}, **weights},
           OUT / "expected.safetensors")

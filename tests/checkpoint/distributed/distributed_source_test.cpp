@@ -56,7 +56,9 @@ struct small_folder {
       const std::vector<torch_storage> storages{{core::dtype::f32, numel, bytes, {}}};
       const auto length = append_torch_archive(*file, torch_view{0, 0, c.sizes}, storages);
       check_ok(length);
-      boxes.push(of("ChunkStorageMetadata").set("offsets", torch_value::size(c.offsets)).set("sizes", torch_value::size(c.sizes)));
+      boxes.push(of("ChunkStorageMetadata")
+                     .set("offsets", torch_value::size(c.offsets))
+                     .set("sizes", torch_value::size(c.sizes)));
       auto info = torch_value::object("torch.distributed.checkpoint.filesystem", "_StorageInfo");
       info.set("relative_path", path).set("offset", begin).set("length", static_cast<int64_t>(*length) + more_bytes);
       info.set("transform_descriptors", transforms);
@@ -99,8 +101,8 @@ BOOST_AUTO_TEST_CASE(folders_of_pytorch_have_its_weights_and_moments) {
       check_ok(wanted);
       BOOST_TEST(got->tensors.size() == wanted->tensors.size());
       for (const auto& t : got->tensors) {
-        const auto* w = find_tensor(*wanted, t.kind == tensor_kind::moment ? t.name + "/" + t.moment : t.name,
-                                    tensor_kind::weight);
+        const auto* w =
+            find_tensor(*wanted, t.kind == tensor_kind::moment ? t.name + "/" + t.moment : t.name, tensor_kind::weight);
         BOOST_REQUIRE_MESSAGE(w != nullptr, shown(t));
         BOOST_TEST((w->shape == t.shape && bytes_in(*got, t) == bytes_in(*wanted, *w)), shown(t));
       }
@@ -126,7 +128,9 @@ BOOST_AUTO_TEST_CASE(folders_of_megatron_core_have_weights_and_what_names_its_pa
     BOOST_TEST(got->format.ends_with("which name no parameter") == !has_names);
     BOOST_TEST(got->tensors.size() == (has_names ? 12U : 3U));
     for (const auto& t : got->tensors) {
-      const auto state = t.kind == tensor_kind::master ? "/fp32_param" : t.kind == tensor_kind::moment ? "/" + t.moment : "";
+      const auto state = t.kind == tensor_kind::master   ? "/fp32_param"
+                         : t.kind == tensor_kind::moment ? "/" + t.moment
+                                                         : "";
       const auto* w = find_tensor(*wanted, t.name + state, tensor_kind::weight);
       BOOST_REQUIRE_MESSAGE(w != nullptr, shown(t));
       BOOST_TEST((w->shape == t.shape && bytes_in(*got, t) == bytes_in(*wanted, *w)), shown(t));
@@ -199,7 +203,8 @@ BOOST_AUTO_TEST_CASE(what_leads_out_of_the_folder_or_its_files_is_refused) {
   check_folder_refused({.path = "/etc/passwd"}, error_kind::bad_input, "no file of the folder");
   check_folder_refused({.path = "x/../../y"}, error_kind::bad_input, "no file of the folder");
   check_folder_refused({.more_bytes = 1}, error_kind::bad_input, "leave");
-  check_folder_refused({.last_place = false}, error_kind::bad_input, "nothing says where 'w' from element (2, 0) on lies");
+  check_folder_refused({.last_place = false}, error_kind::bad_input,
+                       "nothing says where 'w' from element (2, 0) on lies");
 }
 
 BOOST_AUTO_TEST_CASE(chunks_that_overlap_or_leave_a_gap_are_refused) {
@@ -238,12 +243,33 @@ BOOST_AUTO_TEST_CASE(a_file_that_is_cut_short_or_gone_is_refused) {
   check_failed(open_source(at / "ck"), error_kind::bad_input, "__1_0.distcp");
 }
 
+BOOST_AUTO_TEST_CASE(a_model_and_an_optimizer_in_folders_of_their_own_are_one_checkpoint) {
+  const fs::path root = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/torch_dist";
+  const auto wanted = read_hugging_face_source(root / "expected.safetensors");
+  check_ok(wanted);
+  const auto got = open_source(root / "accelerate");
+  check_ok(got);
+  BOOST_TEST(got->tensors.size() == 9U);
+  for (const auto& t : got->tensors) {
+    const auto state = t.kind == tensor_kind::moment ? "/" + t.moment : "/fp32_param";
+    const auto* w = find_tensor(*wanted, t.name + state, tensor_kind::weight);
+    BOOST_REQUIRE_MESSAGE(w != nullptr, shown(t));
+    BOOST_TEST(bytes_in(*got, t) == bytes_in(*wanted, *w), shown(t));
+  }
+  BOOST_TEST(got->run.steps.value() == 28U);
+  const scratch_folder at;
+  fs::create_directory(at / "ck");
+  fs::copy(root / "accelerate/pytorch_model_fsdp_0", at / "ck/pytorch_model_fsdp_0", fs::copy_options::recursive);
+  fs::copy(root / "accelerate/pytorch_model_fsdp_0", at / "ck/optimizer_0", fs::copy_options::recursive);
+  check_failed(open_source(at / "ck"), error_kind::bad_input, "stands in another folder, too");
+}
+
 BOOST_AUTO_TEST_CASE(verify_names_the_tensor_of_a_damaged_item) {
   const scratch_folder at;
   fs::copy(fixtures / "gpt2_fsdp", at / "ck");
   auto source = open_source(at / "ck");
   check_ok(source);
-  const auto& t = source->tensors.at(7);
+  const auto t = source->tensors.at(7);
   const auto& p = t.pieces.at(1);
   auto bytes = scratch_folder::read(source->files[p.file].path);
   bytes[p.offset_bytes] = static_cast<char>(bytes[p.offset_bytes] ^ 1);

@@ -58,7 +58,11 @@ source_kind kind_of(const fs::path& p) {
 
 core::result<std::vector<fs::path>> source_files(const fs::path& path) {
   std::error_code ec;
-  if (!fs::is_directory(path, ec)) return std::vector{path};
+  if (!fs::is_directory(path, ec)) {
+    const fs::path bin = path.string() + ".bin", index = path.string() + ".idx";  // a pair's name, as Megatron has it
+    if (!fs::exists(path, ec) && fs::exists(bin, ec) && fs::exists(index, ec)) return std::vector{bin};
+    return std::vector{path};
+  }
   auto files = files_below(path);
   if (files) std::erase_if(*files, [&](const fs::path& p) { return describes_tokens(p); });
   return files;
@@ -66,6 +70,7 @@ core::result<std::vector<fs::path>> source_files(const fs::path& path) {
 
 bool describes_tokens(const fs::path& p) {
   std::error_code ec;
+  if (p.extension() == ".idx") return fs::exists(fs::path(p).replace_extension(".bin"), ec);
   return p.extension() == ".json" && kind_of(p.stem()) == source_kind::tokens &&
          fs::exists(p.parent_path() / p.stem(), ec);
 }

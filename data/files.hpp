@@ -19,11 +19,12 @@ enum class source_kind : uint8_t { text, json_lines, tokens };
 bool is_packed(const std::filesystem::path& path);       ///< by its ending: .gz or .dz
 source_kind kind_of(const std::filesystem::path& path);  ///< by its ending, that of compression aside
 
-/// True for `NAME.bin.json` beside a `NAME.bin`: it says what that holds (data/token_file.hpp) and is no text itself.
+/// True for `NAME.bin.json` or `NAME.idx` beside a `NAME.bin`: it says what that holds (data/token_file.hpp,
+/// data/indexed_pair.hpp) and is no text itself.
 bool describes_tokens(const std::filesystem::path& path);
 
-/// `path` itself, or all regular files below the folder, sorted by path. Refused: a link out of the folder. Links that
-/// stay inside are passed over, as what they name is read anyway.
+/// `path` itself, or `path`.bin where only that and its `path`.idx exist, or all regular files below the folder, sorted
+/// by path. Refused: a link out of the folder. Links that stay inside are passed over, as what they name is read anyway.
 core::result<std::vector<std::filesystem::path>> source_files(const std::filesystem::path& path);
 
 }  // namespace troupe::data

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "data/expand.hpp"
+#include "data/indexed_pair.hpp"
 #include "data/scratch_file.hpp"
 #include "data/token_stream.hpp"
 
@@ -71,7 +72,10 @@ class stream_builder {
     auto file = open_expanded(path, budget_, expanded_, options_.scratch, watch);
     if (!file) return fail(file.error());
     if (is_packed(path)) budget_ -= file->size();
-    if (kind == source_kind::tokens) return add_tokens(path, std::move(*file), begin, may_copy);
+    if (kind == source_kind::tokens) {
+      if (const auto index = index_of(path)) return add_indexed(path, *index, std::move(*file));
+      return add_tokens(path, std::move(*file), begin, may_copy);
+    }
     if (kind == source_kind::text && bytes_are_tokens_) return add_bytes(path, std::move(*file), begin, may_copy, 1);
     return encode(path, *file);
   }
@@ -130,6 +134,52 @@ class stream_builder {
     return add_bytes(path, std::move(file), begin, may_copy, width);
   }
 
+  /// Megatron's pair. Tokens are read where they lie, or copied where the stream's form is another: of signed small,
+  /// 64-bit and floating-point types, of sequences that do not follow each other, of another width in one folder.
+  core::result<void> add_indexed(const fs::path& path, const fs::path& index, core::source_file file) {
+    std::error_code ec;
+    if (is_packed(path) || fs::exists(description_path(path), ec))
+      return fail(error_kind::bad_input,
+                  fmt::format("'{}' has an index '{}' beside it, wanted it {}", path.string(), index.string(),
+                              is_packed(path) ? "unpacked" : "without a description of another kind of file"));
+    const auto pair = indexed_pair::open(index, file, options_.keep_documents);
+    if (!pair) return fail(pair.error());
+    if (pair->tokens() == 0) return {};
+    if (auto ok = end_encoding(); !ok) return ok;
+    const bool first = stream_->segments_.empty();
+    if (!first && stream_->end_of_text_)
+      return fail(error_kind::bad_input, fmt::format("the data folder mixes tokens of two kinds: '{}' and '{}'",
+                                                     first_file_->string(), path.string()));
+    const auto begin = pair->begin_of_all();
+    const auto lies_as = pair->type();
+    const uint8_t width = lies_as == indexed_type::u8    ? 1
+                          : lies_as == indexed_type::u16 ? 2
+                          : lies_as == indexed_type::i32 ? 4
+                                                         : 0;
+    const bool stays = begin && width != 0 && (first || width == stream_->width_);
+    if (first) stream_->width_ = stays ? width : token_width(options_.vocab_size);
+    for (const uint64_t start : pair->starts()) stream_->starts_.push_back(stream_->size_ + start);
+    stream_->documents_ += pair->documents();
+    stream_->tokens_are_bytes_ = false;
+    if (stays) {
+      const uint64_t vocab =
+          lies_as == indexed_type::i32 ? std::min(options_.vocab_size, uint64_t{1} << 31) : options_.vocab_size;
+      if (auto ok = check(path, file, *begin, pair->tokens() * width, vocab); !ok) return ok;
+      append({.tokens = pair->tokens(), .file = keep(std::move(file)), .begin = *begin});
+      return {};
+    }
+    if (auto ok = open_encoded(); !ok) return ok;
+    const uint64_t from = encoded_.bytes();
+    const uint64_t all = pair->tokens() * stream_->width_;
+    auto ok = pair->give(stream_->width_, options_.vocab_size, [&](std::span<const std::byte> x) -> core::result<void> {
+      if (!tell(path, encoded_.bytes() - from, all)) return fail(error_kind::stopped, "stopped while reading the data");
+      return encoded_.append(x);
+    });
+    if (!ok) return ok;
+    append({.tokens = pair->tokens(), .file = slot_of(encoded_slot_), .begin = from});
+    return {};
+  }
+
   core::result<void> add_bytes(const fs::path& path, core::source_file file, uint64_t begin, bool may_copy,
                                uint8_t width) {
     stream_->width_ = width;
@@ -141,7 +191,7 @@ class stream_builder {
     const bool copies = may_copy && file.size() < copied_below_bytes;
     const auto place = copies ? reserve(file.size()) : std::span<std::byte>();
     if (auto ok = file.read(0, place); !ok) return ok;
-    if (auto ok = check(path, file); !ok) return ok;
+    if (auto ok = check(path, file, 0, file.size(), options_.vocab_size); !ok) return ok;
     stream_->starts_.push_back(stream_->size_);
     ++stream_->documents_;
     if (copies)
@@ -183,11 +233,7 @@ class stream_builder {
   core::result<void> begin_encoding() {
     const auto& d = options_.tokens_of->description();
     if (auto ok = check_vocabulary(d, options_.vocab_size); !ok) return ok;
-    if (!encoded_.is_open()) {
-      auto sink = scratch_file::create(options_.scratch);
-      if (!sink) return fail(sink.error());
-      encoded_ = std::move(*sink);
-    }
+    if (auto ok = open_encoded(); !ok) return ok;
     encoded_begin_ = encoded_.bytes();
     stream_->width_ = token_width(d.vocab_size);
     stream_->end_of_text_ = d.end_of_text;
@@ -195,6 +241,14 @@ class stream_builder {
         *options_.tokens_of, stream_->width_, options_.vocab_size,
         [this](std::span<const std::byte> bytes) { return encoded_.append(bytes); }, options_.watch);
     if (options_.keep_documents && !d.end_of_text) encoder_->keep_starts();
+    return {};
+  }
+
+  core::result<void> open_encoded() {
+    if (encoded_.is_open()) return {};
+    auto sink = scratch_file::create(options_.scratch);
+    if (!sink) return fail(sink.error());
+    encoded_ = std::move(*sink);
     return {};
   }
 
@@ -210,23 +264,23 @@ class stream_builder {
     return {};
   }
 
-  core::result<void> check(const fs::path& path, const core::source_file& file) const {
-    const uint64_t vocab = options_.vocab_size;
+  /// That the tokens in `bytes` of the file from `begin` on are below `vocab`.
+  core::result<void> check(const fs::path& path, const core::source_file& file, uint64_t begin, uint64_t bytes,
+                           uint64_t vocab) const {
     const uint8_t width = stream_->width_;
     if (vocab >= uint64_t{1} << (8 * width)) return {};  // no such token exists
-    std::vector<std::byte> block(std::min(file.size(), check_block_bytes));
-    for (uint64_t at = 0; at < file.size(); at += block.size()) {
-      const auto bytes = std::span(block).first(std::min<uint64_t>(block.size(), file.size() - at));
-      if (auto ok = file.read(at, bytes); !ok) return ok;
-      const auto bad = width == 1   ? first_outside<uint8_t>(bytes, vocab)
-                       : width == 2 ? first_outside<uint16_t>(bytes, vocab)
-                                    : first_outside<uint32_t>(bytes, vocab);
+    std::vector<std::byte> block(std::min(bytes, check_block_bytes));
+    for (uint64_t at = 0; at < bytes; at += block.size()) {
+      const auto part = std::span(block).first(std::min<uint64_t>(block.size(), bytes - at));
+      if (auto ok = file.read(begin + at, part); !ok) return ok;
+      const auto bad = width == 1   ? first_outside<uint8_t>(part, vocab)
+                       : width == 2 ? first_outside<uint16_t>(part, vocab)
+                                    : first_outside<uint32_t>(part, vocab);
       if (bad)
         return fail(error_kind::bad_input,
                     fmt::format("token {} at position {} of '{}' lies outside the vocabulary of {}",
-                                value_at(bytes, *bad, width), at / width + *bad, path.string(), vocab));
-      if (!tell(path, at + bytes.size(), file.size()))
-        return fail(error_kind::stopped, "stopped while reading the data");
+                                value_at(part, *bad, width), at / width + *bad, path.string(), vocab));
+      if (!tell(path, at + part.size(), bytes)) return fail(error_kind::stopped, "stopped while reading the data");
     }
     return {};
   }

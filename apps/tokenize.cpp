@@ -113,7 +113,7 @@ core::result<data::token_file> write(const tokenize_arguments& a, display& show,
                                           [&](uint64_t, uint64_t) { return !stop.requested(); });
     if (!text) return fail(text.error());
     if (data::is_packed(f)) budget -= text->size();
-    if (auto ok = encoder.add(f, data::text_window(*text), a.text_key); !ok) return fail(ok.error());
+    if (auto ok = encoder.add(f, *text, a.text_key, budget); !ok) return fail(ok.error());
   }
   if (auto ok = encoder.flush(); !ok) return fail(ok.error());
   made.tokens = encoder.tokens();

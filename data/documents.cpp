@@ -8,6 +8,7 @@
 
 #include "core/utf8.hpp"
 #include "data/json_lines.hpp"
+#include "data/rows.hpp"
 
 namespace troupe::data {
 namespace {
@@ -103,7 +104,25 @@ core::result<void> document_encoder::add(const std::filesystem::path& file, text
   return ok ? tell(content.size()) : ok;
 }
 
-core::result<void> document_encoder::encode(text_window& document, uint64_t begin_in_file) {
+core::result<void> document_encoder::add(const std::filesystem::path& file, const core::source_file& content,
+                                         const std::string& text_key, uint64_t max_row_bytes) {
+  if (!has_rows(kind_of(file))) return add(file, text_window(content), text_key);
+  progress_.file = file.string();
+  progress_.bytes = content.size();
+  told_ = 0;
+  uint64_t untold = 0;  // bytes of text since the watch was called
+  auto ok = read_rows(kind_of(file), content, text_key, max_row_bytes, [&](std::string_view text, uint64_t byte) {
+    text_window row(text);
+    auto done = encode(row, std::nullopt);
+    untold += text.size();
+    if (!done || untold < give_bytes) return done;
+    untold = 0;
+    return tell(byte);
+  });
+  return ok ? tell(content.size()) : ok;
+}
+
+core::result<void> document_encoder::encode(text_window& document, std::optional<uint64_t> begin_in_file) {
   if (keep_starts_) starts_.push_back(tokens_);
   for (uint64_t at = 0; at < document.size();) {
     const auto rest = document.at(at, seen_by_first_piece_bytes);
@@ -113,8 +132,8 @@ core::result<void> document_encoder::encode(text_window& document, uint64_t begi
     if (auto ok = tokenizer_.encode(rest->substr(0, n), ids_); !ok) return ok;
     at += n;
     if (auto ok = give(ids_); !ok) return ok;
-    if (begin_in_file + at >= told_ + give_bytes)
-      if (auto ok = tell(begin_in_file + at); !ok) return ok;
+    if (begin_in_file && *begin_in_file + at >= told_ + give_bytes)
+      if (auto ok = tell(*begin_in_file + at); !ok) return ok;
   }
   ++documents_;
   const auto end = tokenizer_.end_of_text();

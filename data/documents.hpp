@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,6 +55,10 @@ class document_encoder {  ///< text in, tokens out, document by document
   /// All documents of one file's `content`: lines of a .jsonl with their text under `text_key`, or one text. Each is
   /// followed by the tokenizer's end of text where it has one.
   core::result<void> add(const std::filesystem::path& file, text_window&& content, const std::string& text_key);
+  /// The same of any kind of file that holds text (data/files.hpp), named `file`; the text of rows (data/rows.hpp) may
+  /// have `max_row_bytes` together.
+  core::result<void> add(const std::filesystem::path& file, const core::source_file& content,
+                         const std::string& text_key, uint64_t max_row_bytes);
 
   /// Gives the sink what is left; after the last file.
   core::result<void> flush();
@@ -65,7 +70,8 @@ class document_encoder {  ///< text in, tokens out, document by document
   [[nodiscard]] const std::vector<uint64_t>& starts() const { return starts_; }
 
  private:
-  core::result<void> encode(text_window& document, uint64_t begin_in_file);
+  /// The watch hears of every piece of a document that begins at a known byte of its file.
+  core::result<void> encode(text_window& document, std::optional<uint64_t> begin_in_file);
   core::result<void> give(std::span<const uint32_t> tokens);
   core::result<void> tell(uint64_t bytes_done);
 

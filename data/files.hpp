@@ -12,9 +12,9 @@ namespace troupe::data {
 /// Most regular files below one data folder; more are refused.
 inline constexpr uint64_t max_source_files = uint64_t{1} << 20;
 
-/// The name says how a file is read, a last `.gz` or `.dz` aside: `.bin` holds tokens, each line of a `.jsonl` a
-/// document, everything else is one text.
-enum class source_kind : uint8_t { text, json_lines, tokens };
+/// The name says how a file is read, a last `.gz` or `.dz` aside: `.bin` holds tokens, each line of a `.jsonl` and each
+/// row of a `.parquet` a document, everything else is one text.
+enum class source_kind : uint8_t { text, json_lines, tokens, parquet };
 
 bool is_packed(const std::filesystem::path& path);       ///< by its ending: .gz or .dz
 source_kind kind_of(const std::filesystem::path& path);  ///< by its ending, that of compression aside
@@ -24,7 +24,8 @@ source_kind kind_of(const std::filesystem::path& path);  ///< by its ending, tha
 bool describes_tokens(const std::filesystem::path& path);
 
 /// `path` itself, or `path`.bin where only that and its `path`.idx exist, or all regular files below the folder, sorted
-/// by path. Refused: a link out of the folder. Links that stay inside are passed over, as what they name is read anyway.
+/// by path. Refused: a link out of the folder. Links that stay inside are passed over, as what they name is read
+/// anyway.
 core::result<std::vector<std::filesystem::path>> source_files(const std::filesystem::path& path);
 
 }  // namespace troupe::data

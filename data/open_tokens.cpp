@@ -227,7 +227,7 @@ class stream_builder {
     if (!encoder_) {
       if (auto ok = begin_encoding(); !ok) return ok;
     }
-    return encoder_->add(path, text_window(file), options_.text_key);
+    return encoder_->add(path, file, options_.text_key, budget_);
   }
 
   core::result<void> begin_encoding() {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "data/rows.hpp"
 #include "tests/data/text.hpp"
 #include "tests/data/tokenizers.hpp"
 
@@ -20,6 +21,37 @@ inline std::filesystem::path foreign_path(const std::string& name) { return fixt
 inline const nlohmann::json& foreign(const std::string& name) {
   static const auto all = nlohmann::json::parse(content_of(foreign_path("expected.json")));
   return all.at(name);
+}
+
+/// The texts under `key` in the rows of a file, or its refusal.
+inline core::result<std::vector<std::string>> rows_of(const std::filesystem::path& path,
+                                                      const std::string& key = "text",
+                                                      uint64_t max_bytes = uint64_t{1} << 24) {
+  const auto file = core::source_file::open(path);
+  if (!file) return core::fail(file.error());
+  std::vector<std::string> out;
+  auto ok = data::read_rows(data::kind_of(path), *file, key, max_bytes, [&](std::string_view text, uint64_t byte) {
+    BOOST_TEST(byte <= file->size());
+    out.emplace_back(text);
+    return core::result<void>{};
+  });
+  if (!ok) return core::fail(ok.error());
+  return out;
+}
+
+/// The rows are those that the format's own reader finds.
+inline void check_rows(const std::string& name, const std::string& key = "text", const std::string& as = "") {
+  const auto got = rows_of(foreign_path(name), key);
+  BOOST_REQUIRE_MESSAGE(got, got.error().text);
+  BOOST_TEST(*got == foreign(as.empty() ? name : as).get<std::vector<std::string>>(), boost::test_tools::per_element());
+}
+
+inline void check_rows_refused(const std::filesystem::path& path, const std::string& words,
+                               const std::string& key = "text") {
+  const auto got = rows_of(path, key);
+  BOOST_REQUIRE_MESSAGE(!got, path.string() + " was read");
+  BOOST_TEST(got.error().text.find(path.string()) != std::string::npos, got.error().text);
+  BOOST_TEST(got.error().text.find(words) != std::string::npos, got.error().text);
 }
 
 /// Calls `look` with `count` broken forms of `sound`: cut off, with bytes changed, exchanged or taken out, or with a

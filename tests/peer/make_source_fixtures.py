@@ -2,15 +2,27 @@
 Megatron's pairs by `megatron.core`, Parquet and Arrow by `pyarrow` and read by `datasets`, tars by `webdataset`.
 Run by `make peer`; the results are committed."""
 
+import io
 import json
+import os
 import pathlib
 import shutil
+import tarfile
+import tempfile
 import warnings
 
 warnings.filterwarnings("ignore")
 
+cache = tempfile.TemporaryDirectory()
+os.environ["HF_HOME"] = cache.name
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import datasets
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import torch
+import webdataset
 from megatron.core.datasets.indexed_dataset import IndexedDataset, IndexedDatasetBuilder
 
 FOLDER = pathlib.Path(__file__).parents[2] / "tests" / "data" / "fixtures" / "sources"
@@ -42,5 +54,61 @@ def megatron(name, dtype, limit):
 
 for dtype in (np.uint8, np.int8, np.int16, np.uint16, np.int32, np.int64, np.float32, np.float64):
     megatron(f"megatron_{np.dtype(dtype).name}", dtype, 100 if np.dtype(dtype).itemsize == 1 else 500)
+
+def texts(count):
+    """Short and long ones, of several scripts, empty, repeated, missing."""
+    random = np.random.default_rng(11)
+    words = ["ferry", "a", "Zürich", "日本", "actor\n", "🙂", "\u0000", "the"]
+    out = [" ".join(random.choice(words, random.integers(0, 30))) for _ in range(count)]
+    out[3], out[4], out[9], out[count - 1] = "", None, None, None
+    out[5] = out[6] = "twice"
+    return out
+
+
+ROWS = texts(60)
+LETTERS = pa.array(["b" * (i % 3) for i in range(60)])
+TABLE = pa.table({
+    "id": pa.array(range(60)),
+    "tags": pa.array([["x"] * (i % 3) for i in range(60)]),
+    "meta": pa.StructArray.from_arrays([pa.array(ROWS[::-1]), LETTERS], names=["body", "kind"]),
+    "text": pa.array(ROWS),
+    "score": pa.array([i / 7 if i % 5 else None for i in range(60)]),
+})
+
+
+def read_by_datasets(builder, path, key):
+    data = datasets.load_dataset(builder, data_files=str(path), split="train", cache_dir=cache.name)
+    for part in key.split("."):
+        data = [row[part] if isinstance(row, dict) else row for row in data] if isinstance(data, list) else data[part]
+    return [text.decode() if isinstance(text, bytes) else text for text in data if text is not None]
+
+
+def parquet(name, key="text", table=TABLE, readable=True, **options):
+    path = FOLDER / f"{name}.parquet"
+    pq.write_table(table, path, **options)
+    if readable:
+        expected[path.name] = read_by_datasets("parquet", path, key)
+
+
+def column(values, type=None):
+    return pa.table({"text": pa.array(values, type=type)})
+
+
+parquet("plain_snappy", use_dictionary=False, compression="snappy", row_group_size=25)
+parquet("words_snappy", compression="snappy", write_page_checksum=True)
+parquet("words_zstd_2", compression="zstd", data_page_version="2.0", data_page_size=200, row_group_size=40)
+parquet("plain_zstd_2", use_dictionary=False, compression="zstd", data_page_version="2.0")
+parquet("words_gzip", compression="gzip", dictionary_pagesize_limit=64)
+parquet("plain_none", use_dictionary=False, compression="none", data_page_size=100, write_batch_size=4)
+parquet("large", table=column(ROWS, pa.large_string()))
+parquet("binary", table=column([None if r is None else r.encode() for r in ROWS], pa.binary()))
+parquet("required", table=pa.table([pa.array([r for r in ROWS if r is not None])],
+                                   schema=pa.schema([pa.field("text", pa.string(), nullable=False)])))
+parquet("category", table=column(ROWS, pa.string()).set_column(0, "text", pa.array(ROWS).dictionary_encode()))
+expected["plain_snappy.parquet meta.body"] = read_by_datasets("parquet", FOLDER / "plain_snappy.parquet", "meta.body")
+small = column(["one", "two"])
+parquet("refused_lz4", table=small, compression="lz4", readable=False)
+parquet("refused_brotli", table=small, compression="brotli", readable=False)
+parquet("refused_delta", table=small, use_dictionary=False, column_encoding={"text": "DELTA_BYTE_ARRAY"}, readable=False)
 
 (FOLDER / "expected.json").write_text(json.dumps(expected, ensure_ascii=True) + "\n")

@@ -1,0 +1,25 @@
+#include "data/rows.hpp"
+
+#include <fmt/format.h>
+
+#include "data/parquet.hpp"
+
+namespace troupe::data {
+
+bool has_rows(source_kind kind) { return kind == source_kind::parquet; }
+
+core::result<void> read_rows(source_kind, const core::source_file& file, const std::string& key, uint64_t max_bytes,
+                             const row_visit& visit) {
+  uint64_t given = 0;
+  const row_visit counted = [&](std::string_view text, uint64_t byte) -> core::result<void> {
+    if (text.size() > max_bytes - given)
+      return core::fail(
+          core::error_kind::limit,
+          fmt::format("'{}' holds more text than the {} bytes that data.max_bytes leaves it", file.name(), max_bytes));
+    given += text.size();
+    return visit(text, byte);
+  };
+  return read_parquet(file, key, counted);
+}
+
+}  // namespace troupe::data

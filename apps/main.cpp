@@ -75,12 +75,15 @@ int run(int argc, char** argv) {
   CLI::App app{"trains transformer models whose states do not fit where they have to run", "troupe"};
   app.set_version_flag("--version", std::string(TROUPE_VERSION));
   app.require_subcommand(1);
-  // Parsed by other programs, and shown here.
-  apps::train_arguments train;
-  apps::add_train_options(*app.add_subcommand("train", "train the model that a topology describes"), train);
-  apps::agent_arguments agent;
-  apps::add_agent_options(*app.add_subcommand("agent", "this machine's part in a job that was started on another one"),
-                          agent);
+  // Other programs parse what these two take; here it is shown alone, to those who ask for every option there is.
+  auto* const train = app.add_subcommand("train", "train the model that a topology describes");
+  auto* const agent = app.add_subcommand("agent", "this machine's part in a job that was started on another one");
+  apps::train_arguments of_train;
+  apps::agent_arguments of_agent;
+  if (argc > 1 && (std::strcmp(argv[1], "completion") == 0 || std::strcmp(argv[1], "man") == 0)) {
+    apps::add_train_options(*train, of_train);
+    apps::add_agent_options(*agent, of_agent);
+  }
   app.add_subcommand("launch", "one job on the machines of a DeepSpeed hostfile (see troupe launch --help)");
   apps::cert_command cert(app);
   apps::plan_command plan(app);

@@ -99,37 +99,33 @@ class help_form : public CLI::FormatterBase {
     for (const auto* o : options) out += folded("  " + written(*o), described(*o), indent);
     if (!commands.empty()) out += "\n";
     for (const auto* c : commands) out += folded("  " + c->get_name(), c->get_description(), indent / 2);
-    return out + "\n" + app->get_footer() + "\n";
+    const std::string name = full_name(*app);
+    const auto example = example_of(std::string_view(name).substr(std::min(name.size(), name.find(' '))));
+    out += "\n";
+    if (!example.empty()) out += fmt::format("Example: {}\n", example);
+    return out + (app->get_footer().empty() ? folded("Exit codes:", exit_codes, 12) : app->get_footer() + "\n");
   }
 
  private:
   static std::string described(const CLI::Option& o) {
+    if (o.check_name("--help")) return "say this";
     std::string out = o.get_description();
     if (!o.get_default_str().empty()) out += fmt::format(" [{}]", o.get_default_str());
     return out;
   }
 };
 
-void finish(CLI::App& app, const std::shared_ptr<help_form>& form, const std::string& name) {
+void finish(CLI::App& app, const std::shared_ptr<help_form>& form) {
   app.formatter(form);
-  if (auto* const help = app.get_help_ptr()) help->description("say this");
-  std::string own = app.get_footer();
-  if (own.empty())
-    own = folded("Exit codes:", exit_codes, 12);
-  else
-    own += "\n";
-  if (const auto example = example_of(name); !example.empty()) own = fmt::format("Example: {}\n{}", example, own);
-  own.pop_back();
-  app.footer(own);
-  for (CLI::App* c : app.get_subcommands([](CLI::App*) { return true; }))
-    finish(*c, form, name.empty() ? c->get_name() : name + " " + c->get_name());
+  for (CLI::App* c : app.get_subcommands([](CLI::App*) { return true; })) finish(*c, form);
 }
 
 }  // namespace
 
-void finish_help(CLI::App& program) { finish(program, std::make_shared<help_form>(), ""); }
+void finish_help(CLI::App& program) { finish(program, std::make_shared<help_form>()); }
 
 std::string_view example_of(std::string_view command) {
+  if (command.starts_with(' ')) command.remove_prefix(1);
   const auto* const at = std::ranges::find(examples, command, &command_example::command);
   return at == std::end(examples) ? std::string_view() : at->text;
 }

@@ -11,13 +11,14 @@
 #include "checkpoint/deepspeed/source.hpp"
 #include "checkpoint/deepspeed/universal_source.hpp"
 #include "checkpoint/distributed/megatron_common.hpp"
-#include "checkpoint/distributed/metadata.hpp"
 #include "checkpoint/distributed/source.hpp"
 #include "checkpoint/gguf/source.hpp"
 #include "checkpoint/safetensors/weights_folder.hpp"
+#include "checkpoint/safetensors/weights_index.hpp"
 #include "checkpoint/source/hugging_face.hpp"
 #include "checkpoint/source/name_rules.hpp"
 #include "checkpoint/source/torch.hpp"
+#include "checkpoint/torch/distributed_metadata.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -90,6 +91,8 @@ core::result<source_format> recognise_folder(const fs::path& path) {
   if (ec) return fail(error_kind::io, fmt::format("cannot list '{}': {}", path.string(), ec.message()));
   if (there(path / single_file_name) || there(path / index_file_name)) return source_format::hugging_face;
   if (there(path / torch_file_name) || there(path / torch_index_file_name)) return source_format::torch;
+  if (find_weights_index(path, index_file_name, safetensors_index_infix)) return source_format::hugging_face;
+  if (find_weights_index(path, torch_index_file_name, torch_index_infix)) return source_format::torch;
   return refused(
       fmt::format("'{}' is no checkpoint: it holds neither {} nor {}, no *_model_states.pt of DeepSpeed's, no folder "
                   "zero, no {} of torch.distributed.checkpoint, no {} or {} of Hugging Face's",

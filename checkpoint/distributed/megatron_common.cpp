@@ -6,7 +6,7 @@
 #include <charconv>
 #include <optional>
 
-#include "checkpoint/safetensors/header.hpp"
+#include "checkpoint/files/file_system.hpp"
 #include "checkpoint/torch/archive.hpp"
 
 namespace troupe::checkpoint {

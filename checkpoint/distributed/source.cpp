@@ -10,11 +10,11 @@
 
 #include "checkpoint/distributed/chunks.hpp"
 #include "checkpoint/distributed/megatron_common.hpp"
-#include "checkpoint/distributed/metadata.hpp"
 #include "checkpoint/files/tensor_shares.hpp"
 #include "checkpoint/source/element_cast.hpp"
 #include "checkpoint/source/hugging_face.hpp"
 #include "checkpoint/torch/archive.hpp"
+#include "checkpoint/torch/distributed_metadata.hpp"
 #include "checkpoint/torch/pieces.hpp"
 #include "core/tensor_view.hpp"
 

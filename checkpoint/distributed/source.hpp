@@ -1,5 +1,5 @@
 // Folders of torch.distributed.checkpoint as a source: what FSDP, torchtitan and others save, cut over any mesh. Owns
-// what their names mean; the list of chunks is metadata.hpp's, how chunks lie in a tensor chunks.hpp's.
+// what their names mean; the list of chunks is distributed_metadata.hpp's, how chunks lie in a tensor chunks.hpp's.
 #pragma once
 
 #include <filesystem>

@@ -52,7 +52,8 @@ core::result<weights_folder> weights_folder::open(const fs::path& path) {
   std::error_code ec;
   weights_folder out;
   const fs::path single = fs::is_directory(path, ec) ? path / single_file_name : path;
-  const fs::path index = path / index_file_name;
+  const fs::path index =
+      find_weights_index(path, index_file_name, safetensors_index_infix).value_or(path / index_file_name);
   if (single == path || fs::exists(single, ec) || !fs::exists(index, ec)) {
     if (single != path && !fs::exists(single, ec))
       return fail(error_kind::bad_input,

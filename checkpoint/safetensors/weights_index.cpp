@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/files/file_system.hpp"
 #include "checkpoint/safetensors/header.hpp"
 
 namespace troupe::checkpoint {
@@ -124,6 +125,22 @@ core::result<weight_map> parse_weights_index(std::string_view text) {
                               shown(file)));
   }
   return std::move(events.out);
+}
+
+std::optional<std::filesystem::path> find_weights_index(const std::filesystem::path& folder, std::string_view usual,
+                                                        std::string_view infix) {
+  std::error_code ec;
+  if (std::filesystem::exists(folder / usual, ec)) return folder / usual;
+  std::optional<std::filesystem::path> out;
+  size_t seen = 0;
+  for (std::filesystem::directory_iterator at(folder, ec), end; !ec && at != end && seen < max_folder_entries;
+       at.increment(ec), ++seen) {
+    const auto name = at->path().filename().string();
+    if (name.find(infix) == name.npos || !name.ends_with(".json")) continue;
+    if (out) return std::nullopt;
+    out = at->path();
+  }
+  return out;
 }
 
 core::result<std::string> format_weights_index(const weight_map& weights, uint64_t total_bytes) {

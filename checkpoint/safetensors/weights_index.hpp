@@ -2,6 +2,9 @@
 // back; opening the files is left to weights_folder.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +25,12 @@ using weight_map = std::vector<std::pair<std::string, std::string>>;
 /// Reads `{"metadata": anything, "weight_map": {tensor: file}}`. Refused: other JSON, keys twice, and every
 /// file that is not a plain name or a relative path downwards: an absolute one, one with `..`, an empty one.
 core::result<weight_map> parse_weights_index(std::string_view text);
+
+/// The index in a folder: `usual` where that is there, else the one file whose name has `infix` in it and ends in
+/// .json, such as model.safetensors.index.fp16.json. Nothing where there is none, or several.
+std::optional<std::filesystem::path> find_weights_index(const std::filesystem::path& folder, std::string_view usual,
+                                                        std::string_view infix);
+inline constexpr std::string_view safetensors_index_infix = ".safetensors.index", torch_index_infix = ".bin.index";
 
 /// As Hugging Face writes it: indented by two, keys sorted, `total_size` in bytes.
 core::result<std::string> format_weights_index(const weight_map& weights, uint64_t total_bytes);

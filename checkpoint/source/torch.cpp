@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "checkpoint/safetensors/weights_folder.hpp"
+#include "checkpoint/safetensors/weights_index.hpp"
 #include "checkpoint/source/hugging_face.hpp"
 #include "checkpoint/torch/archive.hpp"
 #include "checkpoint/torch/pieces.hpp"
@@ -102,7 +103,8 @@ core::result<tensor_source> read_torch_source(const fs::path& path) {
   const bool folder = fs::is_directory(path, ec);
   reader.out.format = folder ? "Hugging Face" : "torch.save";
   reader.out.folder = folder ? path : path.parent_path();
-  const fs::path index = path / torch_index_file_name;
+  const fs::path index =
+      find_weights_index(path, torch_index_file_name, torch_index_infix).value_or(path / torch_index_file_name);
   if (!folder || fs::exists(path / torch_file_name, ec)) {
     if (auto ok = reader.add(folder ? path / torch_file_name : path, nullptr); !ok) return fail(ok.error());
   } else {

@@ -8,11 +8,11 @@
 #include <memory>
 #include <tuple>
 
-#include "checkpoint/distributed/metadata.hpp"
 #include "checkpoint/files/tensor_shares.hpp"
 #include "checkpoint/native/shard.hpp"
 #include "checkpoint/source/inspect.hpp"
 #include "checkpoint/source/source_reader.hpp"
+#include "checkpoint/torch/distributed_metadata.hpp"
 #include "checkpoint/torch/zip_crc32.hpp"
 #include "checkpoint/torch/zip_reader.hpp"
 #include "core/math.hpp"

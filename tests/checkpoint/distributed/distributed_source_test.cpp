@@ -4,14 +4,14 @@
 #include <cstdlib>
 #include <random>
 
+#include "checkpoint/convert/distributed_export.hpp"
 #include "checkpoint/convert/open_source.hpp"
-#include "checkpoint/distributed/metadata.hpp"
 #include "checkpoint/distributed/source.hpp"
-#include "checkpoint/distributed/writer.hpp"
 #include "checkpoint/source/diff.hpp"
 #include "checkpoint/source/hugging_face.hpp"
 #include "checkpoint/source/verify.hpp"
 #include "checkpoint/torch/archive_writer.hpp"
+#include "checkpoint/torch/distributed_metadata.hpp"
 #include "checkpoint/torch/pickle_reader.hpp"
 #include "checkpoint/torch/pickle_writer.hpp"
 #include "tests/checkpoint/counted_memory.hpp"

@@ -1,7 +1,9 @@
 // Hugging Face folders: one file, shards, and an index that must not be trusted blindly.
 #include "checkpoint/safetensors/weights_folder.hpp"
 
+#include "checkpoint/convert/open_source.hpp"
 #include "checkpoint/safetensors/weights_index.hpp"
+#include "checkpoint/torch/archive_writer.hpp"
 #include "tests/checkpoint/file_size_limit.hpp"
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/scratch_folder.hpp"
@@ -198,6 +200,22 @@ BOOST_AUTO_TEST_CASE(an_index_that_is_no_index_is_refused) {
   const scratch_folder at;
   write_indexed(at, "{}");
   check_failed(checkpoint::weights_folder::open(at.path()), error_kind::bad_input, "names no tensor");
+}
+
+BOOST_AUTO_TEST_CASE(an_index_of_another_name_is_taken_where_it_is_the_only_one) {
+  const std::string text = R"({"weight_map":{"a":"1.safetensors"}})";
+  const scratch_folder at;
+  check_ok(write_safetensors(at / "1.safetensors", all_to_write({{"a", dtype::f32, {2}}})));
+  at.write("model.safetensors.index.fp16.json", text);
+  const auto folder = checkpoint::open_source(at.path());
+  check_ok(folder);
+  BOOST_TEST(folder->tensors.size() == 1U);
+  at.write("other.safetensors.index.json", text);
+  check_failed(checkpoint::open_source(at.path()), error_kind::bad_input, "is no checkpoint");
+  const scratch_folder bin;
+  check_ok(checkpoint::write_torch_archive(bin / "1.bin", all_to_write({{"a", dtype::f32, {2}}})));
+  bin.write("pytorch_model.bin.index.fp16.json", R"({"weight_map":{"a":"1.bin"}})");
+  check_ok(checkpoint::open_source(bin.path()));
 }
 
 BOOST_AUTO_TEST_CASE(a_tensor_in_two_files_is_taken_from_the_one_that_the_index_names_or_refused) {

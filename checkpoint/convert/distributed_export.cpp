@@ -1,4 +1,4 @@
-#include "checkpoint/distributed/writer.hpp"
+#include "checkpoint/convert/distributed_export.hpp"
 
 #include <fmt/format.h>
 
@@ -8,10 +8,10 @@
 
 #include "checkpoint/convert/weights_export.hpp"
 #include "checkpoint/deepspeed/state.hpp"
-#include "checkpoint/distributed/metadata.hpp"
 #include "checkpoint/files/atomic_file.hpp"
 #include "checkpoint/files/streamed_file.hpp"
 #include "checkpoint/source/torch_file.hpp"
+#include "checkpoint/torch/distributed_metadata.hpp"
 #include "checkpoint/torch/pickle_writer.hpp"
 #include "core/tensor_view.hpp"
 

@@ -1,6 +1,6 @@
 // What `.metadata` of torch.distributed.checkpoint says: the tensors and objects of a folder, how tensors are cut, and
 // which bytes of which file hold each chunk. Owns the pickle's meaning and its limits; what the names are to a model is
-// source.hpp's.
+// distributed/source.hpp's.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "checkpoint/distributed/metadata.hpp"
+#include "checkpoint/torch/distributed_metadata.hpp"
 
 #include <fmt/format.h>
 

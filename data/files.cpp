@@ -51,10 +51,12 @@ bool is_packed(const fs::path& p) { return p.extension() == ".gz" || p.extension
 
 source_kind kind_of(const fs::path& p) {
   const auto extension = (is_packed(p) ? p.stem() : p).extension();
-  return extension == ".bin"       ? source_kind::tokens
-         : extension == ".jsonl"   ? source_kind::json_lines
-         : extension == ".parquet" ? source_kind::parquet
-                                   : source_kind::text;
+  if (extension == ".bin") return source_kind::tokens;
+  if (extension == ".jsonl") return source_kind::json_lines;
+  if (extension == ".parquet") return source_kind::parquet;
+  for (const char* arrow : {".arrow", ".arrows", ".ipc", ".feather"})
+    if (extension == arrow) return source_kind::arrow;
+  return source_kind::text;
 }
 
 core::result<std::vector<fs::path>> source_files(const fs::path& path) {

@@ -12,9 +12,10 @@ namespace troupe::data {
 /// Most regular files below one data folder; more are refused.
 inline constexpr uint64_t max_source_files = uint64_t{1} << 20;
 
-/// The name says how a file is read, a last `.gz` or `.dz` aside: `.bin` holds tokens, each line of a `.jsonl` and each
-/// row of a `.parquet` a document, everything else is one text.
-enum class source_kind : uint8_t { text, json_lines, tokens, parquet };
+/// The name says how a file is read, a last `.gz` or `.dz` aside: `.bin` holds tokens; each line of a `.jsonl`, each
+/// row of a `.parquet` or of an Arrow file or stream (`.arrow`, `.arrows`, `.ipc`, `.feather`) is a document;
+/// everything else is one text.
+enum class source_kind : uint8_t { text, json_lines, tokens, parquet, arrow };
 
 bool is_packed(const std::filesystem::path& path);       ///< by its ending: .gz or .dz
 source_kind kind_of(const std::filesystem::path& path);  ///< by its ending, that of compression aside

@@ -2,14 +2,15 @@
 
 #include <fmt/format.h>
 
+#include "data/arrow.hpp"
 #include "data/parquet.hpp"
 
 namespace troupe::data {
 
-bool has_rows(source_kind kind) { return kind == source_kind::parquet; }
+bool has_rows(source_kind kind) { return kind == source_kind::parquet || kind == source_kind::arrow; }
 
-core::result<void> read_rows(source_kind, const core::source_file& file, const std::string& key, uint64_t max_bytes,
-                             const row_visit& visit) {
+core::result<void> read_rows(source_kind kind, const core::source_file& file, const std::string& key,
+                             uint64_t max_bytes, const row_visit& visit) {
   uint64_t given = 0;
   const row_visit counted = [&](std::string_view text, uint64_t byte) -> core::result<void> {
     if (text.size() > max_bytes - given)
@@ -19,7 +20,7 @@ core::result<void> read_rows(source_kind, const core::source_file& file, const s
     given += text.size();
     return visit(text, byte);
   };
-  return read_parquet(file, key, counted);
+  return kind == source_kind::parquet ? read_parquet(file, key, counted) : read_arrow(file, key, counted);
 }
 
 }  // namespace troupe::data

@@ -111,4 +111,47 @@ parquet("refused_lz4", table=small, compression="lz4", readable=False)
 parquet("refused_brotli", table=small, compression="brotli", readable=False)
 parquet("refused_delta", table=small, use_dictionary=False, column_encoding={"text": "DELTA_BYTE_ARRAY"}, readable=False)
 
+BEFORE = pa.table({
+    "nothing": pa.nulls(60),
+    "flag": pa.array([i % 2 == 0 for i in range(60)]),
+    "pairs": pa.array([[1, i] for i in range(60)], pa.list_(pa.int64(), 2)),
+    "map": pa.array([[("k", i)] for i in range(60)], pa.map_(pa.string(), pa.int32())),
+    "deep": pa.array([[["x"]] * (i % 3) for i in range(60)], pa.large_list(pa.list_(pa.string()))),
+    "kind": LETTERS.dictionary_encode(),
+})
+for name, values in TABLE.to_pydict().items():
+    BEFORE = BEFORE.append_column(name, TABLE.column(name))
+
+
+def arrow(name, table=BEFORE, file=False, compression=None, rows=25, readable=True, replaced=None):
+    """A stream, or the file around one; the rows are those of pyarrow, and of `datasets`, which reads both."""
+    path = FOLDER / name
+    options = pa.ipc.IpcWriteOptions(compression=compression, emit_dictionary_deltas=replaced is not None)
+    with (pa.ipc.new_file if file else pa.ipc.new_stream)(str(path), table.schema, options=options) as out:
+        out.write_table(table, max_chunksize=rows)
+        if replaced is not None:
+            out.write_table(replaced)
+    if not readable:
+        return
+    read = (pa.ipc.open_file if file else pa.ipc.open_stream)(str(path)).read_all().column("text").to_pylist()
+    expected[name] = [text.decode() if isinstance(text, bytes) else text for text in read if text is not None]
+    if "map" not in table.column_names:
+        assert expected[name] == read_by_datasets("arrow", path, "text")
+
+
+def category(values):
+    return pa.table({"text": pa.array(values).dictionary_encode()})
+
+
+arrow("stream.arrow")
+arrow("file.arrow", file=True)
+arrow("stream_zstd.arrow", compression="zstd")
+arrow("file_zstd.feather", table=TABLE, file=True, compression="zstd", rows=60)
+arrow("large.arrow", table=column(ROWS, pa.large_string()))
+arrow("binary.arrow", table=column([None if r is None else r.encode() for r in ROWS], pa.binary()))
+arrow("category.arrow", table=category(ROWS))
+arrow("category_grows.arrow", table=category(["a", "b", None]), replaced=category(["a", "b", "c"]))
+arrow("refused_lz4.arrow", table=small, compression="lz4", readable=False)
+arrow("refused_view.arrow", table=column(["one", "two"], pa.string_view()), readable=False)
+
 (FOLDER / "expected.json").write_text(json.dumps(expected, ensure_ascii=True) + "\n")

@@ -47,12 +47,16 @@ core::result<std::vector<fs::path>> files_below(const fs::path& folder) {
 
 }  // namespace
 
-bool is_packed(const fs::path& p) { return p.extension() == ".gz" || p.extension() == ".dz"; }
+bool is_packed(const fs::path& p) {
+  return p.extension() == ".gz" || p.extension() == ".dz" || p.extension() == ".tgz";
+}
 
 source_kind kind_of(const fs::path& p) {
+  if (p.extension() == ".tgz") return source_kind::tar;
   const auto extension = (is_packed(p) ? p.stem() : p).extension();
   if (extension == ".bin") return source_kind::tokens;
   if (extension == ".jsonl") return source_kind::json_lines;
+  if (extension == ".tar") return source_kind::tar;
   if (extension == ".parquet") return source_kind::parquet;
   for (const char* arrow : {".arrow", ".arrows", ".ipc", ".feather"})
     if (extension == arrow) return source_kind::arrow;

@@ -13,11 +13,12 @@ namespace troupe::data {
 inline constexpr uint64_t max_source_files = uint64_t{1} << 20;
 
 /// The name says how a file is read, a last `.gz` or `.dz` aside: `.bin` holds tokens; each line of a `.jsonl`, each
-/// row of a `.parquet` or of an Arrow file or stream (`.arrow`, `.arrows`, `.ipc`, `.feather`) is a document;
-/// everything else is one text.
-enum class source_kind : uint8_t { text, json_lines, tokens, parquet, arrow };
+/// row of a `.parquet` or of an Arrow file or stream (`.arrow`, `.arrows`, `.ipc`, `.feather`) and each sample of a
+/// `.tar` or
+/// `.tgz` is a document; everything else is one text.
+enum class source_kind : uint8_t { text, json_lines, tokens, parquet, arrow, tar };
 
-bool is_packed(const std::filesystem::path& path);       ///< by its ending: .gz or .dz
+bool is_packed(const std::filesystem::path& path);       ///< by its ending: .gz, .dz or .tgz
 source_kind kind_of(const std::filesystem::path& path);  ///< by its ending, that of compression aside
 
 /// True for `NAME.bin.json` or `NAME.idx` beside a `NAME.bin`: it says what that holds (data/token_file.hpp,

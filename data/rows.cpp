@@ -4,10 +4,13 @@
 
 #include "data/arrow.hpp"
 #include "data/parquet.hpp"
+#include "data/tar.hpp"
 
 namespace troupe::data {
 
-bool has_rows(source_kind kind) { return kind == source_kind::parquet || kind == source_kind::arrow; }
+bool has_rows(source_kind kind) {
+  return kind == source_kind::parquet || kind == source_kind::arrow || kind == source_kind::tar;
+}
 
 core::result<void> read_rows(source_kind kind, const core::source_file& file, const std::string& key,
                              uint64_t max_bytes, const row_visit& visit) {
@@ -20,6 +23,7 @@ core::result<void> read_rows(source_kind kind, const core::source_file& file, co
     given += text.size();
     return visit(text, byte);
   };
+  if (kind == source_kind::tar) return read_tar(file, key, counted);
   return kind == source_kind::parquet ? read_parquet(file, key, counted) : read_arrow(file, key, counted);
 }
 

@@ -154,4 +154,28 @@ arrow("category_grows.arrow", table=category(["a", "b", None]), replaced=categor
 arrow("refused_lz4.arrow", table=small, compression="lz4", readable=False)
 arrow("refused_view.arrow", table=column(["one", "two"], pa.string_view()), readable=False)
 
+def tar(name, samples, key="txt"):
+    """Samples of a tar, read back by `webdataset`."""
+    path = FOLDER / name
+    with webdataset.TarWriter(str(path), mtime=0) as out:
+        for sample in samples:
+            out.write(sample)
+    read = webdataset.WebDataset(str(path), shardshuffle=False).decode()
+    expected[name] = [sample["txt"] if "txt" in sample else sample["json"]["text"] for sample in read]
+
+
+KEPT = [row for row in ROWS if row is not None][:12]
+tar("texts.tar", [{"__key__": f"folder/{i:03}" + "x" * (i * 11), "txt": row, "cls": "3"} for i, row in enumerate(KEPT)])
+tar("json.tar", [{"__key__": f"{i:03}", "json": {"text": row, "n": i}} for i, row in enumerate(KEPT)])
+tar("texts.tar.gz", [{"__key__": f"{i:03}", "txt": row, "json": {"text": "not this"}} for i, row in enumerate(KEPT)])
+for kind in ("GNU", "PAX", "USTAR"):
+    with tarfile.open(FOLDER / f"{kind.lower()}.tar", "w", format=getattr(tarfile, f"{kind}_FORMAT")) as out:
+        for i, row in enumerate(KEPT):
+            member = tarfile.TarInfo(f"{'deep' * 14}/{'é' if kind == 'PAX' else 'e'}{'f' * (50 + 2 * i)}/{i:03}.txt")
+            content = row.encode()
+            member.size = len(content)
+            out.addfile(member, io.BytesIO(content))
+    read = webdataset.WebDataset(str(FOLDER / f"{kind.lower()}.tar"), shardshuffle=False).decode()
+    expected[f"{kind.lower()}.tar"] = [sample["txt"] for sample in read]
+
 (FOLDER / "expected.json").write_text(json.dumps(expected, ensure_ascii=True) + "\n")

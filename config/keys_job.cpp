@@ -88,12 +88,12 @@ void add_data_keys(key_rows& t) {
   t.row("data.text", path)
       .into<&job::data, &data::text>()
       .means(
-          "A text file, a .jsonl file, a .gz or .dz of either, a .bin of tokens, or a folder of text files. Required, "
-          "unless there are sources.");
+          "A text file, a .jsonl, .parquet or .arrow file or a .tar of texts, a .gz or .dz of either, a .bin of tokens "
+          "(alone or with Megatron's .idx), or a folder of such files. Required, unless there are sources.");
   t.row("data.text_key", text)
       .by_default("text")
       .into<&job::data, &data::text_key>()
-      .means("The key of a JSON line that holds its text.");
+      .means("The key of a JSON line, the column of a table, or the ending of a tar's files that holds the text.");
   t.row("data.tokenizer", text)
       .by_default("bytes")
       .by_hand(tokenizer_field())
@@ -108,7 +108,7 @@ void add_data_keys(key_rows& t) {
       .by_default("uint16")
       .one_of({"uint16", "uint32"})
       .by_hand(bin_dtype_field())
-      .means("The type of one token in a .bin file.");
+      .means("The type of one token in a .bin file with nothing beside it that says so.");
   t.row("data.max_bytes", bytes)
       .by_default("17179869184")
       .at_least(1)

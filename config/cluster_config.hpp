@@ -62,6 +62,7 @@ struct cluster_section {  ///< `cluster`
   std::string job;                  ///< which agents have to say; empty: they name none
   std::vector<cluster_host> hosts;  ///< empty: this machine alone; else the first is this one
   std::string listen;               ///< HOST:PORT where the first host awaits the others
+  std::string store;                ///< etcd://HOST:PORT[,HOST:PORT...], which says who leads; empty: the first host does
   std::string interface;            ///< whose address each host takes connections on; empty: as `listen` and `bind` say
   tls_section tls;
   std::string page;  ///< PORT or HOST:PORT where the run shows itself; empty: nowhere

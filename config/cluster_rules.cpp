@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string_view>
 
 #include "config/resolve.hpp"
 #include "core/host_port.hpp"
+#include "core/store_place.hpp"
 
 namespace troupe::config {
 
@@ -25,6 +27,21 @@ bool is_host_name(std::string_view name) {
 
 bool is_loopback(std::string_view listen) {
   return listen.starts_with("127.") || listen.starts_with("localhost:") || listen.starts_with("[::1]");
+}
+
+void store_rules(const cluster_section& c, const std::function<void(std::string_view, std::string)>& error) {
+  if (c.store.empty()) return;
+  if (const auto members = core::read_store(c.store); !members)
+    error("cluster.store",
+          fmt::format("wanted etcd://HOST:PORT or etcd://HOST:PORT,HOST:PORT, at most {} of them, got `{}`",
+                      core::store_members_max, c.store));
+  if (c.on_loss == loss_policy::stop)
+    error("cluster.store",
+          "wanted cluster.on_loss: recover beside it, got stop: nobody would take the first host's part");
+  if (c.job.empty())
+    error("cluster.store", "wanted cluster.job beside it, after which the job's key is named, got none");
+  else if (c.job.find('/') != std::string::npos)
+    error("cluster.job", fmt::format("wanted a name without / with cluster.store, got `{}`", c.job));
 }
 
 void host_rules(const settings& given, const job_config& config, uint64_t ranks, reporter& report) {
@@ -50,6 +67,7 @@ void host_rules(const settings& given, const job_config& config, uint64_t ranks,
                       c.hosts.front().name));
   if (c.job.size() > 253 || std::ranges::any_of(c.job, [](unsigned char x) { return x < 0x20 || x == 0x7f; }))
     error("cluster.job", "wanted a name of at most 253 bytes without control characters, got another");
+  store_rules(c, error);
   if (c.choice == process_choice::one)
     return error("cluster.processes", "wanted ranks or a number with cluster.hosts, got one");
   const uint64_t each =

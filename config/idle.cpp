@@ -20,9 +20,8 @@ std::string of_processes(const key_info& key, const job_config& c) {
     return c.cluster.page.empty() ? "there is no cluster.page" : "";
   const bool serves = !c.cluster.page.empty() && (key.name() == "certificate" || key.name() == "key");
   const bool is_of_hosts = key.key == "cluster.listen" || key.key == "cluster.job" || key.key == "cluster.interface" ||
-                           key.section() == "cluster.tls";
-  if (is_of_hosts)
-    return c.cluster.hosts.empty() && !serves ? "there are no cluster.hosts" : "";
+                           key.key == "cluster.store" || key.section() == "cluster.tls";
+  if (is_of_hosts) return c.cluster.hosts.empty() && !serves ? "there are no cluster.hosts" : "";
   if (key.key == "checkpoint.tag_validation") return c.cluster.is_on() ? "" : "cluster.processes is one";
   const bool restarts = key.section() == "cluster.restarts", in_memory = key.section() == "checkpoint.memory";
   const bool recovers = restarts || key.key == "cluster.min_ranks" || key.key == "cluster.spares";

@@ -135,6 +135,13 @@ void add_host_keys(key_rows& t) {
       .by_default("")
       .into<cluster, &processes::listen>()
       .means("HOST:PORT where the first host waits for the agents of the others: troupe agent --join HOST:PORT.");
+  t.row("cluster.store", text)
+      .by_default("")
+      .into<cluster, &processes::store>()
+      .means(
+          "etcd://HOST:PORT, or several members of one etcd, etcd://HOST:PORT,HOST:PORT, which says who leads the job: "
+          "where the first host is lost, another one takes its part. Wants cluster.job, after which the key is named. "
+          "By default the others wait for the first host.");
   t.row("cluster.interface", text)
       .by_default("")
       .into<cluster, &processes::interface>()

@@ -1,0 +1,31 @@
+#include "core/store_place.hpp"
+
+#include <algorithm>
+
+namespace troupe::core {
+namespace {
+
+/// What a host's name or address is made of: nothing else may reach a request's header.
+bool is_of_a_host(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+         std::string_view(".-:_").find(c) != std::string_view::npos;
+}
+
+}  // namespace
+
+std::optional<std::vector<host_port>> read_store(std::string_view text) {
+  constexpr std::string_view scheme = "etcd://";
+  if (!text.starts_with(scheme)) return std::nullopt;
+  text.remove_prefix(scheme.size());
+  std::vector<host_port> out;
+  for (;;) {
+    const size_t end = text.find(',');
+    const auto one = read_host_port(text.substr(0, end));
+    if (!one || !std::ranges::all_of(one->host, is_of_a_host) || out.size() == store_members_max) return std::nullopt;
+    out.push_back(*one);
+    if (end == std::string_view::npos) return out;
+    text.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace troupe::core

@@ -1,0 +1,191 @@
+#include "net/etcd_store.hpp"
+
+#include <fmt/format.h>
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "core/clock.hpp"
+#include "core/store_place.hpp"
+#include "net/http_request.hpp"
+
+namespace troupe::net {
+namespace {
+
+using json = nlohmann::json;
+using core::error_kind;
+
+std::string to_base64(const std::string& bytes) {
+  std::string out((bytes.size() + 2) / 3 * 4, '\0');
+  ::EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()), reinterpret_cast<const unsigned char*>(bytes.data()),
+                    static_cast<int>(bytes.size()));
+  return out;
+}
+
+std::string from_base64(const std::string& text) {
+  std::string out(text.size() / 4 * 3, '\0');
+  const int n = ::EVP_DecodeBlock(reinterpret_cast<unsigned char*>(out.data()),
+                                  reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
+  if (n < 0) return {};
+  size_t padding = 0;
+  while (padding < 2 && padding < text.size() && text[text.size() - 1 - padding] == '=') ++padding;
+  out.resize(static_cast<size_t>(n) - padding);
+  return out;
+}
+
+/// Of an object; null for what has none.
+const json& part(const json& of, const char* key) {
+  static const json none;
+  if (!of.is_object()) return none;
+  const auto at = of.find(key);
+  return at == of.end() ? none : *at;
+}
+/// etcd writes its 64-bit numbers as text.
+std::string text_of(const json& x) { return x.is_string() ? x.get<std::string>() : std::string(); }
+
+class etcd_store final : public leader_store {
+ public:
+  etcd_store(std::string name, std::vector<core::host_port> members, const std::string& job, uint32_t lease_s)
+      : name_(std::move(name)), key_(key_of_leader(job)), lease_s_(lease_s) {
+    for (auto& m : members) members_.push_back({std::move(m), {}});
+  }
+
+  core::result<taken> take(const lead& me) override {
+    const auto granted = ask("/v3/lease/grant", {{"TTL", lease_s_}});
+    if (!granted) return core::fail(granted.error());
+    const std::string lease = text_of(part(*granted, "ID"));
+    if (lease.empty()) return core::fail(strange("a lease", *granted));
+    const std::string key = to_base64(key_);
+    const auto done =
+        ask("/v3/kv/txn",
+            {{"compare",
+              json::array({{{"key", key}, {"target", "CREATE"}, {"result", "EQUAL"}, {"create_revision", "0"}}})},
+             {"success",
+              json::array({{{"request_put", {{"key", key}, {"value", to_base64(as_text(me))}, {"lease", lease}}}}})},
+             {"failure", json::array({{{"request_range", {{"key", key}}}}})}});
+    if (done && part(*done, "succeeded") == true) {
+      lease_ = lease;
+      return taken{me, true};
+    }
+    (void)ask("/v3/lease/revoke", {{"ID", lease}});  // else it runs out by itself
+    if (!done) return core::fail(done.error());
+    const json& answers = part(*done, "responses");
+    if (!answers.is_array() || answers.empty()) return core::fail(strange("who leads", *done));
+    auto who = leader_in(part(answers.front(), "response_range"));
+    if (!who) return core::fail(who.error());
+    if (!*who) return core::fail(strange("who leads", *done));
+    return taken{**who, false};
+  }
+
+  core::result<bool> refresh() override {
+    if (lease_.empty()) return false;
+    const auto kept = ask("/v3/lease/keepalive", {{"ID", lease_}});
+    if (!kept) return core::fail(kept.error());
+    const std::string left = text_of(part(part(*kept, "result"), "TTL"));
+    const bool stands = !left.empty() && left != "0";
+    if (!stands) lease_.clear();
+    return stands;
+  }
+
+  core::result<std::optional<lead>> read() override {
+    const auto said = ask("/v3/kv/range", {{"key", to_base64(key_)}});
+    if (!said) return core::fail(said.error());
+    return leader_in(*said);
+  }
+
+  core::result<void> give_up() override {
+    if (lease_.empty()) return {};
+    const auto done = ask("/v3/lease/revoke", {{"ID", std::exchange(lease_, {})}});
+    if (!done) return core::fail(done.error());
+    return {};
+  }
+
+ private:
+  struct member {
+    core::host_port at;
+    std::vector<address> addresses;  ///< that are known
+  };
+
+  [[nodiscard]] core::error strange(const char* wanted, const json& got) const {
+    return {error_kind::mismatch, fmt::format("{}: wanted {}, got `{}`", name_, wanted, got.dump().substr(0, 200))};
+  }
+
+  core::result<std::optional<lead>> leader_in(const json& range) const {
+    const json& all = part(range, "kvs");
+    if (!all.is_array() || all.empty()) return std::nullopt;
+    const std::string value = from_base64(text_of(part(all.front(), "value")));
+    auto who = read_lead(value);
+    if (!who)
+      return core::fail(error_kind::mismatch,
+                        fmt::format("{}: wanted the leader of a job of Troupe in the key {}, got `{}`, which another "
+                                    "program has written",
+                                    name_, key_, value.substr(0, 100)));
+    return who;
+  }
+
+  /// The member that answered last is asked first. A 404 is an answer: what was asked for is not there.
+  core::result<json> ask(const char* path, const json& what) {
+    std::string why;
+    for (size_t i = 0; i < members_.size(); ++i) {
+      const size_t which = (last_ + i) % members_.size();
+      const auto got = ask(members_[which], path, what.dump());
+      if (!got) {
+        why += (why.empty() ? "" : "; ") + place_text(members_[which].at.host, members_[which].at.port) + ": " +
+               got.error().text;
+        continue;
+      }
+      last_ = which;
+      return got;
+    }
+    return core::fail(error_kind::peer_lost, fmt::format("no member of {} answers: {}", name_, why));
+  }
+
+  static core::result<json> ask(member& of, const char* path, const std::string& what) {
+    core::error last{error_kind::peer_lost, "it has no address"};
+    for (const bool looks_up : {false, true}) {  // a name that means another address now
+      if (looks_up) {
+        auto found = addresses_of(of.at);
+        if (!found) return core::fail(found.error());
+        const auto same = [](const address& a, const address& b) { return a.text() == b.text(); };
+        if (std::ranges::equal(*found, of.addresses, same)) break;
+        of.addresses = std::move(*found);
+      }
+      for (const auto& a : of.addresses) {
+        const auto answer =
+            post(a, place_text(of.at.host, of.at.port), path, what, core::now_ns() + store_answer_ns_max);
+        if (!answer) {
+          last = answer.error();
+          continue;
+        }
+        auto body = json::parse(answer->body, nullptr, false);
+        if ((answer->status == 200 || answer->status == 404) && body.is_object()) return body;
+        last = {error_kind::peer_lost,
+                fmt::format("wanted what etcd 3.4 answers to {}, got status {}: {}", path, answer->status,
+                            body.is_object() ? text_of(part(body, "message")) : answer->body.substr(0, 100))};
+      }
+    }
+    return core::fail(last);
+  }
+
+  std::string name_, key_;
+  uint32_t lease_s_;
+  std::vector<member> members_;
+  size_t last_ = 0;
+  std::string lease_;  ///< its number; empty: none
+};
+
+}  // namespace
+
+core::result<std::unique_ptr<leader_store>> open_etcd(const std::string& store, const std::string& job,
+                                                      uint32_t lease_s) {
+  auto members = core::read_store(store);
+  if (!members)
+    return core::fail(error_kind::bad_input,
+                      "a store: wanted etcd://HOST:PORT or etcd://HOST:PORT,HOST:PORT, got `" + store + "`");
+  return std::make_unique<etcd_store>(store, std::move(*members), job, lease_s);
+}
+
+}  // namespace troupe::net

@@ -1,0 +1,17 @@
+// A job's leader in an etcd (3.4 or later), by the HTTP gateway that each of its members has: plain HTTP, as etcd://
+// says. Owns the questions, the lease's number, and which member is asked; there is no consensus of our own. Whoever
+// reads the key still checks the leader's certificate, so an etcd that lies keeps a job from going on, and no more.
+#pragma once
+
+#include "net/leader_store.hpp"
+
+namespace troupe::net {
+
+/// Longest wait for one member of the store.
+inline constexpr int64_t store_answer_ns_max = 1'000'000'000;
+
+/// `store` as core::read_store has it. Nobody is asked yet. Errors: bad_input, for another text.
+core::result<std::unique_ptr<leader_store>> open_etcd(const std::string& store, const std::string& job,
+                                                      uint32_t lease_s);
+
+}  // namespace troupe::net

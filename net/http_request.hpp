@@ -1,0 +1,30 @@
+// One question to an HTTP server and its answer: JSON over HTTP/1.0, a connection for each. Owns the connection and its
+// limits; what is asked is the caller's.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/host_port.hpp"
+#include "net/address.hpp"
+
+namespace troupe::net {
+
+struct http_answer {
+  int status = 0;
+  std::string body;
+};
+/// Of a whole answer.
+inline constexpr size_t http_answer_bytes_max = size_t{256} << 10U;
+
+/// All addresses of a host, in the order in which they should be tried. Waits for the system's resolver. Errors:
+/// peer_lost, where it has none.
+core::result<std::vector<address>> addresses_of(const core::host_port& of);
+
+/// Posts `body` and waits for the answer until `deadline_ns` (core::now_ns). Errors: peer_lost, where nobody answers
+/// until then; limit, for an answer that is too long; mismatch, for one that is no HTTP.
+core::result<http_answer> post(const address& to, const std::string& host, const std::string& path,
+                               const std::string& body, int64_t deadline_ns);
+
+}  // namespace troupe::net

@@ -1,0 +1,55 @@
+// Where the hosts of a job say who leads it: one key, held by a lease that runs out where nobody refreshes it. Owns the
+// interface and the key's text; etcd_store.hpp has it with a real etcd, tests with a made-up one.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/error.hpp"
+
+namespace troupe::net {
+
+struct lead {             ///< who leads a job
+  std::string host;       ///< as its certificate has it
+  std::string address;    ///< HOST:PORT where it awaits the agents of the others
+  std::string authority;  ///< digest of the certificate that both ends trust: another one means another job
+  bool operator==(const lead&) const = default;
+};
+
+/// The key's value. Reading: nothing for what is not so.
+std::string as_text(const lead& x);
+std::optional<lead> read_lead(const std::string& text);
+
+/// "/troupe/JOB/leader"
+std::string key_of_leader(const std::string& job);
+
+class leader_store {  ///< of one job and one host; one thread
+ public:
+  virtual ~leader_store() = default;
+
+  struct taken {
+    lead who;
+    bool is_mine = false;  ///< by this call
+  };
+  /// Who leads now: `me`, for as long as a lease lasts, where nobody did. Errors: peer_lost, where no member of the
+  /// store answers; mismatch, where the key holds something else than a leader.
+  virtual core::result<taken> take(const lead& me) = 0;
+  /// The lease begins anew. False: it has run out, and another may lead. Errors: peer_lost.
+  virtual core::result<bool> refresh() = 0;
+  /// Nothing where nobody leads. Errors: as `take`.
+  virtual core::result<std::optional<lead>> read() = 0;
+  /// Nobody leads any more, where this host did. Errors: peer_lost; then the lease runs out.
+  virtual core::result<void> give_up() = 0;
+};
+
+/// Opens the store that a job's file names. Errors: bad_input, for what names none.
+using store_opener = std::function<core::result<std::unique_ptr<leader_store>>(
+    const std::string& store, const std::string& job, uint32_t lease_s)>;
+
+/// A lease's length: `lost_after` in whole seconds, which is what etcd counts in, and not below its shortest, 2 s.
+uint32_t lease_s_for(double lost_after_s);
+
+}  // namespace troupe::net

@@ -76,6 +76,10 @@ class agent {
     return follow(answer);
   }
   core::result<void> follow(tell_process& x) {
+    if (std::holds_alternative<started>(x.what.what) && options_.on_begun && !has_begun_) {
+      has_begun_ = true;
+      options_.on_begun(order_);
+    }
     children_->send(x.place, std::move(x.what));
     return {};
   }
@@ -99,6 +103,7 @@ class agent {
     auto file = file_of(order);
     if (!file) return core::fail(file.error());
     file_ = *file;
+    order_ = order;
     auto arguments = order.arguments;
     if (order.file_argument < arguments.size())
       arguments[order.file_argument] = fmt::format("/proc/{}/fd/{}", ::getpid(), file_->number());
@@ -129,6 +134,8 @@ class agent {
   const agent_options& options_;
   agent_state state_;
   shared_descriptor file_;
+  job_order order_;
+  bool has_begun_ = false;
   std::optional<children> children_;
   std::optional<std::string> failure_;
 };

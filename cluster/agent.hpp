@@ -9,6 +9,7 @@
 #include <string>
 
 #include "cluster/link.hpp"
+#include "cluster/messages.hpp"
 
 namespace troupe::cluster {
 
@@ -19,6 +20,8 @@ struct agent_options {
   shared_descriptor signals{};
   /// What this machine has to say to a question of `troupe doctor`, before there is a job. It may take seconds.
   std::function<std::string(const std::string&)> answer{};
+  /// Is told the job once a term of it with ranks on this machine has begun.
+  std::function<void(const job_order&)> on_begun{};
 };
 
 /// Serves one job until it is over, and gives its exit code; nothing where it was let go before there was one. Errors:

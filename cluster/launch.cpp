@@ -42,6 +42,10 @@ class launcher {
         for (uint32_t m = 1; m < agents_.all().size(); ++m) agents_.drop(m);
       }
       wait();
+      if (is_replaced_ && !code_) {
+        children_.kill_all();
+        return core::fail(core::error_kind::peer_lost, "another host leads the job now");
+      }
       supervision_.tick(core::now_ns());
     }
   }
@@ -142,12 +146,14 @@ class launcher {
       const int events = POLLIN | (a != nullptr && a->has_waiting() ? POLLOUT : 0);
       on.push_back({a != nullptr ? a->number() : -1, static_cast<short>(events), 0});
     }
+    on.push_back({options_.replaced ? options_.replaced->number() : -1, POLLIN, 0});
     const size_t first_child = on.size();
     children_.add_to(on);
     const int64_t left_ms = (supervision_.due_ns() - core::now_ns()) / 1'000'000;
     ::poll(on.data(), on.size(), static_cast<int>(std::clamp<int64_t>(left_ms, 1, 200)));
     if (on[0].revents != 0) pass_on();
     if (on[1].revents != 0) welcome();
+    is_replaced_ = on[first_child - 1].revents != 0;
     for (uint32_t m = 1; m < agents_.all().size(); ++m) {
       const auto& agent = agents_.all()[m];
       // One that has just come is heard the next time.
@@ -165,6 +171,7 @@ class launcher {
   agent_links agents_;
   std::optional<int> code_;
   int64_t over_ns_ = 0;
+  bool is_replaced_ = false;
   int signal_ = 0;  ///< the last that was passed on
   int64_t signal_ns_ = 0;
 };

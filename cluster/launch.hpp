@@ -36,13 +36,16 @@ struct launch_options {  ///< a job and how its processes are started
   /// A signalfd, not blocking, of the signals that go on to the process that leads; null: none.
   shared_descriptor signals{};
   arrivals* agents = nullptr;  ///< of a job on several machines
-  job_order order{};           ///< for them: arguments and the file that one of them names
+  /// Readable once another host leads the job: then everything ends here. Null: this one leads to the end.
+  shared_descriptor replaced{};
+  job_order order{};  ///< for them: arguments and the file that one of them names
 };
 
 /// How long processes may take to end once the job is over; then they are killed.
 inline constexpr int64_t ending_ns_max = 5'000'000'000;
 
-/// Runs the job to its end and gives its exit code. Errors: limit, where the system refuses a process or a link.
+/// Runs the job to its end and gives its exit code. Errors: limit, where the system refuses a process or a link;
+/// peer_lost, where another host leads the job now: no process is left here.
 core::result<int> launch(const launch_options& options);
 
 }  // namespace troupe::cluster

@@ -52,7 +52,7 @@ void supervision::start(uint32_t place) {
 }
 
 void supervision::begin(int64_t now_ns) {
-  ticked_ns_ = now_ns;
+  ticked_ns_ = began_ns_ = now_ns;
   joined(0, now_ns);
 }
 
@@ -125,11 +125,15 @@ void supervision::heard(uint32_t place, const hello& x) {
   }
   m.is = standing::idle;
   if (term_.is == phase::none) {
-    const auto comes = [](const member& other) { return other.is == standing::starting || other.start_ns; };
-    if (std::ranges::none_of(members_, comes) && awaited_machines().empty()) begin_next();
+    begin_first();
   } else if (term_.is == phase::running) {
     ask_to_join();
   }
+}
+
+void supervision::begin_first() {
+  const auto comes = [](const member& m) { return m.is == standing::starting || m.start_ns; };
+  if (std::ranges::none_of(members_, comes) && awaited_machines().empty()) begin_next();
 }
 
 // Ranks that meet end together: of one that fails or gives up, the others hear before this process may, and say so. The
@@ -346,6 +350,10 @@ void supervision::tick(int64_t now_ns) {
   const bool was_away = now_ns - ticked_ns_ > job_.lost_after_ns / 2;
   ticked_ns_ = now_ns;
   if (over_) return;
+  if (term_.is == phase::none && !has_gathered_ && now_ns - began_ns_ > job_.gathers_ns) {
+    has_gathered_ = true;
+    begin_first();
+  }
   if (was_away) followed_ns_ = now_ns;
   if (final_ && (!final_ns_ || was_away)) final_ns_ = now_ns;
   if (final_ && now_ns - *final_ns_ > job_.lost_after_ns) {

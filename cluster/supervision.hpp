@@ -36,6 +36,10 @@ struct supervised_job {
   std::vector<std::string> hosts{};  ///< [machine]: names
   /// Of a term whose processes run on several machines: a fresh secret for it.
   std::function<std::string()> secret{};
+  /// Of a job that another host has led before: the machines that it lacks, for which the first term does not wait, and
+  /// how long it waits for the others; then it begins without them, and they are taken back as any that come later.
+  std::vector<uint32_t> lost{};
+  int64_t gathers_ns = INT64_MAX;
 
   [[nodiscard]] uint32_t machine_of(uint32_t place) const { return machines.empty() ? 0 : machines[place]; }
   [[nodiscard]] uint32_t places() const { return processes + spares; }
@@ -158,6 +162,7 @@ class supervision {  ///< of one job; one thread
   void end(bool is_final, const core::error& why);
   void end_job(int32_t code);
   void begin_next();
+  void begin_first();
   void go_on_if_quiet();
   void ask_to_join();
   void relay_to_others(uint32_t from, const parcel& p);
@@ -199,6 +204,8 @@ class supervision {  ///< of one job; one thread
   kept_saves kept_;
   std::string told_roster_;  ///< as bytes, with whom it was told
   std::string version_, configuration_;
+  int64_t began_ns_ = 0;
+  bool has_gathered_ = false;  ///< the first term waits for no machine any more
   int64_t ticked_ns_ = 0, beat_ns_ = 0;  ///< the last tick, the next beat
   std::vector<action> actions_;
 };

@@ -4,6 +4,7 @@
 #include <openssl/evp.h>
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -37,7 +38,7 @@ std::string from_base64(const std::string& text) {
 }
 
 /// Of an object; null for what has none.
-const json& part(const json& of, const char* key) {
+const json& field(const json& of, const char* key) {
   static const json none;
   if (!of.is_object()) return none;
   const auto at = of.find(key);
@@ -49,55 +50,51 @@ std::string text_of(const json& x) { return x.is_string() ? x.get<std::string>()
 class etcd_store final : public leader_store {
  public:
   etcd_store(std::string name, std::vector<core::host_port> members, const std::string& job, uint32_t lease_s)
-      : name_(std::move(name)), key_(key_of_leader(job)), lease_s_(lease_s) {
+      : name_(std::move(name)), key_(key_of_leader(job)), end_key_(key_of_end(job)), lease_s_(lease_s) {
     for (auto& m : members) members_.push_back({std::move(m), {}});
   }
 
-  core::result<taken> take(const lead& me) override {
+  core::result<standing> take(const lead& me, part of) override {
     const auto granted = ask("/v3/lease/grant", {{"TTL", lease_s_}});
     if (!granted) return core::fail(granted.error());
-    const std::string lease = text_of(part(*granted, "ID"));
+    const std::string lease = text_of(field(*granted, "ID"));
     if (lease.empty()) return core::fail(strange("a lease", *granted));
-    const std::string key = to_base64(key_);
-    const auto done =
-        ask("/v3/kv/txn",
-            {{"compare",
-              json::array({{{"key", key}, {"target", "CREATE"}, {"result", "EQUAL"}, {"create_revision", "0"}}})},
-             {"success",
-              json::array({{{"request_put", {{"key", key}, {"value", to_base64(as_text(me))}, {"lease", lease}}}}})},
-             {"failure", json::array({{{"request_range", {{"key", key}}}}})}});
-    if (done && part(*done, "succeeded") == true) {
+    json free = json::array({is_absent(key_)}), then = json::array();
+    if (of == part::continues) free.push_back(is_absent(end_key_));
+    then.push_back({{"request_put", {{"key", to_base64(key_)}, {"value", to_base64(as_text(me))}, {"lease", lease}}}});
+    if (of == part::begins) then.push_back({{"request_delete_range", {{"key", to_base64(end_key_)}}}});
+    const auto done = ask("/v3/kv/txn", {{"compare", free}, {"success", then}, {"failure", reads()}});
+    if (done && field(*done, "succeeded") == true) {
       lease_ = lease;
-      return taken{me, true};
+      return standing{me, std::nullopt, true};
     }
     (void)ask("/v3/lease/revoke", {{"ID", lease}});  // else it runs out by itself
     if (!done) return core::fail(done.error());
-    const json& answers = part(*done, "responses");
-    if (!answers.is_array() || answers.empty()) return core::fail(strange("who leads", *done));
-    auto who = leader_in(part(answers.front(), "response_range"));
-    if (!who) return core::fail(who.error());
-    if (!*who) return core::fail(strange("who leads", *done));
-    return taken{**who, false};
+    return standing_in(*done);
   }
 
   core::result<bool> refresh() override {
     if (lease_.empty()) return false;
     const auto kept = ask("/v3/lease/keepalive", {{"ID", lease_}});
     if (!kept) return core::fail(kept.error());
-    const std::string left = text_of(part(part(*kept, "result"), "TTL"));
+    const std::string left = text_of(field(field(*kept, "result"), "TTL"));
     const bool stands = !left.empty() && left != "0";
     if (!stands) lease_.clear();
     return stands;
   }
 
-  core::result<std::optional<lead>> read() override {
-    const auto said = ask("/v3/kv/range", {{"key", to_base64(key_)}});
+  core::result<standing> read() override {
+    const auto said = ask("/v3/kv/txn", {{"success", reads()}});
     if (!said) return core::fail(said.error());
-    return leader_in(*said);
+    return standing_in(*said);
   }
 
-  core::result<void> give_up() override {
+  core::result<void> give_up(std::optional<int> over) override {
     if (lease_.empty()) return {};
+    if (over)
+      if (auto told = ask("/v3/kv/put", {{"key", to_base64(end_key_)}, {"value", to_base64(std::to_string(*over))}});
+          !told)
+        return core::fail(told.error());
     const auto done = ask("/v3/lease/revoke", {{"ID", std::exchange(lease_, {})}});
     if (!done) return core::fail(done.error());
     return {};
@@ -113,17 +110,39 @@ class etcd_store final : public leader_store {
     return {error_kind::mismatch, fmt::format("{}: wanted {}, got `{}`", name_, wanted, got.dump().substr(0, 200))};
   }
 
-  core::result<std::optional<lead>> leader_in(const json& range) const {
-    const json& all = part(range, "kvs");
+  static json is_absent(const std::string& key) {
+    return {{"key", to_base64(key)}, {"target", "CREATE"}, {"result", "EQUAL"}, {"create_revision", "0"}};
+  }
+  [[nodiscard]] json reads() const {
+    json out = json::array();
+    for (const auto* key : {&key_, &end_key_}) out.push_back({{"request_range", {{"key", to_base64(*key)}}}});
+    return out;
+  }
+
+  /// Of what `reads` was answered.
+  [[nodiscard]] core::result<standing> standing_in(const json& said) const {
+    const json& answers = field(said, "responses");
+    if (!answers.is_array() || answers.size() != 2) return core::fail(strange("who leads", said));
+    standing out;
+    if (const auto value = value_in(answers[0])) {
+      out.who = read_lead(*value);
+      if (!out.who)
+        return core::fail(error_kind::mismatch,
+                          fmt::format("{}: wanted the leader of a job of Troupe in the key {}, got `{}`, which another "
+                                      "program has written",
+                                      name_, key_, value->substr(0, 100)));
+    }
+    if (const auto value = value_in(answers[1])) {
+      int code = 0;
+      const auto [end, wrong] = std::from_chars(value->data(), value->data() + value->size(), code);
+      if (wrong == std::errc() && end == value->data() + value->size()) out.over = code;
+    }
+    return out;
+  }
+  static std::optional<std::string> value_in(const json& answer) {
+    const json& all = field(field(answer, "response_range"), "kvs");
     if (!all.is_array() || all.empty()) return std::nullopt;
-    const std::string value = from_base64(text_of(part(all.front(), "value")));
-    auto who = read_lead(value);
-    if (!who)
-      return core::fail(error_kind::mismatch,
-                        fmt::format("{}: wanted the leader of a job of Troupe in the key {}, got `{}`, which another "
-                                    "program has written",
-                                    name_, key_, value.substr(0, 100)));
-    return who;
+    return from_base64(text_of(field(all.front(), "value")));
   }
 
   /// The member that answered last is asked first. A 404 is an answer: what was asked for is not there.
@@ -164,13 +183,13 @@ class etcd_store final : public leader_store {
         if ((answer->status == 200 || answer->status == 404) && body.is_object()) return body;
         last = {error_kind::peer_lost,
                 fmt::format("wanted what etcd 3.4 answers to {}, got status {}: {}", path, answer->status,
-                            body.is_object() ? text_of(part(body, "message")) : answer->body.substr(0, 100))};
+                            body.is_object() ? text_of(field(body, "message")) : answer->body.substr(0, 100))};
       }
     }
     return core::fail(last);
   }
 
-  std::string name_, key_;
+  std::string name_, key_, end_key_;
   uint32_t lease_s_;
   std::vector<member> members_;
   size_t last_ = 0;

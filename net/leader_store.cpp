@@ -27,6 +27,7 @@ std::optional<lead> read_lead(const std::string& text) {
 }
 
 std::string key_of_leader(const std::string& job) { return "/troupe/" + job + "/leader"; }
+std::string key_of_end(const std::string& job) { return "/troupe/" + job + "/over"; }
 
 uint32_t lease_s_for(double lost_after_s) { return static_cast<uint32_t>(std::max(2.0, std::ceil(lost_after_s))); }
 

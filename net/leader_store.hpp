@@ -23,26 +23,31 @@ struct lead {             ///< who leads a job
 std::string as_text(const lead& x);
 std::optional<lead> read_lead(const std::string& text);
 
-/// "/troupe/JOB/leader"
+/// "/troupe/JOB/leader", and "/troupe/JOB/over", which holds the exit code of a job that has ended.
 std::string key_of_leader(const std::string& job);
+std::string key_of_end(const std::string& job);
 
 class leader_store {  ///< of one job and one host; one thread
  public:
   virtual ~leader_store() = default;
 
-  struct taken {
-    lead who;
-    bool is_mine = false;  ///< by this call
+  struct standing {
+    std::optional<lead> who;  ///< leads now; none: nobody does
+    std::optional<int> over;  ///< the job has ended with this code, and none of its name has begun since
+    bool is_mine = false;     ///< taken by this call
   };
-  /// Who leads now: `me`, for as long as a lease lasts, where nobody did. Errors: peer_lost, where no member of the
-  /// store answers; mismatch, where the key holds something else than a leader.
-  virtual core::result<taken> take(const lead& me) = 0;
+  enum class part : uint8_t { begins, continues };
+  /// `me` leads from now on, for as long as a lease lasts, where nobody did: a job that begins, whatever has ended
+  /// before, or one that continues, unless it is over. Errors: peer_lost, where no member of the store answers;
+  /// mismatch, where the key holds something else than a leader.
+  virtual core::result<standing> take(const lead& me, part of) = 0;
   /// The lease begins anew. False: it has run out, and another may lead. Errors: peer_lost.
   virtual core::result<bool> refresh() = 0;
-  /// Nothing where nobody leads. Errors: as `take`.
-  virtual core::result<std::optional<lead>> read() = 0;
-  /// Nobody leads any more, where this host did. Errors: peer_lost; then the lease runs out.
-  virtual core::result<void> give_up() = 0;
+  /// Errors: as `take`.
+  virtual core::result<standing> read() = 0;
+  /// Nobody leads any more, where this host did. `over`: the job's end, which hosts that are cut off hear later.
+  /// Errors: peer_lost; then the lease runs out.
+  virtual core::result<void> give_up(std::optional<int> over) = 0;
 };
 
 /// Opens the store that a job's file names. Errors: bad_input, for what names none.

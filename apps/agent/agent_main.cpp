@@ -11,7 +11,7 @@
 #include "apps/agent/doctor_command.hpp"
 #include "apps/agent/introduction.hpp"
 #include "apps/agent/launch_command.hpp"
-#include "apps/agent/listen_for_agents.hpp"
+#include "apps/agent/lead_part.hpp"
 #include "apps/base/exit_code.hpp"
 #include "apps/base/help.hpp"
 #include "apps/base/integer_options.hpp"
@@ -19,7 +19,6 @@
 #include "apps/checkpoint/output_check.hpp"
 #include "apps/launch/remote.hpp"
 #include "apps/machine/descriptors.hpp"
-#include "apps/run/launch_processes.hpp"
 #include "apps/run/launched_train.hpp"
 #include "net/own_address.hpp"
 
@@ -52,8 +51,8 @@ int run(int argc, char** argv) {
   ::setenv("OMP_NUM_THREADS", "1", 0);  // as `troupe` does for every process
   if (argc > 1 && std::strcmp(argv[1], "train") == 0) {
     if (const auto code = agent_of_launcher(argc, argv, program)) return *code;
-    const auto code = launch_processes(argc, argv, program, listen_for_agents);
-    return code ? *code : 2;
+    const auto ended = lead_job({argv, argv + argc}, program);
+    return ended.follows ? agent(agent_after(ended), program) : ended.code;
   }
   CLI::App app{"trains transformer models whose states are sharded over ranks", "troupe"};
   app.require_subcommand(1);

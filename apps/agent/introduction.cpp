@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <utility>
@@ -76,7 +77,8 @@ std::string configuration_digest(const config::loaded& what) {
   c.listen.clear();
   c.interface.clear();
   for (auto& h : c.hosts) h.bind.clear();
-  common.config.steps = 0;  // `--steps` is said on the first host alone
+  std::ranges::sort(c.hosts, {}, &config::cluster_host::name);  // who leads comes first, which changes with a store
+  common.config.steps = 0;                                      // `--steps` is said on the first host alone
   return checkpoint::to_hex(checkpoint::digest_of(config::effective_yaml(common)));
 }
 

@@ -47,6 +47,11 @@ class joined {
       out_.role = p_.local_rank == 0 ? launched_job::part::leader : launched_job::part::follower;
       return out_;
     }
+    if (!cluster_.store.empty())
+      return wrong("cluster.store",
+                   fmt::format("wanted `troupe train` and `troupe agent` started on each host by itself, since {} ends "
+                               "a job with its first machine, got a job that it starts{}",
+                               p_.launcher, origin(file_, "cluster.store")));
     if (auto ok = hosts(); !ok) return core::fail(ok.error());
     if (auto ok = leader(); !ok) return core::fail(ok.error());
     out_.role = p_.local_rank > 0 ? launched_job::part::follower

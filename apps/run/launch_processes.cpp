@@ -177,14 +177,20 @@ std::optional<int> launch(int argc, char** argv, const std::filesystem::path& pr
     auto opened = open_agents(asked, names_hosts);
     if (!opened) return failed(opened.error());
     agents = std::move(*opened);
+    if (agents.arrivals == nullptr) return 1;
     ::setenv(cluster::address_variable, agents.address.c_str(), 1);
+    options.replaced = agents.replaced;
+    options.job.lost = agents.lost;
+    options.job.gathers_ns = agents.gathers_ns;
     options.agents = agents.arrivals.get();
     options.job.secret = agents.secret;
     describe_hosts(*a, *loaded, arguments, options);
   }
   const swap_places swaps(config, options.job.places());
   const auto code = cluster::launch(options);
-  return code ? *code : failed(code.error());
+  if (code) return *code;
+  const bool is_replaced = options.replaced && code.error().kind == core::error_kind::peer_lost;
+  return is_replaced ? 1 : failed(code.error());  // who has opened the door knows what follows
 }
 
 }  // namespace

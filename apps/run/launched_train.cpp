@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <utility>
 
+#include "apps/run/train.hpp"
 #include "apps/run/train_options.hpp"
 
 namespace troupe::apps {
@@ -39,6 +41,7 @@ tl::unexpected<core::error> says(const core::error& e) { return core::fail(e.kin
 }  // namespace
 
 core::result<std::optional<launched_train>> launched_train_of(int argc, char** argv) {
+  if (std::getenv(continues_variable) != nullptr) return std::nullopt;  // a host that has taken the lead
   if (!parsed(argc, argv)) return std::nullopt;
   const auto place = read_launch_place(own_environment());
   if (!place) return says(place.error());

@@ -323,7 +323,7 @@ class training {
 
   /// Where the run begins: the checkpoint, and how much of it is taken.
   core::result<actors::resume_choice> choose_resume(bool again) {
-    auto start = saved_.choose_start(again);
+    auto start = saved_.choose_start(again || std::getenv(continues_variable) != nullptr);
     if (!start) return core::fail(start.error());
     start_ = std::move(*start);
     actors::resume_choice out{start_.load.path, load_options_of(start_.load)};

@@ -24,6 +24,10 @@ struct train_arguments : common_arguments {
   bool changed_batch = false, changed_seed = false;  ///< compared with the run that is resumed
 };
 
+/// Of a process whose host took the first host's part: steps of this run have been done, so that its own newest
+/// checkpoint counts before `--fresh` and `--resume`.
+inline constexpr const char* continues_variable = "TROUPE_CONTINUES";
+
 /// Exit codes: 0 well, 1 the run failed, 2 bad input, 130 interrupted twice, 143 ended by SIGTERM, after a
 /// checkpoint where the run writes any.
 int train(const train_arguments& a);

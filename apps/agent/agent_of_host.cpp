@@ -1,0 +1,276 @@
+#include "apps/agent/agent_of_host.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <utility>
+
+#include "apps/agent/host_examiner.hpp"
+#include "apps/agent/introduction.hpp"
+#include "apps/agent/takeover.hpp"
+#include "apps/base/exit_code.hpp"
+#include "apps/run/launch_processes.hpp"
+#include "cluster/agent.hpp"
+#include "cluster/process.hpp"
+#include "core/clock.hpp"
+#include "core/host_port.hpp"
+#include "net/endpoint.hpp"
+#include "net/etcd_store.hpp"
+#include "net/term_secret.hpp"
+
+namespace troupe::apps {
+namespace {
+
+/// Between two attempts to join.
+constexpr int pause_ms = 500;
+/// The host's former agent may be lost with its machine, and not be missed yet: for so long this one asks again.
+constexpr int64_t second_ns_max = 4'000'000'000;
+
+volatile std::sig_atomic_t hung_up = 0;
+
+void tell(const std::string& line) { std::fprintf(stderr, "troupe agent: %s\n", line.c_str()); }
+
+/// A signal that has come; 0: none within the pause.
+int signal_within_pause(int signals) {
+  pollfd on{signals, POLLIN, 0};
+  if (::poll(&on, 1, pause_ms) <= 0) return 0;
+  signalfd_siginfo info{};
+  return ::read(signals, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
+}
+
+/// By which the first host knows an agent that comes back.
+core::result<std::string> draw_id() {
+  const auto drawn = net::term_secret::draw();
+  if (!drawn) return core::fail(drawn.error());
+  std::string out;
+  for (size_t i = 0; i < 8; ++i) out += fmt::format("{:02x}", static_cast<unsigned>(drawn->bytes()[i]));
+  return out;
+}
+
+/// A job that has begun, as its order has it: enough to lead it.
+class known_job {
+ public:
+  static std::optional<known_job> of(const cluster::job_order& order) {
+    auto file = cluster::own(::memfd_create("topology", MFD_CLOEXEC));
+    if (file->number() < 0 ||
+        ::write(file->number(), order.file.data(), order.file.size()) != static_cast<ssize_t>(order.file.size()))
+      return std::nullopt;
+    known_job out{order, std::move(file), {}};
+    const auto loaded = config::load(out.path(), {});
+    if (!loaded) return std::nullopt;
+    out.cluster_ = loaded->config.cluster;
+    return out;
+  }
+  [[nodiscard]] const config::cluster_section& cluster() const { return cluster_; }
+  [[nodiscard]] std::vector<std::string> arguments(const own_part& me) const {
+    return arguments_of_leader(order_, cluster_, path(), me);
+  }
+
+ private:
+  known_job(cluster::job_order order, cluster::shared_descriptor file, config::cluster_section c)
+      : order_(std::move(order)), file_(std::move(file)), cluster_(std::move(c)) {}
+  [[nodiscard]] std::string path() const { return fmt::format("/proc/{}/fd/{}", ::getpid(), file_->number()); }
+
+  cluster::job_order order_;
+  cluster::shared_descriptor file_;
+  config::cluster_section cluster_;
+};
+
+/// See agent().
+class agent_of_host {
+ public:
+  agent_of_host(const agent_setup& a, const std::filesystem::path& program, std::string name, const std::string& id)
+      : a_(a),
+        program_(program),
+        introduction_(as_text(introduction_of(a.job, a.configuration, id, a.node))),
+        name_(std::move(name)),
+        authority_(authority_digest(a.files.authority)),
+        examiner_({program, a.configuration, {}}),
+        target_{a.first, a.join, {}} {}
+
+  /// Before there are threads: they would take its signals.
+  void take_signals() {
+    signals_ = apps::take_signals();
+    std::signal(SIGHUP, [](int) { hung_up = 1; });
+  }
+  core::result<void> use(const store_of_job& of) {
+    auto opened = net::open_etcd(of.store, of.job, of.lease_s);
+    if (!opened) return core::fail(opened.error().in("--store"));
+    store_ = std::move(*opened);
+    of_ = of;
+    return {};
+  }
+
+  int run(net::endpoint& room) {
+    for (;;) {
+      auto turn = store_ != nullptr ? ask_store() : core::result<bool>(false);
+      if (turn && *turn) {
+        if (const auto code = lead(); code) return *code;
+        continue;
+      }
+      if (over_) return *over_;
+      if (turn) {
+        auto served = serve(room);
+        if (served && *served) return **served;
+        if (served) continue;
+        turn = core::fail(served.error());
+      }
+      const core::error why = turn.error();
+      if (!may_ask_again(why)) return failed(why);
+      if (hung_up == 0) {
+        say_waits(why.text);
+        if (const int signal = signal_within_pause(signals_->number()); signal != 0) return 128 + signal;
+      }
+      if (hung_up != 0) return failed({why.kind, why.text + "; who launched this agent has gone"});
+    }
+  }
+
+ private:
+  bool may_ask_again(const core::error& why) {
+    const bool is_second = why.text.find(is_here_already) != std::string::npos;
+    if (!is_second) second_since_ns_ = core::now_ns();
+    return why.kind == core::error_kind::peer_lost || (is_second && core::now_ns() - second_since_ns_ < second_ns_max);
+  }
+  void say_waits(const std::string& why) {
+    if (why != last_) tell(why + "; waits for it");
+    last_ = why;
+  }
+
+  /// Whom to join; true: nobody leads, and this host has taken the lead. Errors: peer_lost, where nobody can be joined
+  /// yet; mismatch, for a leader of another job.
+  core::result<bool> ask_store() {
+    auto now = store_->read();
+    if (!now) return unheard(now.error());
+    if (!now->who && !now->over && job_ && can_lead(job_->cluster(), name_)) {
+      auto address = address_to_lead_at(job_->cluster(), name_, own_address_);
+      if (!address) return core::fail(address.error());
+      me_ = {name_, *address, authority_};
+      now = store_->take(me_, net::leader_store::part::continues);
+      if (!now) return unheard(now.error());
+      if (now->is_mine) return true;
+    }
+    if (now->who) return join(*now->who);
+    if (now->over && (job_ || a_.continues)) {
+      tell("the job is over, as the store says");
+      over_ = now->over;
+      return false;
+    }
+    if (!target_.address.empty()) return false;  // as --join says, or whoever led
+    return core::fail(core::error_kind::peer_lost, fmt::format("no host leads the job '{}' in {}", of_.job, of_.store));
+  }
+  core::result<bool> join(const net::lead& who) {
+    if (auto why = apps::objection(who, authority_, of_); !why.empty())
+      return core::fail(core::error_kind::mismatch, std::move(why));
+    if (who.host == name_)
+      return core::fail(core::error_kind::peer_lost, "this host led the job before, and that lease has not run out");
+    target_ = who;
+    leader_ = who.host;
+    return false;
+  }
+  /// The store is silent: whoever led may still lead. Before anybody did, it is named wrongly.
+  core::result<bool> unheard(const core::error& why) {
+    if (why.kind != core::error_kind::peer_lost) return core::fail(why);
+    if (target_.address.empty()) return core::fail(core::error_kind::bad_input, why.text);
+    if (why.text != last_store_) tell("warning: " + why.text + "; joins " + target_.address + " as before");
+    last_store_ = why.text;
+    return false;
+  }
+
+  core::result<std::optional<int>> serve(net::endpoint& room) {
+    const auto to = core::read_host_port(target_.address);
+    if (!to) return core::fail(core::error_kind::mismatch, "wanted HOST:PORT of who leads, got " + target_.address);
+    const int64_t within_ns = store_ != nullptr ? int64_t{of_.lease_s} * 500'000'000 : net::door_options{}.deadline_ns;
+    auto link = room.connect(to->host, to->port, target_.host, introduction_,
+                             std::min(within_ns, net::door_options{}.deadline_ns));
+    if (!link) return core::fail(link.error());
+    tell("joined " + target_.address);
+    last_.clear();
+    own_address_ = (*link)->own_address();
+    ::setenv(cluster::address_variable, own_address_.c_str(), 1);
+    examiner_.listen_at(own_address_);
+    cluster::agent_options options{program_, tell, signals_,
+                                   [this](const std::string& question) { return examiner_.answer(question); }};
+    options.on_begun = [this](const cluster::job_order& order) { has_begun(order); };
+    auto code = cluster::serve_as_agent(**link, options);
+    examiner_.end();
+    second_since_ns_ = core::now_ns();
+    if (!code || *code) return code;
+    tell("was examined; waits for the job");
+    return code;
+  }
+
+  /// From now on this host could lead it.
+  void has_begun(const cluster::job_order& order) {
+    auto known = known_job::of(order);
+    if (!known || known->cluster().store.empty()) return;
+    const auto of = store_of_job::of(known->cluster());
+    if (store_ == nullptr || of_.store != of.store || of_.lease_s != of.lease_s)
+      if (auto ok = use(of); !ok) return tell(ok.error().text);
+    leader_ = known->cluster().hosts.front().name;
+    job_ = std::move(known);
+  }
+
+  /// Nothing where another host leads after all.
+  std::optional<int> lead() {
+    tell(fmt::format("{} is lost: this host, {}, leads the job now, at {}", leader_, name_, me_.address));
+    ::unsetenv(cluster::machine_variable);
+    const own_part me{name_, me_.address, a_.files};
+    auto ended = lead_job(job_->arguments(me), program_, lead_taken{std::move(store_), me_, leader_});
+    if (!ended.follows) return ended.code;
+    if (auto ok = use(of_); !ok) return failed(ok.error());
+    target_ = {};
+    return std::nullopt;
+  }
+
+  const agent_setup& a_;
+  const std::filesystem::path& program_;
+  std::string introduction_, name_, authority_;
+  host_examiner examiner_;
+  cluster::shared_descriptor signals_;
+  std::unique_ptr<net::leader_store> store_;
+  store_of_job of_;
+  net::lead target_;    ///< whom this host joins
+  std::string leader_;  ///< the host that led the job when this one heard of it last
+  net::lead me_;
+  std::optional<known_job> job_;
+  std::optional<int> over_;  ///< the job's code, as the store has it
+  std::string own_address_, last_, last_store_;
+  int64_t second_since_ns_ = core::now_ns();
+};
+
+}  // namespace
+
+agent_setup agent_after(const lead_ended& led) {
+  const auto& c = *led.cluster;
+  const auto tls = c.tls.of(c.hosts.front().name);
+  const auto absolute = [](const std::filesystem::path& p) { return std::filesystem::absolute(p); };
+  return {.files = {absolute(tls.ca), absolute(tls.certificate), absolute(tls.key)},
+          .job = c.job,
+          .store = store_of_job::of(c),
+          .continues = true};
+}
+
+int agent(const agent_setup& a, const std::filesystem::path& program) {
+  auto me = net::identity::load(a.files);
+  if (!me) return failed(me.error());
+  const auto id = draw_id();
+  if (!id) return failed(id.error());
+  agent_of_host host(a, program, me->name(), *id);
+  host.take_signals();
+  if (a.store)
+    if (auto ok = host.use(*a.store); !ok) return failed(ok.error());
+  auto room = net::endpoint::open({.me = std::move(*me)});
+  if (!room) return failed(room.error());
+  raise_descriptors();
+  return host.run(**room);
+}
+
+}  // namespace troupe::apps

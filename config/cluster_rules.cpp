@@ -29,19 +29,26 @@ bool is_loopback(std::string_view listen) {
   return listen.starts_with("127.") || listen.starts_with("localhost:") || listen.starts_with("[::1]");
 }
 
-void store_rules(const cluster_section& c, const std::function<void(std::string_view, std::string)>& error) {
+/// What has no meaning beside a store, since another host could not continue from it.
+void store_rules(const job_config& config, const std::function<void(std::string_view, std::string)>& error) {
+  const auto& c = config.cluster;
   if (c.store.empty()) return;
-  if (const auto members = core::read_store(c.store); !members)
+  if (!core::read_store(c.store))
     error("cluster.store",
           fmt::format("wanted etcd://HOST:PORT or etcd://HOST:PORT,HOST:PORT, at most {} of them, got `{}`",
                       core::store_members_max, c.store));
-  if (c.on_loss == loss_policy::stop)
-    error("cluster.store",
-          "wanted cluster.on_loss: recover beside it, got stop: nobody would take the first host's part");
   if (c.job.empty())
     error("cluster.store", "wanted cluster.job beside it, after which the job's key is named, got none");
-  else if (c.job.find('/') != std::string::npos)
-    error("cluster.job", fmt::format("wanted a name without / with cluster.store, got `{}`", c.job));
+  if (c.job.find('/') != std::string::npos)
+    error("cluster.job", fmt::format("wanted a name without / beside cluster.store, got `{}`", c.job));
+  if (c.on_loss == loss_policy::stop) error("cluster.store", "wanted cluster.on_loss: recover beside it, got stop");
+  if (!config.checkpoint.is_on())
+    error("cluster.store",
+          "wanted checkpoints, from which another host continues (checkpoint.every_steps or every_minutes), got none");
+  if (config.checkpoint.use_node_local_storage)
+    error("cluster.store",
+          "wanted checkpoints that all hosts see, got checkpoint.use_node_local_storage: those of a lost host lie on "
+          "its own disk");
 }
 
 void host_rules(const settings& given, const job_config& config, uint64_t ranks, reporter& report) {
@@ -67,7 +74,7 @@ void host_rules(const settings& given, const job_config& config, uint64_t ranks,
                       c.hosts.front().name));
   if (c.job.size() > 253 || std::ranges::any_of(c.job, [](unsigned char x) { return x < 0x20 || x == 0x7f; }))
     error("cluster.job", "wanted a name of at most 253 bytes without control characters, got another");
-  store_rules(c, error);
+  store_rules(config, error);
   if (c.choice == process_choice::one)
     return error("cluster.processes", "wanted ranks or a number with cluster.hosts, got one");
   const uint64_t each =

@@ -139,6 +139,28 @@ BOOST_AUTO_TEST_CASE(hosts_that_do_not_make_a_job_are_refused_by_name) {
       "wanted ca, certificate and key, got none, and it listens beyond loopback; troupe cert init and issue make them");
 }
 
+BOOST_AUTO_TEST_CASE(a_store_is_an_etcd_of_a_job_with_a_name_and_checkpoints_that_all_hosts_see) {
+  const auto with_store = [](const std::string& store, const std::string& more, const std::string& checkpoint) {
+    return line_9("cluster: {hosts: [{name: a}, {name: b}], listen: \"10.0.0.1:4400\", " + tls + ", store: \"" + store +
+                  "\"" + more + "}\n" + checkpoint);
+  };
+  const std::string job = ", job: english", every = "checkpoint: {every_steps: 20}";
+  const auto says = [](const std::string& errors, const char* what) {
+    BOOST_TEST(errors.find(what) != std::string::npos, "wanted `" << what << "` in: " << errors);
+  };
+  BOOST_TEST(with_store("etcd://10.0.0.9:2379,[::1]:2379", job, every) == "");
+  BOOST_TEST(with_store("", "", "") == "");
+  says(with_store("consul://10.0.0.9:2379", job, every), "wanted etcd://HOST:PORT");
+  says(with_store("etcd://10.0.0.9", job, every), "got `etcd://10.0.0.9`");
+  says(with_store("etcd://a:1", "", every), "wanted cluster.job beside it");
+  says(with_store("etcd://a:1", ", job: a/b", every), "cluster.job: wanted a name without /");
+  says(with_store("etcd://a:1", job + ", on_loss: stop", every), "wanted cluster.on_loss: recover");
+  says(with_store("etcd://a:1", job, ""), "wanted checkpoints, from which another host continues");
+  says(with_store("etcd://a:1", job, "checkpoint: {every_steps: 20, use_node_local_storage: true}"),
+       "wanted checkpoints that all hosts see");
+  BOOST_TEST(idle_in(with_line("cluster: {store: \"etcd://a:1\"}"), "cluster.store") == "there are no cluster.hosts");
+}
+
 BOOST_AUTO_TEST_CASE(processes_go_together_with_open_degrees) {
   std::string text = smallest_with("{data: 2}", "{ranks: 4, tensor: auto, data: auto}");
   text = text.replace(text.find("train_micro_batch_size_per_gpu: 4"), 33, "train_batch_size: 16") + "cluster: ";

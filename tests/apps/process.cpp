@@ -77,6 +77,11 @@ bool process::wait_for(const std::string& stream, const std::string& text) {
 bool process::wait_for(const std::string& text) { return wait_for(result_.out, text); }
 bool process::wait_for_error(const std::string& text) { return wait_for(result_.err, text); }
 
+bool process::has_said(const std::string& text) {
+  if (result_.err.find(text) == std::string::npos) (void)read_some(100);
+  return result_.err.find(text) != std::string::npos;
+}
+
 std::chrono::milliseconds process::processor_time() const {
   std::ifstream file("/proc/" + std::to_string(pid_) + "/stat");
   std::string field, rest;

@@ -29,6 +29,8 @@ class process {
   bool wait_for(const std::string& text);
   /// Reads until stderr holds `text`; false where it ended without.
   bool wait_for_error(const std::string& text);
+  /// Whether stderr holds `text` within a tenth of a second.
+  bool has_said(const std::string& text);
   /// Waits until the program has used `more` processor time; false if it ended before.
   bool wait_for_work(std::chrono::milliseconds more);
   /// Waits until the program takes this signal itself, by blocking it; false if it ended before.

@@ -17,7 +17,7 @@ namespace {
 /// Hosts a, b and c with a rank each, and d, which waits.
 class job_with_a_spare {
  public:
-  job_with_a_spare() : s_(job()) { s_.begin(0); }
+  explicit job_with_a_spare(const supervised_job& of = job()) : s_(of) { s_.begin(0); }
 
   void join(uint32_t machine) {
     if (machine > 0) s_.joined(machine, ++now_);
@@ -56,10 +56,10 @@ class job_with_a_spare {
   }
   [[nodiscard]] std::string state(uint32_t machine) const { return s_.people().places[machine].state; }
   supervision& operator*() { return s_; }
-  [[nodiscard]] const std::string& said() const { return said_; }
-  [[nodiscard]] const std::string& continued_from() const { return folder_; }
-
- private:
+  void wait(int64_t ns) {
+    s_.tick(now_ += ns);
+    begin_term();
+  }
   static supervised_job job() {
     supervised_job out;
     out.processes = out.data = 3;
@@ -70,6 +70,10 @@ class job_with_a_spare {
     out.secret = [] { return std::string("s"); };
     return out;
   }
+  [[nodiscard]] const std::string& said() const { return said_; }
+  [[nodiscard]] const std::string& continued_from() const { return folder_; }
+
+ private:
   bool was_sent(std::string_view name) {
     bool out = false;
     for (auto& a : s_.take()) {
@@ -189,6 +193,37 @@ BOOST_AUTO_TEST_CASE(fewer_data_ranks_stay_fewer_when_a_host_is_replaced) {
   j.save();
   j.boundary();
   BOOST_TEST(j.hosts() == "ac");
+}
+
+BOOST_AUTO_TEST_CASE(a_job_that_has_lost_its_first_host_begins_without_it_and_takes_it_back) {
+  auto job = job_with_a_spare::job();
+  job.lost = {2};  // the host that led comes third here
+  job_with_a_spare x(job);
+  x.join(0);
+  BOOST_TEST(x.hosts().empty());
+  x.join(1);
+  BOOST_TEST(x.hosts() == "ab");
+  x.join(2);
+  x.boundary(3);
+  BOOST_TEST(x.hosts() == "abc");
+}
+
+BOOST_AUTO_TEST_CASE(
+    a_job_that_has_lost_its_first_host_waits_for_the_others_for_a_time_and_not_before_its_own_is_there) {
+  auto job = job_with_a_spare::job();
+  job.lost = {2};
+  job.gathers_ns = 1'000'000'000;
+  job_with_a_spare x(job);
+  x.join(0);
+  x.wait(900'000'000);
+  BOOST_TEST(x.hosts().empty());
+  x.wait(200'000'000);
+  BOOST_TEST(x.hosts() == "a");
+  job_with_a_spare late(job);
+  late.wait(2'000'000'000);
+  BOOST_TEST(late.hosts().empty());
+  late.join(0);
+  BOOST_TEST(late.hosts() == "a");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -27,11 +27,22 @@ job_on_hosts::job_on_hosts(command_of_job job, const hosts* network) : job_(std:
         std::vector<std::string>{job_.troupe, "cert", "issue", "certs", "a", "b", "c"}})
     if (const auto made = run(command, folder_.path()); made.code != 0)
       throw std::runtime_error("certificates: " + made.err);
+  start_first();
+  for (uint32_t h = 1; h < number; ++h) start_agent(h);
+}
+
+void job_on_hosts::start_first() {
   const std::vector<std::string> keys = {"cluster.listen=" + listens_at(), "cluster.tls.ca=certs/a/ca.crt",
                                          "cluster.tls.certificate=certs/a/host.crt",
                                          "cluster.tls.key=certs/a/host.key"};
   first_ = std::make_unique<process>(on(0, train("lost", keys)), folder_.path());
-  for (uint32_t h = 1; h < number; ++h) start_agent(h);
+}
+
+void job_on_hosts::kill_first() {
+  const auto all = places();
+  first_->send(SIGKILL);
+  if (const auto at = all.find(0); at != all.end()) ::kill(at->second, SIGKILL);
+  (void)first_->end();
 }
 
 std::string job_on_hosts::listens_at() const {
@@ -51,9 +62,10 @@ std::vector<std::string> job_on_hosts::on(uint32_t host, std::vector<std::string
 }
 
 void job_on_hosts::start_agent(uint32_t host) {
-  agents_[host] = std::make_unique<process>(on(host, {job_.troupe, "agent", "--join", listens_at(), "--first", names[0],
-                                                      "--tls", fmt::format("certs/{}", names[host])}),
-                                            folder_.path());
+  std::vector<std::string> command{job_.troupe, "agent",  "--join", listens_at(),
+                                   "--first",   names[0], "--tls",  fmt::format("certs/{}", names[host])};
+  if (!job_.name.empty()) command.insert(command.end(), {"--job", job_.name});
+  agents_[host] = std::make_unique<process>(on(host, command), folder_.path());
 }
 
 finished job_on_hosts::end_agent(uint32_t host) {
@@ -92,6 +104,7 @@ std::string job_on_hosts::left_behind() const {
   for (const auto& [place, pid] : places()) out += fmt::format("process {} of place {}; ", pid, place);
   for (const auto& e : std::filesystem::recursive_directory_iterator(folder_.path())) {
     const std::string name = e.path().filename();
+    if (name == ".lock") continue;  // of a folder of checkpoints, where it stays
     if (e.is_socket() || name.ends_with(".lock") || name.find(".writing") != std::string::npos ||
         name.ends_with(".tmp"))
       out += e.path().string() + "; ";

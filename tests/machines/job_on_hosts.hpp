@@ -19,6 +19,7 @@ namespace troupe::tests {
 struct command_of_job {
   std::string troupe, file;
   std::vector<std::string> keys;
+  std::string name{};  ///< its cluster.job; empty: none
 };
 
 class job_on_hosts {
@@ -34,6 +35,10 @@ class job_on_hosts {
   [[nodiscard]] const scratch_folder& folder() const { return folder_; }
   [[nodiscard]] std::map<uint32_t, pid_t> places() const { return places_in(folder_.path()); }
 
+  /// `troupe train` once more on the first host, as whatever watches it there starts it again.
+  void start_first();
+  /// The first host ends at once, with its processes.
+  void kill_first();
   /// An agent for a host whose agent has ended, as whatever watches it there starts it again.
   void start_agent(uint32_t host);
   /// Once the run has ended: how its agent did. One that came too late to hear of the end waits for another run; it is

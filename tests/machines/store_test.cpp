@@ -1,0 +1,167 @@
+// A job of three hosts whose file names an etcd, as a user starts it: where the first host is lost another one leads,
+// from the newest checkpoint on the disk, with the losses and norms of an undisturbed run of these degrees; the lost
+// host comes back as an agent; an etcd that is silent ends nothing.
+#include <fmt/format.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <fstream>
+#include <thread>
+
+#include "core/clock.hpp"
+#include "tests/etcd_server.hpp"
+#include "tests/machines/job_on_hosts.hpp"
+#include "tests/made_up_text.hpp"
+
+using namespace troupe::tests;
+
+namespace {
+
+constexpr const char* job_text =
+    "model: {{model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256}}\n"
+    "data: {{text: corpus.txt}}\n"
+    "parallel: {{data: 3}}\n"
+    "seed: 1\n"
+    "steps: {}\n"
+    "train_batch_size: 24\n"
+    "optimizer: {{type: AdamW, params: {{lr: 1.0e-3}}}}\n"
+    "zero_optimization: {{stage: 2}}\n"
+    "checkpoint: {{every_steps: 20}}\n"
+    "telemetry: {{report: false}}\n"
+    "cluster:\n"
+    "  hosts: [{{name: a}}, {{name: b}}, {{name: c}}]\n"
+    "  job: english\n"
+    "  store: {}\n"
+    "  lost_after: 2s\n";
+
+struct three_and_an_etcd {
+  etcd_server etcd;
+  scratch_folder file;
+  job_on_hosts job;
+
+  explicit three_and_an_etcd(uint32_t steps) : job(written(steps), nullptr) {}
+
+ private:
+  command_of_job written(uint32_t steps) {
+    std::ofstream(file / "corpus.txt") << made_up_text(60'000);
+    std::ofstream(file / "job.yaml") << fmt::format(job_text, steps, etcd.store());
+    return {TROUPE_BINARY, (file / "job.yaml").string(), {}, "english"};
+  }
+};
+
+bool has_etcd() {
+  if (etcd_server::is_installed()) return true;
+  BOOST_TEST_MESSAGE("skipped: no etcd is installed (etcd-server)");
+  return false;
+}
+
+/// Seconds since a time.
+double since(int64_t ns) { return double(troupe::core::now_ns() - ns) / 1e9; }
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(store)
+
+BOOST_AUTO_TEST_CASE(another_host_leads_where_the_first_is_lost_and_takes_it_back_when_it_returns) {
+  if (!has_etcd()) return;
+  three_and_an_etcd x(240);
+  auto& job = x.job;
+  BOOST_TEST_REQUIRE(job.first().wait_for("\"step\":50,"));
+  const int64_t lost_ns = troupe::core::now_ns();
+  job.kill_first();
+  uint32_t leader = 0;  // either of the two
+  for (int tries = 0; leader == 0 && tries < 600; ++tries)
+    for (const uint32_t host : {1U, 2U})
+      if (job.agent(host).has_said("leads the job now, at")) leader = host;
+  BOOST_TEST_REQUIRE(leader != 0U);
+  const double led_s = since(lost_ns);
+  BOOST_TEST(led_s < 2 * 2 + 1.5);  // two leases; etcd looks twice a second for those that have run out
+  auto& first = job.agent(leader);
+  BOOST_TEST_REQUIRE(first.wait_for("\"event\":\"step\""));
+  BOOST_TEST_MESSAGE(
+      fmt::format("another host leads after {:.1f} s, the next step is done after {:.1f} s", led_s, since(lost_ns)));
+  job.start_first();  // with --fresh, as before
+  BOOST_TEST_REQUIRE(job.first().wait_for_error("this host serves as its agent"));
+  const auto ended = first.end(std::chrono::seconds(120));
+  BOOST_TEST_REQUIRE(ended.code == 0, ended.err);
+  const auto terms = terms_told(ended.err);
+  BOOST_TEST_REQUIRE(terms.has_value(), ended.err);
+  BOOST_TEST_MESSAGE(terms->line);
+  BOOST_TEST(terms->line.starts_with("2 -> 3 ranks at steps 40, "), terms->line);
+  const auto returned = job.first().end(), third = job.agent(3 - leader).end();
+  BOOST_TEST(returned.code == 0, returned.err);
+  BOOST_TEST(third.code == 0, third.err);
+  const auto different = job.difference_from_twin("3@0," + terms->degrees);
+  BOOST_TEST(!different, different.value_or(""));
+  BOOST_TEST(job.left_behind() == "");
+}
+
+BOOST_AUTO_TEST_CASE(an_etcd_that_is_silent_to_the_end_ends_nothing) {
+  if (!has_etcd()) return;
+  three_and_an_etcd x(250);
+  auto& job = x.job;
+  BOOST_TEST_REQUIRE(job.first().wait_for("\"step\":10,"));
+  x.etcd.stop();
+  BOOST_TEST_REQUIRE(job.first().wait_for_error("training goes on, and the lease is asked for again"));
+  const auto ended = job.first().end(std::chrono::seconds(120));
+  BOOST_TEST_REQUIRE(ended.code == 0, ended.err);
+  const auto terms = terms_told(ended.err);
+  BOOST_TEST_REQUIRE(terms.has_value(), ended.err);
+  BOOST_TEST(terms->degrees == "3@0", terms->line);
+  BOOST_TEST((job.agent(1).end().code == 0 && job.agent(2).end().code == 0));
+}
+
+BOOST_AUTO_TEST_CASE(a_store_that_is_not_there_or_holds_another_job_is_refused_in_a_sentence) {
+  if (!has_etcd()) return;
+  const etcd_server etcd;
+  const scratch_folder folder;
+  std::ofstream(folder / "corpus.txt") << made_up_text(60'000);
+  std::ofstream(folder / "job.yaml") << fmt::format(job_text, 10, etcd.store());
+  for (const char* authority : {"certs", "others"})
+    for (const std::vector<std::string>& made :
+         {std::vector<std::string>{TROUPE_BINARY, "cert", "init", authority},
+          std::vector<std::string>{TROUPE_BINARY, "cert", "issue", authority, "a", "b"}})
+      BOOST_TEST_REQUIRE(run(made, folder.path()).code == 0);
+  const auto train = [](const std::string& authority, const std::string& store) {
+    const std::string own = authority + "/a/";
+    std::vector<std::string> out{TROUPE_BINARY, "train", "job.yaml"};
+    for (const auto& key :
+         {fmt::format("cluster.listen=127.0.0.1:{}", etcd_server::free_port()), "cluster.tls.ca=" + own + "ca.crt",
+          "cluster.tls.certificate=" + own + "host.crt", "cluster.tls.key=" + own + "host.key",
+          "output=" + authority + "-run", std::string(store.empty() ? "steps=10" : "cluster.store=" + store)}) {
+      out.emplace_back("--set");
+      out.push_back(key);
+    }
+    return out;
+  };
+  const auto nobody = run(train("certs", "etcd://127.0.0.1:1"), folder.path());
+  BOOST_TEST(nobody.code == 1);
+  BOOST_TEST(nobody.err ==
+             "troupe: error: cluster.store: no member of etcd://127.0.0.1:1 answers: 127.0.0.1:1: "
+             "Connection refused\n");
+  const auto wrong = run(train("certs", "consul://127.0.0.1:1"), folder.path());
+  BOOST_TEST(wrong.code == 2);
+  BOOST_TEST(wrong.err.find("wanted etcd://HOST:PORT") != std::string::npos, wrong.err);
+  process leads(train("certs", ""), folder.path());
+  BOOST_TEST_REQUIRE(leads.wait_for_error("waits for agents on b, c"));
+  const auto other = run(train("others", ""), folder.path());
+  BOOST_TEST(other.code == 1);
+  BOOST_TEST(other.err.find("wanted the leader of a job of this host's authority in the key /troupe/english/leader") !=
+                 std::string::npos,
+             other.err);
+  const auto agent = [&](std::vector<std::string> more) {
+    std::vector<std::string> command{TROUPE_BINARY, "agent", "--tls", "others/b"};
+    command.insert(command.end(), more.begin(), more.end());
+    return run(command, folder.path());
+  };
+  BOOST_TEST(agent({"--store", etcd.store(), "--job", "english"}).err.find("of another one: give each job a name") !=
+             std::string::npos);
+  BOOST_TEST(agent({"--store", "etcd://127.0.0.1:1", "--job", "english"}).err.find("Connection refused") !=
+             std::string::npos);
+  BOOST_TEST(agent({"--store", etcd.store()}).err.find("wanted --job NAME beside it") != std::string::npos);
+  BOOST_TEST(agent({"--store", "zk://a:1", "--job", "x"}).err.find("wanted etcd://HOST:PORT") != std::string::npos);
+  BOOST_TEST(agent({}).err.find("got neither") != std::string::npos);
+  leads.send(SIGKILL);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,216 @@
+// Who leads a job, as a store says it: one suite for a made-up store and for a real etcd; and what becomes of a store
+// that is none, is silent, or holds something else.
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+#include <functional>
+#include <thread>
+
+#include "core/clock.hpp"
+#include "core/store_place.hpp"
+#include "net/address.hpp"
+#include "net/etcd_store.hpp"
+#include "net/http_request.hpp"
+#include "tests/etcd_server.hpp"
+#include "tests/fakes/leader_store.hpp"
+
+using namespace troupe;
+using namespace troupe::net;
+
+namespace {
+
+constexpr uint32_t lease_s = 2;
+
+/// A store and its time.
+struct any_store {
+  std::function<std::unique_ptr<leader_store>()> open;
+  std::function<void(int64_t)> pass;  ///< so many seconds
+};
+
+lead host(const std::string& name) { return {name, name + ":4400", "authority"}; }
+
+using enum leader_store::part;
+
+leader_store::standing take(leader_store& from, const lead& me, leader_store::part of = continues) {
+  auto got = from.take(me, of);
+  BOOST_TEST_REQUIRE(got.has_value(), (got ? "" : got.error().text));
+  return *got;
+}
+std::optional<lead> leader(leader_store& from) {
+  auto got = from.read();
+  BOOST_TEST_REQUIRE(got.has_value(), (got ? "" : got.error().text));
+  return got->who;
+}
+bool refreshed(leader_store& from) {
+  auto got = from.refresh();
+  BOOST_TEST_REQUIRE(got.has_value(), (got ? "" : got.error().text));
+  return *got;
+}
+
+/// What any store does.
+void play(const any_store& x) {
+  const auto a = x.open(), b = x.open();
+  BOOST_TEST((leader(*a) == std::nullopt));
+  BOOST_TEST(!refreshed(*a));  // nothing was taken
+  const auto first = take(*a, host("a")), second = take(*b, host("b")), again = take(*a, host("a"));
+  BOOST_TEST((first.is_mine && first.who == host("a")));
+  BOOST_TEST((!second.is_mine && second.who == host("a")));
+  BOOST_TEST((!again.is_mine && again.who == host("a")));  // by an earlier call
+  for (int i = 0; i < 3; ++i) {
+    x.pass(1);
+    BOOST_TEST(refreshed(*a));
+  }
+  BOOST_TEST((leader(*b) == host("a")));
+  x.pass(2 * lease_s);  // nobody refreshes it
+  BOOST_TEST(take(*b, host("b")).is_mine);
+  BOOST_TEST(!refreshed(*a));
+  BOOST_TEST((leader(*a) == host("b")));
+  BOOST_TEST(a->give_up(std::nullopt).has_value());  // what it has lost stays another's
+  BOOST_TEST(refreshed(*b));
+  BOOST_TEST(b->give_up(std::nullopt).has_value());
+  BOOST_TEST((leader(*a) == std::nullopt));
+  BOOST_TEST(take(*a, host("a"), begins).is_mine);
+  BOOST_TEST(a->give_up(130).has_value());
+  const auto late = take(*b, host("b"));  // it was cut off when the job ended
+  BOOST_TEST((!late.is_mine && !late.who && late.over == 130 && b->read()->over == 130));
+  BOOST_TEST(take(*b, host("b"), begins).is_mine);  // another job of this name
+  BOOST_TEST((b->read()->over == std::nullopt && leader(*a) == host("b")));
+  BOOST_TEST(b->give_up(std::nullopt).has_value());
+  BOOST_TEST((a->read()->over == std::nullopt));
+}
+
+/// One for all tests of this program.
+const tests::etcd_server* etcd() {
+  if (!tests::etcd_server::is_installed()) {
+    BOOST_TEST_MESSAGE("skipped: no etcd is installed (etcd-server)");
+    return nullptr;
+  }
+  static const tests::etcd_server one;
+  return &one;
+}
+std::unique_ptr<leader_store> opened(const std::string& store, const std::string& job) {
+  auto got = open_etcd(store, job, lease_s);
+  BOOST_TEST_REQUIRE(got.has_value(), (got ? "" : got.error().text));
+  return std::move(*got);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(leader_store)
+
+BOOST_AUTO_TEST_CASE(one_host_leads_at_a_time_in_a_store_of_memory) {
+  const tests::fake_etcd store;
+  play({[&] { return store.open(lease_s); }, [&](int64_t s) { store.pass(s); }});
+}
+
+BOOST_AUTO_TEST_CASE(one_host_leads_at_a_time_in_a_real_etcd) {
+  const auto* const server = etcd();
+  if (server == nullptr) return;
+  play({[&] { return opened(server->store(), "english 'text' \xc3\xa4"); },
+        [](int64_t s) { std::this_thread::sleep_for(std::chrono::seconds(s)); }});
+}
+
+BOOST_AUTO_TEST_CASE(jobs_of_other_names_do_not_meet_and_a_member_that_is_gone_is_passed_over) {
+  const auto* const server = etcd();
+  if (server == nullptr) return;
+  const std::string gone = "etcd://127.0.0.1:1,";
+  const auto a = opened(gone + server->store().substr(7), "one"), b = opened(server->store(), "another");
+  BOOST_TEST(take(*a, host("a")).is_mine);
+  BOOST_TEST(take(*b, host("b")).is_mine);
+  BOOST_TEST((leader(*a) == host("a")));
+}
+
+BOOST_AUTO_TEST_CASE(a_key_that_another_program_has_written_is_named) {
+  const tests::fake_etcd made_up;
+  made_up.write("hello");
+  const auto said = made_up.open(lease_s)->read();
+  BOOST_TEST_REQUIRE(!said);
+  BOOST_TEST(said.error().text.find("got hello") != std::string::npos);
+  const auto* const server = etcd();
+  if (server == nullptr) return;
+  const auto to = *core::read_store(server->store());
+  const auto put = post(addresses_of(to.front())->front(), "etcd", "/v3/kv/put",
+                        R"({"key":"L3Ryb3VwZS90YWtlbi9sZWFkZXI=","value":"aGVsbG8="})",  // /troupe/taken/leader, hello
+                        core::now_ns() + store_answer_ns_max);
+  BOOST_TEST_REQUIRE(put.has_value());
+  const auto store = opened(server->store(), "taken");
+  for (const auto& why : {store->read().error(), store->take(host("a"), begins).error()}) {
+    BOOST_TEST((why.kind == core::error_kind::mismatch));
+    BOOST_TEST(why.text == server->store() +
+                               ": wanted the leader of a job of Troupe in the key /troupe/taken/leader, "
+                               "got `hello`, which another program has written");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_store_that_is_not_there_or_silent_is_an_error_in_time) {
+  const auto nobody = opened("etcd://127.0.0.1:1,127.0.0.1:2", "job")->read();
+  BOOST_TEST_REQUIRE(!nobody);
+  BOOST_TEST((nobody.error().kind == core::error_kind::peer_lost));
+  BOOST_TEST(nobody.error().text.starts_with("no member of etcd://127.0.0.1:1,127.0.0.1:2 answers: 127.0.0.1:1: "));
+  const int silent = *listen_at(*numeric_address("127.0.0.1", 0));  // it never accepts
+  const std::string at = "etcd://" + address_of(silent)->text();
+  const int64_t begun = core::now_ns();
+  const auto none = opened(at, "job")->read();
+  ::close(silent);
+  BOOST_TEST(!none);
+  BOOST_TEST(none.error().text.find("no answer in time") != std::string::npos, none.error().text);
+  BOOST_TEST(core::now_ns() - begun < 3 * store_answer_ns_max);
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_is_no_etcd_is_an_error_whatever_it_says) {
+  for (const std::string& said :
+       {std::string("SSH-2.0-OpenSSH\r\n"), std::string("HTTP/1.1 200 OK\r\n\r\n<html>"),
+        std::string("HTTP/1.0 500 No\r\n\r\n{\"message\":\"it is full\"}"), std::string("HTTP/1.0 x\r\n\r\n{}"),
+        std::string("HTTP/1.0"), std::string(), std::string(http_answer_bytes_max + 1, 'x')}) {
+    const int listening = *listen_at(*numeric_address("127.0.0.1", 0));
+    const std::string at = "etcd://" + address_of(listening)->text();
+    std::thread server([&] {
+      for (int i = 0; i < 1000; ++i) {
+        const int s = accept_from(listening);
+        if (s < 0) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(2));
+          continue;
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the question is there
+        char question[4096];
+        while (::recv(s, question, sizeof question, MSG_DONTWAIT) > 0) {
+        }
+        for (size_t sent = 0; sent < said.size();) {
+          const ssize_t n = ::send(s, said.data() + sent, said.size() - sent, MSG_NOSIGNAL);
+          if (n < 0 && errno != EAGAIN) break;
+          if (n > 0) sent += static_cast<size_t>(n);
+        }
+        ::close(s);
+        return;
+      }
+    });
+    const auto got = opened(at, "job")->read();
+    server.join();
+    ::close(listening);
+    BOOST_TEST(!got);
+    BOOST_TEST(!got.error().text.empty());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_leader_is_read_as_it_was_written_and_nothing_else_is_one) {
+  const lead x{"node-1", "[::1]:4400", "0123"};
+  BOOST_TEST((read_lead(as_text(x)) == x));
+  for (const char* text : {"", "{}", "[]", "7", "{\"host\":\"a\"}", R"({"host":1,"address":"a:1","authority":""})"})
+    BOOST_TEST(!read_lead(text));
+  BOOST_TEST(key_of_leader("english") == "/troupe/english/leader");
+  BOOST_TEST((lease_s_for(0.5) == 2U && lease_s_for(2.1) == 3U && lease_s_for(60) == 60U));
+}
+
+BOOST_AUTO_TEST_CASE(places_of_a_store_are_read_and_others_are_none) {
+  const auto three = core::read_store("etcd://a:2379,[::1]:1,10.0.0.3:65535");
+  BOOST_TEST_REQUIRE(three.has_value());
+  BOOST_TEST((three->size() == 3 && (*three)[1].host == "::1" && (*three)[2].port == 65535));
+  for (const char* text : {"", "etcd://", "etcd://a", "etcd:a:1", "http://a:1", "consul://a:1", "etcd://a:1,",
+                           "etcd://a:1/", "etcd://a b:1", "etcd://a\r\nX:1", "etcd://a:0"})
+    BOOST_TEST(!core::read_store(text), text);
+  std::string ten = "etcd://a:1";
+  for (int i = 0; i < 9; ++i) ten += ",a:1";
+  BOOST_TEST(!core::read_store(ten));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

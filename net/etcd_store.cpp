@@ -1,15 +1,14 @@
 #include "net/etcd_store.hpp"
 
-#include <fmt/format.h>
 #include <openssl/evp.h>
 
 #include <algorithm>
 #include <charconv>
-#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
 #include "core/clock.hpp"
+#include "core/json_text.hpp"
 #include "core/store_place.hpp"
 #include "net/http_request.hpp"
 
@@ -107,7 +106,7 @@ class etcd_store final : public leader_store {
   };
 
   [[nodiscard]] core::error strange(const char* wanted, const json& got) const {
-    return {error_kind::mismatch, fmt::format("{}: wanted {}, got `{}`", name_, wanted, got.dump().substr(0, 200))};
+    return {error_kind::mismatch, name_ + ": wanted " + wanted + ", got `" + got.dump().substr(0, 200) + "`"};
   }
 
   static json is_absent(const std::string& key) {
@@ -127,10 +126,9 @@ class etcd_store final : public leader_store {
     if (const auto value = value_in(answers[0])) {
       out.who = read_lead(*value);
       if (!out.who)
-        return core::fail(error_kind::mismatch,
-                          fmt::format("{}: wanted the leader of a job of Troupe in the key {}, got `{}`, which another "
-                                      "program has written",
-                                      name_, key_, value->substr(0, 100)));
+        return core::fail(error_kind::mismatch, name_ + ": wanted the leader of a job of Troupe in the key " + key_ +
+                                                    ", got `" + value->substr(0, 100) +
+                                                    "`, which another program has written");
     }
     if (const auto value = value_in(answers[1])) {
       int code = 0;
@@ -159,7 +157,7 @@ class etcd_store final : public leader_store {
       last_ = which;
       return got;
     }
-    return core::fail(error_kind::peer_lost, fmt::format("no member of {} answers: {}", name_, why));
+    return core::fail(error_kind::peer_lost, "no member of " + name_ + " answers: " + why);
   }
 
   static core::result<json> ask(member& of, const char* path, const std::string& what) {
@@ -179,11 +177,11 @@ class etcd_store final : public leader_store {
           last = answer.error();
           continue;
         }
-        auto body = json::parse(answer->body, nullptr, false);
-        if ((answer->status == 200 || answer->status == 404) && body.is_object()) return body;
-        last = {error_kind::peer_lost,
-                fmt::format("wanted what etcd 3.4 answers to {}, got status {}: {}", path, answer->status,
-                            body.is_object() ? text_of(field(body, "message")) : answer->body.substr(0, 100))};
+        auto body = core::parse_json(answer->body);
+        if ((answer->status == 200 || answer->status == 404) && body && body->is_object()) return std::move(*body);
+        last = {error_kind::peer_lost, std::string("wanted what etcd 3.4 answers to ") + path + ", got status " +
+                                           std::to_string(answer->status) + ": " +
+                                           (body ? text_of(field(*body, "message")) : answer->body.substr(0, 100))};
       }
     }
     return core::fail(last);

@@ -1,6 +1,5 @@
 #include "net/http_request.hpp"
 
-#include <fmt/format.h>
 #include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -51,7 +50,7 @@ core::result<std::string> receive_all(int socket, int64_t deadline_ns) {
     if (n > 0) out.append(part.data(), static_cast<size_t>(n));
     if (out.size() > http_answer_bytes_max)
       return core::fail(error_kind::limit,
-                        fmt::format("wanted an answer of at most {} bytes, got more", http_answer_bytes_max));
+                        "wanted an answer of at most " + std::to_string(http_answer_bytes_max) + " bytes, got more");
   }
 }
 
@@ -89,9 +88,9 @@ core::result<http_answer> post(const address& to, const std::string& host, const
   const cluster::descriptor socket(*begun);
   if (auto ok = wait_for(socket.number(), POLLOUT, deadline_ns); !ok) return core::fail(ok.error());
   if (auto ok = connected(socket.number()); !ok) return core::fail(ok.error());
-  const std::string request =
-      fmt::format("POST {} HTTP/1.0\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{}",
-                  path, host, body.size(), body);
+  const std::string request = "POST " + path + " HTTP/1.0\r\nHost: " + host +
+                              "\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) +
+                              "\r\n\r\n" + body;
   if (auto ok = send_all(socket.number(), request, deadline_ns); !ok) return core::fail(ok.error());
   const auto text = receive_all(socket.number(), deadline_ns);
   if (!text) return core::fail(text.error());

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
+
+#include "core/json_text.hpp"
 
 namespace troupe::net {
 
@@ -14,13 +15,13 @@ std::string as_text(const lead& x) {
 }
 
 std::optional<lead> read_lead(const std::string& text) {
-  const auto said = json::parse(text, nullptr, false);
-  if (!said.is_object()) return std::nullopt;
+  const auto said = core::parse_json(text);
+  if (!said || !said->is_object()) return std::nullopt;
   lead out;
   for (const auto& [key, to] :
        {std::pair{"host", &out.host}, {"address", &out.address}, {"authority", &out.authority}}) {
-    const auto at = said.find(key);
-    if (at == said.end() || !at->is_string()) return std::nullopt;
+    const auto at = said->find(key);
+    if (at == said->end() || !at->is_string()) return std::nullopt;
     *to = at->get<std::string>();
   }
   return out;

@@ -99,6 +99,12 @@ open_degrees find_open(settings& given, const job_config& c, reporter& report) {
   if (constexpr std::string_view elastic = "elasticity.enabled"; moves_data && c.elasticity.enabled)
     return error(elastic, fmt::format("wanted false beside {}: auto, with which it does not go together yet, got true",
                                       said->key));
+  if (!c.cluster.store.empty())
+    return error(
+        "cluster.store",
+        fmt::format("wanted a number instead of {}: auto beside it, since the host that takes the lead goes on "
+                    "with the degrees that were chosen, got {}",
+                    said->key, c.cluster.store));
   if (moves_data && given.value_of("train_batch_size") == nullptr && !given.was_refused("train_batch_size"))
     return error(said->key,
                  "wanted train_batch_size beside auto, so that a step trains on as many samples whatever data becomes, "

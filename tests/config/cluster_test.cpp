@@ -161,6 +161,14 @@ BOOST_AUTO_TEST_CASE(a_store_is_an_etcd_of_a_job_with_a_name_and_checkpoints_tha
   BOOST_TEST(idle_in(with_line("cluster: {store: \"etcd://a:1\"}"), "cluster.store") == "there are no cluster.hosts");
 }
 
+BOOST_AUTO_TEST_CASE(a_store_beside_open_degrees_is_refused_by_name) {
+  const std::string text = smallest_with("{data: 2}", "{ranks: 4, tensor: auto}");
+  const std::string errors = errors_of(text + "cluster: {store: \"etcd://a:1\"}\n");
+  BOOST_TEST(
+      errors.find("cluster.store: wanted a number instead of parallel.tensor: auto beside it") != std::string::npos,
+      errors);
+}
+
 BOOST_AUTO_TEST_CASE(processes_go_together_with_open_degrees) {
   std::string text = smallest_with("{data: 2}", "{ranks: 4, tensor: auto, data: auto}");
   text = text.replace(text.find("train_micro_batch_size_per_gpu: 4"), 33, "train_batch_size: 16") + "cluster: ";

@@ -106,6 +106,16 @@ BOOST_AUTO_TEST_CASE(pods_that_have_nothing_to_do_with_each_other_are_left_alone
   BOOST_TEST(refused(pod, "") == "cluster.hosts: wanted the hosts, or WORLD_SIZE in the environment, got neither");
 }
 
+BOOST_AUTO_TEST_CASE(a_store_is_refused_under_a_launcher_which_ends_a_job_with_its_first_machine) {
+  const std::string with_store =
+      "parallel: {data: 2}\ncheckpoint: {every_steps: 1}\ncluster: {hosts: [{name: n1.x}, {name: n2.x}], listen: "
+      "'n1.x:4400', job: english, store: 'etcd://n9:2379', tls: {ca: a, certificate: b, key: c}}\n";
+  for (const uint32_t node : {0U, 1U})
+    BOOST_TEST(refused(named(2, 1, node), with_store)
+                   .starts_with("cluster.store: wanted `troupe train` and `troupe agent` started on each host by "
+                                "itself, since srun ends a job with its first machine"));
+}
+
 BOOST_AUTO_TEST_CASE(contradictions_are_refused_by_name) {
   BOOST_TEST(refused(named(3, 1), two_hosts) == "cluster.hosts: wanted 3 hosts, as srun says, got 2 (job.yaml:6:26)");
   BOOST_TEST(

@@ -84,7 +84,7 @@ int run(int argc, char** argv) {
     apps::add_train_options(*train, of_train);
     apps::add_agent_options(*agent, of_agent);
   }
-  app.add_subcommand("launch", "one job on the machines of a DeepSpeed hostfile (see troupe launch --help)");
+  app.add_subcommand("launch", "one job on the machines of a DeepSpeed hostfile, by ssh");
   apps::cert_command cert(app);
   apps::plan_command plan(app);
   apps::schedule_command schedule(app);

@@ -56,7 +56,9 @@ launch_place place_of(const std::vector<host_slots>& hosts, const std::string& f
 }  // namespace
 
 launch_command::launch_command(CLI::App& parent)
-    : command_(parent.add_subcommand("launch", "one job on the machines of a DeepSpeed hostfile, by ssh")) {
+    : command_(parent.add_subcommand("launch",
+                                     "one job on the machines of a DeepSpeed hostfile, by ssh; behind its options "
+                                     "the file, and what else `troupe train` takes")) {
   command_->add_option("--hostfile", hostfile_, "lines `HOST slots=N`: a rank for each slot; the first host leads")
       ->required();
   command_->add_option("--include", include_, "HOST or HOST:SLOT,SLOT, joined by @: only these");
@@ -71,7 +73,6 @@ launch_command::launch_command(CLI::App& parent)
   command_->add_option("--ssh-port", ssh_.port, "instead of the one that ssh's configuration says");
   command_->add_option("--ssh-option", ssh_.further, "KEY=VALUE, as for ssh -o; may come several times")
       ->allow_extra_args(false);
-  command_->footer("Behind these: the file, and what else `troupe train` takes.");
   command_->prefix_command();
 }
 

@@ -36,6 +36,7 @@
 #include "apps/run/processor_shares.hpp"
 #include "apps/run/run_answers.hpp"
 #include "apps/run/run_folder.hpp"
+#include "apps/run/run_sentences.hpp"
 #include "checkpoint/files/digest.hpp"
 #include "cluster/process.hpp"
 #include "config/explain.hpp"
@@ -128,81 +129,6 @@ output_style style_of(const train_arguments& a) {
   if (a.form == output_form::json) return output_style::json;
   if (a.verbosity == verbosity::quiet) return output_style::quiet;
   return ::isatty(STDOUT_FILENO) != 0 ? output_style::bar : output_style::lines;
-}
-
-/// How the model is laid over the ranks, and what that takes of one.
-std::string size_line(const actors::session& s) {
-  const auto& first = s.training_plan(0);
-  const auto& l = *first.layout;
-  const uint64_t parameters = s.table().numel();
-  const auto memory = s.memory();
-  if (plan::pipeline_ranks(l) == 1)
-    return fmt::format("{} parameters, ZeRO-{} over {} ranks, {} instructions a step and rank, {} resident on rank 0\n",
-                       parameters, first.options().stage, first.options().ranks(), first.instructions.size(),
-                       core::human_bytes(memory[0].resident.total()));
-  std::vector<size_t> units(l.num_stages(), 0);
-  for (const uint32_t stage : l.stage_of_unit) ++units[stage];
-  size_t instructions = 0;
-  uint64_t most = 0;
-  for (uint32_t r = 0; r < first.options().ranks(); ++r) {
-    instructions = std::max(instructions, s.training_plan(r).instructions.size());
-    most = std::max(most, memory[r].resident.total());
-  }
-  return fmt::format(
-      "{} parameters, {}, ZeRO-{}, stages of {} units, at most {} instructions a step and rank, at most {} resident on "
-      "a "
-      "rank\n",
-      parameters, first.options().mesh.text(), first.options().stage, fmt::join(units, ", "), instructions,
-      core::human_bytes(most));
-}
-
-/// What is said before the first step, which may take long.
-void announce(const actors::session& s, const config::job_config& c, const run_start& start, output_style style) {
-  const bool for_people = style == output_style::bar || style == output_style::lines;
-  const auto& from = start.load.path;
-  const auto done = static_cast<unsigned long long>(s.steps_done());
-  if (for_people) std::printf("%s", size_line(s).c_str());
-  if (for_people && !from.empty()) std::printf("resumes after step %llu, from %s\n", done, from.c_str());
-  if (s.steps_done() >= c.steps)
-    std::fprintf(
-        stderr,
-        "troupe: warning: nothing is left to train: %s is of step %llu, the run has %llu; more --steps continue it, "
-        "--fresh begins anew\n",
-        from.c_str(), done, static_cast<unsigned long long>(c.steps));
-  std::fflush(stdout);
-}
-
-/// What a run that came to its end says last.
-void say_end(const end_summary& e, const train_arguments& a, const char* unit) {
-  const auto steps = static_cast<unsigned long long>(e.steps);
-  if (a.form == output_form::json) {
-    std::printf("%s", end_json(e).c_str());
-    return;
-  }
-  if (a.verbosity != verbosity::quiet) std::printf("%s", end_text(e).c_str());
-  if (e.has_validation)
-    std::printf("validation loss %.2f %s after %llu steps, %.0f s\n", e.validation_loss, unit, steps, e.seconds);
-  else if (e.trained == 0)
-    std::printf("done after %llu steps, all of them before this run\n", steps);
-  else
-    std::printf("%s after %llu steps, %.0f s, last loss %.4f %s\n", e.stopped ? "stopped" : "done", steps, e.seconds,
-                std::isnan(e.last_loss) ? std::fabs(e.last_loss) : e.last_loss, unit);
-}
-
-/// What the terms of a job of several processes were, once it is over.
-std::string recovery_sentence(const actors::recovery_counts& r, uint64_t steps) {
-  return fmt::format("{}; {} step{} done again, {:.1f} s lost", job::as_sentence(r.degrees, steps), r.steps_again,
-                     r.steps_again == 1 ? "" : "s", r.lost_s);
-}
-
-/// What has entered each host; empty where the job's last term had one.
-std::string network_sentence(const actors::network_count& n, const std::vector<config::cluster_host>& hosts) {
-  if (n.steps == 0 || n.entered_bytes.empty()) return {};
-  std::string out = "over the network in a step:";
-  for (const auto& [machine, bytes] : n.entered_bytes)
-    out += fmt::format("{} {} takes {}", out.back() == ':' ? "" : ",", hosts.at(machine).name,
-                       core::human_bytes(bytes / n.steps));
-  return out;
 }
 
 /// The link of a process that `troupe train` has started.

@@ -52,7 +52,11 @@ std::string example_in(const std::string& help) {
 }
 
 /// Ones that measure for minutes, or want other machines.
-bool is_costly(const std::string& command) { return command == "io tune" || command == "agent"; }
+bool is_costly(const std::string& command) {
+  for (const char* one : {"io tune", "agent", "launch", "replace"})
+    if (command == one) return true;
+  return false;
+}
 /// Ones that ask a run that is under way.
 bool asks_a_run(const std::string& command) {
   for (const char* one : {"status", "diagnose", "pause", "resume", "save", "stop"})

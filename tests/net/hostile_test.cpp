@@ -202,11 +202,12 @@ BOOST_AUTO_TEST_CASE(a_thousand_strangers_at_both_ports_change_nothing_and_leave
     std::vector<std::byte> to(bytes.size());
     const uint16_t control = must(l.b->listen("127.0.0.1", 0));
     const size_t cases = wanted_cases();
-    std::thread other([&] { bother(control, cases, 11); });
-    bother(m[1].port(), cases, 12);
-    other.join();
+    do {  // on a busy machine the strangers are done before there was much to disturb
+      std::thread other([&] { bother(control, cases, 11); });
+      bother(m[1].port(), cases, 12);
+      other.join();
+    } while (talk.rounds() <= 10);
     talk.end();
-    BOOST_TEST(talk.rounds() > 10U);
     BOOST_TEST(talk.longest_ns() < 1'000'000'000);
     endings ends;
     m[0].receive(1, {1, 1, 1}, to, ends.one());

@@ -1,0 +1,29 @@
+// What `troupe train` says before its first step and after its last. Owns the sentences; steps are progress.hpp's.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "actors/session/session.hpp"
+#include "apps/base/checkpoint_start.hpp"
+#include "apps/base/progress.hpp"
+#include "apps/run/train.hpp"
+
+namespace troupe::apps {
+
+/// How the model is laid over the ranks, and what that takes of one.
+std::string size_line(const actors::session& s);
+
+/// What is said before the first step, which may take long.
+void announce(const actors::session& s, const config::job_config& c, const run_start& start, output_style style);
+
+/// What a run that came to its end says last.
+void say_end(const end_summary& e, const train_arguments& a, const char* unit);
+
+/// What the terms of a job of several processes were, once it is over.
+std::string recovery_sentence(const actors::recovery_counts& r, uint64_t steps);
+
+/// What has entered each host; empty where the job's last term had one.
+std::string network_sentence(const actors::network_count& n, const std::vector<config::cluster_host>& hosts);
+
+}  // namespace troupe::apps

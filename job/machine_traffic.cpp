@@ -16,8 +16,7 @@ std::vector<uint32_t> machines_in(const plan::communicator& c, const std::vector
   return out;
 }
 
-}  // namespace
-
+/// [rank]: its machine, in the order of cluster.hosts; all are 0 where there are none.
 std::vector<uint32_t> machines_of_ranks(const config::job_config& config) {
   std::vector<uint32_t> out;
   const auto& hosts = config.cluster.hosts;
@@ -25,6 +24,8 @@ std::vector<uint32_t> machines_of_ranks(const config::job_config& config) {
   out.resize(config.parallel.ranks(), out.empty() ? 0 : out.back());
   return out;
 }
+
+}  // namespace
 
 core::result<machine_traffic> traffic_of(const config::job_config& config, const step_plans& plans,
                                          const step_plans* saving) {

@@ -14,9 +14,6 @@ struct machine_traffic {                ///< of one step
   std::vector<uint64_t> kept_bytes;     ///< [machine] of a copy of the save in memory of the machine before
 };
 
-/// [rank]: its machine, in the order of cluster.hosts; all are 0 where there are none. Of the degrees in `config`.
-std::vector<uint32_t> machines_of_ranks(const config::job_config& config);
-
 /// Headers, certificates and heartbeats do not count. `saving`: the plans of a step with a save; none: no copies.
 /// Errors: step_plans::of's; mismatch, where a communicator's members are not neighbours on their machines.
 core::result<machine_traffic> traffic_of(const config::job_config& config, const step_plans& plans,

@@ -9,9 +9,6 @@
 namespace troupe::tests {
 namespace {
 
-/// Of loopback's, one that no other test of this machine has now.
-uint16_t some_port() { return static_cast<uint16_t>(20'000 + ::getpid() % 10'000); }
-
 void add_keys(std::vector<std::string>& to, const std::vector<std::string>& keys) {
   for (const auto& key : keys) {
     to.emplace_back("--set");
@@ -20,6 +17,8 @@ void add_keys(std::vector<std::string>& to, const std::vector<std::string>& keys
 }
 
 }  // namespace
+
+uint16_t some_port() { return static_cast<uint16_t>(20'000 + ::getpid() % 10'000); }
 
 job_on_hosts::job_on_hosts(command_of_job job, const hosts* network) : job_(std::move(job)), network_(network) {
   for (const std::vector<std::string>& command :

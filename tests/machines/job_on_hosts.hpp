@@ -22,6 +22,9 @@ struct command_of_job {
   std::string name{};  ///< its cluster.job; empty: none
 };
 
+/// Of loopback's, one that no other test of this machine has now.
+uint16_t some_port();
+
 class job_on_hosts {
  public:
   static constexpr uint32_t number = 3;

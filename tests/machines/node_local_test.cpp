@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "tests/machines/job_on_hosts.hpp"
 #include "tests/scratch_folder.hpp"
 #include "tests/survive/job_of_processes.hpp"
 
@@ -41,7 +42,7 @@ class machines {
 
   /// The first of `hosts` leads.
   [[nodiscard]] finished train(const std::vector<std::string>& hosts, uint32_t steps) const {
-    const std::string place = fmt::format("127.0.0.1:{}", 20'000 + ::getpid() % 10'000);
+    const std::string place = fmt::format("127.0.0.1:{}", some_port());
     const std::string& first_host = hosts.front();
     std::string list;
     for (const auto& h : hosts) list += fmt::format("{}{{name: {}}}", list.empty() ? "" : ", ", h);

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 
+#include "tests/machines/job_on_hosts.hpp"
 #include "tests/scratch_folder.hpp"
 #include "tests/survive/job_of_processes.hpp"
 
@@ -75,9 +76,6 @@ void certify(const std::filesystem::path& folder) {
     BOOST_TEST_REQUIRE(made.code == 0, made.err);
   }
 }
-
-/// A port of this machine that nobody else has now.
-uint16_t some_port() { return static_cast<uint16_t>(20'000 + ::getpid() % 10'000); }
 
 /// What crosses the network, as a program has printed it.
 std::string network_line(const std::string& printed) {

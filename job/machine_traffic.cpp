@@ -4,6 +4,7 @@
 
 #include "fabric/wire/traffic.hpp"
 #include "job/collective_form.hpp"
+#include "job/supervised.hpp"
 
 namespace troupe::job {
 namespace {
@@ -16,12 +17,11 @@ std::vector<uint32_t> machines_in(const plan::communicator& c, const std::vector
   return out;
 }
 
-/// [rank]: its machine, in the order of cluster.hosts; all are 0 where there are none.
+/// [rank]: its machine before any loss; all are 0 where there are no hosts.
 std::vector<uint32_t> machines_of_ranks(const config::job_config& config) {
+  const auto job = supervised(config);
   std::vector<uint32_t> out;
-  const auto& hosts = config.cluster.hosts;
-  for (uint32_t m = 0; m < hosts.size(); ++m) out.insert(out.end(), hosts[m].ranks, m);
-  out.resize(config.parallel.ranks(), out.empty() ? 0 : out.back());
+  for (uint32_t r = 0; r < config.parallel.ranks(); ++r) out.push_back(job.machine_of(r / job.ranks_each));
   return out;
 }
 

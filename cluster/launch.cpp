@@ -47,6 +47,7 @@ class launcher {
         return core::fail(core::error_kind::peer_lost, "another host leads the job now");
       }
       supervision_.tick(core::now_ns());
+      if (options_.misses) options_.misses(supervision_.misses_hosts(core::now_ns()));
     }
   }
 

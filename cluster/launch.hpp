@@ -38,7 +38,8 @@ struct launch_options {  ///< a job and how its processes are started
   arrivals* agents = nullptr;  ///< of a job on several machines
   /// Readable once another host leads the job: then everything ends here. Null: this one leads to the end.
   shared_descriptor replaced{};
-  job_order order{};  ///< for them: arguments and the file that one of them names
+  std::function<void(bool)> misses{};  ///< told whether hosts are not there that could lead; null: nobody asks
+  job_order order{};                   ///< for them: arguments and the file that one of them names
 };
 
 /// How long processes may take to end once the job is over; then they are killed.

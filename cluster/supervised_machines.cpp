@@ -55,6 +55,12 @@ std::vector<uint32_t> supervision::awaited_machines() const {
   return out;
 }
 
+bool supervision::misses_hosts(int64_t now_ns) const {
+  for (uint32_t m = 1; m < machines_.size() && term_.number > 0 && !over_; ++m)
+    if ((!machines_[m].is_there || misses_beats(m, now_ns)) && !machines_[m].rests && !has_only_spares(m)) return true;
+  return false;
+}
+
 bool supervision::has_only_spares(uint32_t machine) const {
   for (uint32_t p = 0; p < job_.processes; ++p)
     if (job_.machine_of(p) == machine) return false;

@@ -107,7 +107,8 @@ class supervision {  ///< of one job; one thread
   /// When `tick` has something to do, at the latest.
   [[nodiscard]] int64_t due_ns() const;
 
-  /// Somebody stops the job; before its first term nobody else can, and it is over with this code. False: there was one.
+  /// Somebody stops the job; before its first term nobody else can, and it is over with this code. False: there was
+  /// one.
   bool stops_before_it_began(int32_t code);
 
   // For people.
@@ -118,6 +119,8 @@ class supervision {  ///< of one job; one thread
   [[nodiscard]] uint32_t leader() const { return term_.seats.empty() ? 0 : term_.seats.front().place; }
   /// Those for which the first term waits.
   [[nodiscard]] std::vector<uint32_t> awaited_machines() const;
+  /// Whether hosts with ranks of a job that has begun are not there, or so quiet that they may have given this one up.
+  [[nodiscard]] bool misses_hosts(int64_t now_ns) const;
   /// It was replaced by another one.
   [[nodiscard]] bool is_resting(uint32_t machine) const { return machines_[machine].rests; }
   /// One line for each place.
@@ -205,7 +208,7 @@ class supervision {  ///< of one job; one thread
   std::string told_roster_;  ///< as bytes, with whom it was told
   std::string version_, configuration_;
   int64_t began_ns_ = 0;
-  bool has_gathered_ = false;  ///< the first term waits for no machine any more
+  bool has_gathered_ = false;            ///< the first term waits for no machine any more
   int64_t ticked_ns_ = 0, beat_ns_ = 0;  ///< the last tick, the next beat
   std::vector<action> actions_;
 };

@@ -23,11 +23,14 @@ class etcd_server {
  public:
   static bool is_installed() { return std::system("command -v etcd >/dev/null 2>&1") == 0; }
 
-  etcd_server() : clients_(fmt::format("127.0.0.1:{}", free_port())), peers_(fmt::format("127.0.0.1:{}", free_port())) {
-    start();
+  etcd_server() : etcd_server("127.0.0.1", {"/usr/bin/env"}) {}
+  /// At an address, by a command that has it.
+  etcd_server(const std::string& address, std::vector<std::string> by)
+      : clients_(fmt::format("{}:{}", address, free_port())), peers_(fmt::format("127.0.0.1:{}", free_port())) {
+    start(std::move(by));
   }
 
-  /// "etcd://127.0.0.1:PORT"
+  /// "etcd://ADDRESS:PORT"
   [[nodiscard]] std::string store() const { return "etcd://" + clients_; }
   /// It answers nobody.
   void stop() const { server_->send(SIGSTOP); }
@@ -46,14 +49,13 @@ class etcd_server {
   }
 
  private:
-  void start() {
+  void start(std::vector<std::string> command) {
     const auto url = [](const std::string& at) { return "http://" + at; };
-    server_ = std::make_unique<process>(
-        std::vector<std::string>{"/usr/bin/env", "etcd", "--data-dir", "data", "--listen-client-urls", url(clients_),
-                                 "--advertise-client-urls", url(clients_), "--listen-peer-urls", url(peers_),
-                                 "--initial-advertise-peer-urls", url(peers_), "--initial-cluster",
-                                 "default=" + url(peers_)},
-        folder_.path());
+    command.insert(command.end(),
+                   {"etcd", "--data-dir", "data", "--listen-client-urls", url(clients_), "--advertise-client-urls",
+                    url(clients_), "--listen-peer-urls", url(peers_), "--initial-advertise-peer-urls", url(peers_),
+                    "--initial-cluster", "default=" + url(peers_)});
+    server_ = std::make_unique<process>(command, folder_.path());
     if (!server_->wait_for_error("serving insecure client requests")) throw std::runtime_error("etcd did not start");
   }
 

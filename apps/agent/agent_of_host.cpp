@@ -55,15 +55,23 @@ core::result<std::string> draw_id() {
   return out;
 }
 
-/// A job that has begun, as its order has it: enough to lead it.
+/// A job that has begun, as its order has it or as this host led it: enough to lead it.
 class known_job {
  public:
+  static std::optional<known_job> of(const std::optional<lead_ended>& led) {
+    if (!led || led->arguments.empty()) return std::nullopt;
+    cluster::job_order order;
+    order.arguments = led->arguments;
+    known_job out(std::move(order), nullptr);
+    out.cluster_ = *led->cluster;
+    return out;
+  }
   static std::optional<known_job> of(const cluster::job_order& order) {
     auto file = cluster::own(::memfd_create("topology", MFD_CLOEXEC));
     if (file->number() < 0 ||
         ::write(file->number(), order.file.data(), order.file.size()) != static_cast<ssize_t>(order.file.size()))
       return std::nullopt;
-    known_job out{order, std::move(file), {}};
+    known_job out(order, std::move(file));
     const auto loaded = config::load(out.path(), {});
     if (!loaded) return std::nullopt;
     out.cluster_ = loaded->config.cluster;
@@ -71,16 +79,16 @@ class known_job {
   }
   [[nodiscard]] const config::cluster_section& cluster() const { return cluster_; }
   [[nodiscard]] std::vector<std::string> arguments(const own_part& me) const {
-    return arguments_of_leader(order_, cluster_, path(), me);
+    return file_ != nullptr ? arguments_of_leader(order_, cluster_, path(), me) : order_.arguments;
   }
 
  private:
-  known_job(cluster::job_order order, cluster::shared_descriptor file, config::cluster_section c)
-      : order_(std::move(order)), file_(std::move(file)), cluster_(std::move(c)) {}
+  known_job(cluster::job_order order, cluster::shared_descriptor file)
+      : order_(std::move(order)), file_(std::move(file)) {}
   [[nodiscard]] std::string path() const { return fmt::format("/proc/{}/fd/{}", ::getpid(), file_->number()); }
 
   cluster::job_order order_;
-  cluster::shared_descriptor file_;
+  cluster::shared_descriptor file_;  ///< null: the arguments name one of this host's
   config::cluster_section cluster_;
 };
 
@@ -94,7 +102,12 @@ class agent_of_host {
         name_(std::move(name)),
         authority_(authority_digest(a.files.authority)),
         examiner_({program, a.configuration, {}}),
-        target_{a.first, a.join, {}} {}
+        target_{a.first, a.join, {}},
+        job_(known_job::of(a.led)) {
+    if (!job_) return;
+    leader_ = name_;
+    if (const auto at = core::read_host_port(job_->cluster().listen)) own_address_ = at->host;
+  }
 
   /// Before there are threads: they would take its signals.
   void take_signals() {
@@ -158,7 +171,7 @@ class agent_of_host {
       if (now->is_mine) return true;
     }
     if (now->who) return join(*now->who);
-    if (now->over && (job_ || a_.continues)) {
+    if (now->over && (job_ || a_.led)) {
       tell("the job is over, as the store says");
       over_ = now->over;
       return false;
@@ -175,9 +188,10 @@ class agent_of_host {
     leader_ = who.host;
     return false;
   }
-  /// The store is silent: whoever led may still lead. Before anybody did, it is named wrongly.
+  /// The store is silent: whoever led may still lead, but for this host. Before anybody did, it is named wrongly.
   core::result<bool> unheard(const core::error& why) {
-    if (why.kind != core::error_kind::peer_lost) return core::fail(why);
+    if (why.kind != core::error_kind::peer_lost || ((job_ || a_.led) && target_.address.empty()))
+      return core::fail(why);
     if (target_.address.empty()) return core::fail(core::error_kind::bad_input, why.text);
     if (why.text != last_store_) tell("warning: " + why.text + "; joins " + target_.address + " as before");
     last_store_ = why.text;
@@ -220,13 +234,17 @@ class agent_of_host {
 
   /// Nothing where another host leads after all.
   std::optional<int> lead() {
-    tell(fmt::format("{} is lost: this host, {}, leads the job now, at {}", leader_, name_, me_.address));
+    const bool led = leader_ == name_;
+    tell(led ? fmt::format("no other host has taken the lead: this host, {}, leads the job again, at {}", name_,
+                           me_.address)
+             : fmt::format("{} is lost: this host, {}, leads the job now, at {}", leader_, name_, me_.address));
     ::unsetenv(cluster::machine_variable);
     const own_part me{name_, me_.address, a_.files};
-    auto ended = lead_job(job_->arguments(me), program_, lead_taken{std::move(store_), me_, leader_});
+    auto ended = lead_job(job_->arguments(me), program_, lead_taken{std::move(store_), me_, led ? "" : leader_});
     if (!ended.follows) return ended.code;
     if (auto ok = use(of_); !ok) return failed(ok.error());
     target_ = {};
+    leader_ = name_;
     return std::nullopt;
   }
 
@@ -255,7 +273,7 @@ agent_setup agent_after(const lead_ended& led) {
   return {.files = {absolute(tls.ca), absolute(tls.certificate), absolute(tls.key)},
           .job = c.job,
           .store = store_of_job::of(c),
-          .continues = true};
+          .led = led};
 }
 
 int agent(const agent_setup& a, const std::filesystem::path& program) {

@@ -20,7 +20,7 @@ struct agent_setup {                    ///< of one that joins a job
   std::string configuration{};          ///< digest of this host's own file; empty: it has none
   std::optional<uint32_t> node{};       ///< this machine's number, where a launcher says it
   std::optional<store_of_job> store{};  ///< that says who leads; nothing: as the job's file says, once it is known
-  bool continues = false;               ///< in a job that has begun: its end is the agent's
+  std::optional<lead_ended> led{};      ///< a job that has begun, by this host: its end is the agent's
 };
 
 /// Of a host that led a job, or would have, which another one leads.

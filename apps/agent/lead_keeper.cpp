@@ -8,57 +8,67 @@
 
 namespace troupe::apps {
 
-void lead_keeper::warn(const std::string& why) {
+lead_keeper::standing lead_keeper::unheard(const std::string& why) {
   if (!std::exchange(is_silent_, true))
     say_("warning: cluster.store: " + why + "; training goes on, and the lease is asked for again and again");
+  return standing::unheard;
 }
 
-bool lead_keeper::look() {
+lead_keeper::standing lead_keeper::look() {
   const auto stands = store_.refresh();
-  if (!stands) {
-    warn(stands.error().text);
-    return true;
-  }
+  if (!stands) return unheard(stands.error().text);
   if (!*stands) {
     const auto taken = store_.take(me_, net::leader_store::part::continues);
-    if (!taken) {
-      warn(taken.error().text);
-      return true;
-    }
+    if (!taken) return unheard(taken.error().text);
     if (!taken->is_mine) {
       say_(taken->who
                ? "the lease had run out and " + taken->who->host + " at " + taken->who->address + " leads the job now"
                : std::string("the lease had run out and another host has led the job to its end"));
-      return false;
+      return standing::replaced;
     }
     say_("the lease had run out; it was taken again, and nothing has ended");
   } else if (is_silent_) {
     say_("cluster.store: it answers again");
   }
   is_silent_ = false;
-  return true;
+  return standing::held;
 }
 
 kept_lead::kept_lead(std::unique_ptr<net::leader_store> store, net::lead me, uint32_t lease_s,
                      lead_keeper::say_function say)
     : store_(std::move(store)),
+      lease_ns_(int64_t{lease_s} * 1'000'000'000),
+      say_(say),
       keeper_(*store_, std::move(me), std::move(say)),
       replaced_(cluster::own(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))),
-      thread_([this, lease_s] { work(lease_s); }) {}
+      thread_([this] { work(); }) {}
 
-void kept_lead::work(uint32_t lease_s) {
-  const auto pause = std::chrono::milliseconds(lease_s * 1000 / 3);
-  for (std::unique_lock lock(mutex_);;) {
-    if (wakes_.wait_for(lock, pause, [this] { return ends_; })) return;
+void kept_lead::work() {
+  const auto pause = std::chrono::nanoseconds(lease_ns_ / 3);
+  for (std::unique_lock lock(mutex_); !ends_ && !is_replaced_; wakes_.wait_for(lock, pause, [this] { return ends_; })) {
     lock.unlock();
-    const bool leads = keeper_.look();
+    const int64_t asked_ns = core::now_ns();
+    const auto stands = keeper_.look();
     lock.lock();
-    if (leads) continue;
-    is_replaced_ = true;
-    const uint64_t one = 1;
-    (void)!::write(replaced_->number(), &one, sizeof one);
-    return;
+    if (stands == lead_keeper::standing::held) held_ns_ = asked_ns;
+    if (stands == lead_keeper::standing::replaced) give_way();
   }
+}
+
+void kept_lead::give_way() {
+  is_replaced_ = true;
+  const uint64_t one = 1;
+  (void)!::write(replaced_->number(), &one, sizeof one);
+}
+
+void kept_lead::miss_hosts(bool some) {
+  const std::lock_guard lock(mutex_);
+  if (!some || is_replaced_ || core::now_ns() - held_ns_ < lease_ns_) return;
+  say_(
+      "cluster.store: it was silent for a lease, and hosts are missing, one of which may lead the job by now: this "
+      "host "
+      "ends its processes and serves");
+  give_way();
 }
 
 bool kept_lead::is_replaced() const {

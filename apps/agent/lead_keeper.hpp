@@ -4,6 +4,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include <thread>
 
 #include "cluster/descriptor.hpp"
+#include "core/clock.hpp"
 #include "net/leader_store.hpp"
 
 namespace troupe::apps {
@@ -24,12 +26,15 @@ class lead_keeper {  ///< what it decides; one thread
   lead_keeper(net::leader_store& store, net::lead me, say_function say)
       : store_(store), me_(std::move(me)), say_(std::move(say)) {}
 
-  /// False: another host leads, and has been named, or has led the job to its end. A store that is silent, or a lease
-  /// that is lost while nobody else leads, ends nothing.
-  bool look();
+  enum class standing : uint8_t {
+    held,      ///< the lease began anew, or was taken again while nobody else led
+    unheard,   ///< the store is silent
+    replaced,  ///< another host leads, and has been named, or has led the job to its end
+  };
+  standing look();
 
  private:
-  void warn(const std::string& why);
+  standing unheard(const std::string& why);
 
   net::leader_store& store_;
   net::lead me_;
@@ -45,21 +50,28 @@ class kept_lead {  ///< the thread, until the lead is given up
   kept_lead(const kept_lead&) = delete;
   kept_lead& operator=(const kept_lead&) = delete;
 
+  /// Whether hosts of the job are not there that could lead it. Where some are missing and the store has been silent
+  /// for a lease, one of them may lead by now: this host is replaced. A silent store alone ends nothing.
+  void miss_hosts(bool some);
   /// The job has ended with this code, unless another host leads: hosts that are cut off hear it later.
   void end(int code);
-  /// Readable once another host leads.
+  /// Readable once another host leads, or may.
   [[nodiscard]] const cluster::shared_descriptor& replaced() const { return replaced_; }
   [[nodiscard]] bool is_replaced() const;
 
  private:
-  void work(uint32_t lease_s);
+  void work();
+  void give_way();
 
   std::unique_ptr<net::leader_store> store_;
+  int64_t lease_ns_;
+  lead_keeper::say_function say_;
   lead_keeper keeper_;
   cluster::shared_descriptor replaced_;
   mutable std::mutex mutex_;
   std::condition_variable wakes_;
   bool ends_ = false, is_replaced_ = false;
+  int64_t held_ns_ = core::now_ns();  ///< when the store was asked last for what it granted
   std::optional<int> over_;
   std::thread thread_;
 };

@@ -40,7 +40,7 @@ bool is_told_to_end() {
 class lead_part {
  public:
   lead_part(const std::filesystem::path& program, std::optional<lead_taken> taken)
-      : program_(program), taken_(std::move(taken)) {}
+      : program_(program), continues_(taken), taken_(std::move(taken)) {}
 
   lead_ended run(std::vector<std::string> arguments) {
     std::vector<char*> argv;
@@ -49,7 +49,7 @@ class lead_part {
     const auto code =
         launch_processes(static_cast<int>(arguments.size()), argv.data(), program_,
                          [this](const config::loaded& job, bool names_hosts) { return open(job, names_hosts); });
-    lead_ended out{code ? *code : 2, std::move(follows_), std::move(cluster_)};
+    lead_ended out{code ? *code : 2, std::move(follows_), std::move(cluster_), std::move(arguments)};
     if (kept_ && kept_->is_replaced())
       out.follows = net::lead{};
     else if (kept_)
@@ -73,13 +73,12 @@ class lead_part {
       (void)taken_->store->give_up(std::nullopt);
       return out;
     }
-    if (!taken_->lost.empty()) {
-      const auto lost = std::ranges::find(c.hosts, taken_->lost, &config::cluster_host::name);
-      if (lost != c.hosts.end()) out->lost.push_back(static_cast<uint32_t>(lost - c.hosts.begin()));
-      out->gathers_ns = int64_t{2} * of.lease_s * 1'000'000'000;
-    }
+    const auto lost = std::ranges::find(c.hosts, taken_->lost, &config::cluster_host::name);
+    if (lost != c.hosts.end()) out->lost.push_back(static_cast<uint32_t>(lost - c.hosts.begin()));
+    if (continues_) out->gathers_ns = int64_t{2} * of.lease_s * 1'000'000'000;
     kept_ = std::make_unique<kept_lead>(std::move(taken_->store), std::move(taken_->me), of.lease_s, tell);
     out->replaced = kept_->replaced();
+    out->misses = [this](bool some) { kept_->miss_hosts(some); };
     return out;
   }
 
@@ -113,6 +112,7 @@ class lead_part {
   }
 
   const std::filesystem::path& program_;
+  bool continues_;  ///< a job that had begun
   std::optional<lead_taken> taken_;
   std::unique_ptr<kept_lead> kept_;
   std::optional<net::lead> follows_;

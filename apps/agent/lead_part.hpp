@@ -17,7 +17,7 @@ namespace troupe::apps {
 struct lead_taken {  ///< by a host whose agent has lost the one that led
   std::unique_ptr<net::leader_store> store;
   net::lead me;
-  std::string lost;  ///< the host that led
+  std::string lost;  ///< the host that led; empty: this one
 };
 
 /// What a job that has a store says of it.
@@ -38,9 +38,10 @@ std::string objection(const net::lead& to, const std::string& authority, const s
 
 struct lead_ended {
   int code = 0;
-  /// Another host leads: the job goes on with this one as its agent, which needs the rest.
+  /// Another host leads, or may: the job goes on with this one as its agent, which needs the rest.
   std::optional<net::lead> follows;
   std::optional<config::cluster_section> cluster;
+  std::vector<std::string> arguments;  ///< with which this host led
 };
 
 /// `troupe train` of these arguments, with what was taken or, where the job names a store, what is taken now.

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "checkpoint/commit/commit.hpp"
+#include "core/clock.hpp"
 #include "core/system_error.hpp"
 
 namespace troupe::apps {
@@ -60,6 +63,14 @@ core::result<fs::path> make_place_aside(const fs::path& root) {
 checkpoint_start::checkpoint_start(fs::path root, config::checkpoint_load_section load, start_wishes wishes)
     : root_(std::move(root)), load_(std::move(load)), wishes_(wishes) {}
 
+void checkpoint_start::wait_for_folder(const say_function& say) const {
+  const int64_t until_ns = core::now_ns() + former_holder_ns_max;
+  for (bool is_said = false; checkpoint::folder_lock::is_held(root_) && core::now_ns() < until_ns; is_said = true) {
+    if (!is_said) say(fmt::format("{}: who wrote there before has not let go of it: waits", root_.string()));
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
 core::result<void> checkpoint_start::claim(const say_function& say) {
   if (lock_) return {};
   auto claimed = checkpoint::claim_folder(root_);
@@ -73,6 +84,7 @@ core::result<void> checkpoint_start::claim(const say_function& say) {
 
 core::result<run_start> checkpoint_start::choose(const say_function& say, bool again) {
   std::error_code e;
+  if (again && !lock_) wait_for_folder(say);
   if (fs::exists(root_, e))
     if (auto ok = claim(say); !ok) return core::fail(ok.error());
   run_start out;

@@ -29,6 +29,9 @@ struct run_start {  ///< where a run begins
 /// Folders for checkpoints that are set aside: `checkpoints.1` and so on.
 inline constexpr uint32_t max_set_aside = 1000;
 
+/// A network file system takes the locks of a host that is cut off after a time of its own (NFS: 90 s).
+inline constexpr int64_t former_holder_ns_max = 120'000'000'000;
+
 class checkpoint_start {
  public:
   using say_function = std::function<void(const std::string&)>;
@@ -40,7 +43,8 @@ class checkpoint_start {
   /// where the run begins. Errors (bad_input): another run has the folder; `latest` is damaged and nothing may be taken
   /// instead.
   /// `again`: steps of this run have been done, so what it was told about its beginning counts no more where there is a
-  /// checkpoint of its own.
+  /// checkpoint of its own; and who did them may be about to end: waits until the folder is free, for
+  /// former_holder_ns_max.
   core::result<run_start> choose(const say_function& say, bool again = false);
 
   /// Once the run has been opened at `step`: moves checkpoints of another course out of the way, into `checkpoints.1`
@@ -53,6 +57,8 @@ class checkpoint_start {
   [[nodiscard]] const std::filesystem::path& root() const { return root_; }
 
  private:
+  void wait_for_folder(const say_function& say) const;
+
   std::filesystem::path root_;
   config::checkpoint_load_section load_;
   start_wishes wishes_;

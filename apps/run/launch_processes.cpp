@@ -180,6 +180,7 @@ std::optional<int> launch(int argc, char** argv, const std::filesystem::path& pr
     if (agents.arrivals == nullptr) return 1;
     ::setenv(cluster::address_variable, agents.address.c_str(), 1);
     options.replaced = agents.replaced;
+    options.misses = agents.misses;
     options.job.lost = agents.lost;
     options.job.gathers_ns = agents.gathers_ns;
     options.agents = agents.arrivals.get();

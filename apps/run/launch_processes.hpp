@@ -19,6 +19,7 @@ struct agents_of_hosts {  ///< those of a job's other hosts
   std::function<std::string()> secret;    ///< supervised_job::secret
   std::string address;                    ///< on which processes of this host take bytes
   cluster::shared_descriptor replaced{};  ///< launch_options::replaced
+  std::function<void(bool)> misses{};     ///< launch_options::misses
   std::vector<uint32_t> lost{};           ///< supervised_job::lost
   int64_t gathers_ns = INT64_MAX;         ///< supervised_job::gathers_ns
 };

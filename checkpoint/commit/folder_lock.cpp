@@ -59,6 +59,15 @@ core::result<folder_lock> folder_lock::take(const fs::path& root, std::string_vi
   return fail(error_kind::io, fmt::format("cannot lock '{}': it is removed again and again", root.string()));
 }
 
+bool folder_lock::is_held(const fs::path& root) {
+  const fs::path path = root / lock_file_name;
+  const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) return false;
+  const bool held = ::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(fd);
+  return held;
+}
+
 /// Nothing where the folder vanished meanwhile.
 core::result<std::optional<folder_lock>> folder_lock::try_take(const fs::path& root, std::string_view purpose) {
   if (auto ok = make_folders(real_files(), root); !ok) return fail(ok.error());

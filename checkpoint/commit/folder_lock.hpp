@@ -25,6 +25,9 @@ class folder_lock {
   static core::result<folder_lock> take(const std::filesystem::path& root,
                                         std::string_view purpose = "saves checkpoints");
 
+  /// Whether somebody has it at this moment.
+  static bool is_held(const std::filesystem::path& root);
+
   folder_lock(folder_lock&& other) noexcept;
   folder_lock& operator=(folder_lock&& other) noexcept;
   folder_lock(const folder_lock&) = delete;

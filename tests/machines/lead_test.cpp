@@ -2,6 +2,9 @@
 // store of memory.
 #include <boost/test/unit_test.hpp>
 
+#include <chrono>
+#include <thread>
+
 #include "apps/agent/introduction.hpp"
 #include "apps/agent/lead_keeper.hpp"
 #include "apps/agent/takeover.hpp"
@@ -47,7 +50,7 @@ BOOST_AUTO_TEST_CASE(a_lead_that_is_refreshed_in_time_stays_and_nothing_is_said)
   keeping x;
   for (int i = 0; i < 10; ++i) {
     x.etcd.pass(1);
-    BOOST_TEST(x.keeper.look());
+    BOOST_TEST((x.keeper.look() == lead_keeper::standing::held));
   }
   BOOST_TEST(x.said.empty());
 }
@@ -55,18 +58,33 @@ BOOST_AUTO_TEST_CASE(a_lead_that_is_refreshed_in_time_stays_and_nothing_is_said)
 BOOST_AUTO_TEST_CASE(a_silent_store_ends_nothing_and_is_warned_about_once) {
   keeping x;
   x.etcd.answer(false);
-  for (int i = 0; i < 100; ++i) BOOST_TEST(x.keeper.look());
+  for (int i = 0; i < 100; ++i) BOOST_TEST((x.keeper.look() == lead_keeper::standing::unheard));
   BOOST_TEST(x.has_said("warning: cluster.store: no member answers; training goes on"));
   x.said.clear();
   x.etcd.answer(true);
-  BOOST_TEST(x.keeper.look());
+  BOOST_TEST((x.keeper.look() == lead_keeper::standing::held));
   BOOST_TEST(x.has_said("it answers again"));
+}
+
+BOOST_AUTO_TEST_CASE(a_host_that_hears_no_store_gives_way_after_a_lease_where_hosts_are_missing_and_not_before) {
+  tests::fake_etcd etcd;
+  auto store = etcd.open(1);
+  BOOST_TEST_REQUIRE(store->take(me, net::leader_store::part::begins)->is_mine);
+  etcd.answer(false);
+  kept_lead kept(std::move(store), me, 1, [](const std::string&) {});
+  kept.miss_hosts(true);
+  BOOST_TEST(!kept.is_replaced());
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  kept.miss_hosts(false);
+  BOOST_TEST(!kept.is_replaced());
+  kept.miss_hosts(true);
+  BOOST_TEST(kept.is_replaced());
 }
 
 BOOST_AUTO_TEST_CASE(a_lease_that_has_run_out_is_taken_again_where_nobody_has_it) {
   keeping x;
   x.etcd.pass(10);
-  BOOST_TEST(x.keeper.look());
+  BOOST_TEST((x.keeper.look() == lead_keeper::standing::held));
   BOOST_TEST(x.has_said("nothing has ended"));
   BOOST_TEST((x.store->read()->who == me));
 }
@@ -74,13 +92,13 @@ BOOST_AUTO_TEST_CASE(a_lease_that_has_run_out_is_taken_again_where_nobody_has_it
 BOOST_AUTO_TEST_CASE(a_host_that_was_cut_off_gives_way_to_the_one_that_leads_now) {
   keeping x;
   x.etcd.answer(false);
-  BOOST_TEST(x.keeper.look());
+  BOOST_TEST((x.keeper.look() == lead_keeper::standing::unheard));
   x.etcd.pass(10);
   x.etcd.answer(true);
   const auto theirs = x.etcd.open(lease_s);
   BOOST_TEST_REQUIRE(theirs->take(other, net::leader_store::part::continues)->is_mine);
   x.said.clear();
-  BOOST_TEST(!x.keeper.look());
+  BOOST_TEST((x.keeper.look() == lead_keeper::standing::replaced));
   BOOST_TEST(x.has_said("b at b:4400 leads the job now"));
 }
 
@@ -90,7 +108,7 @@ BOOST_AUTO_TEST_CASE(a_host_that_was_cut_off_gives_way_where_another_one_has_end
   const auto theirs = x.etcd.open(lease_s);
   BOOST_TEST_REQUIRE(theirs->take(other, net::leader_store::part::continues)->is_mine);
   BOOST_TEST(theirs->give_up(0).has_value());
-  BOOST_TEST(!x.keeper.look());
+  BOOST_TEST((x.keeper.look() == lead_keeper::standing::replaced));
   BOOST_TEST(x.has_said("another host has led the job to its end"));
 }
 

@@ -81,6 +81,37 @@ bool is_missing(const std::string& what) {
   return !what.empty();
 }
 
+const words for_long = {"--steps", "1000000", "--json"};
+
+/// A hostfile's job on this machine and, by way of a real sshd, on another address of it.
+struct by_ssh {
+  launched job{{"127.0.0.1", "127.0.0.2"}};
+  local_sshd sshd{job.folder() / "sshd", "127.0.0.2"};
+
+  by_ssh() { std::ofstream(job.folder() / "hosts") << "127.0.0.1 slots=1\n127.0.0.2 slots=2\nnobody slots=1\n"; }
+  [[nodiscard]] words launch(const std::string& output, const words& more = {}) const {
+    words out{TROUPE_BINARY, "launch",
+              "--hostfile",  "hosts",
+              "--exclude",   "nobody@127.0.0.2:1",
+              "--ssh-port",  fmt::format("{}", sshd.port())};
+    for (const auto& o : sshd.options()) out = out + words{"--ssh-option", o};
+    return out + words{"--master-port", fmt::format("{}", free_port())} + launched::job(output, more);
+  }
+};
+
+/// Our processes whose folder this is.
+size_t programs_in(const std::filesystem::path& folder) {
+  size_t out = 0;
+  std::error_code e;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", e)) {
+    const auto at = std::filesystem::read_symlink(entry.path() / "cwd", e);
+    if (e || at != folder) continue;
+    const auto program = std::filesystem::read_symlink(entry.path() / "exe", e).filename().string();
+    out += !e && program.starts_with("troupe") ? 1U : 0U;
+  }
+  return out;
+}
+
 /// One that runs: torch's, where `make peer` has brought it.
 std::string torchrun() {
   for (const std::string& file : {find_program("torchrun"), std::string(TROUPE_SOURCE_DIR "/.peer/bin/torchrun")})
@@ -161,23 +192,39 @@ BOOST_AUTO_TEST_CASE(the_script_for_slurm_runs_as_it_stands) {
 
 BOOST_AUTO_TEST_CASE(a_hostfile_starts_a_job_by_ssh_and_a_signal_ends_all_of_it) {
   if (is_missing(local_sshd::missing())) return;
-  const launched job({"127.0.0.1", "127.0.0.2"});
-  const local_sshd sshd(job.folder() / "sshd", "127.0.0.2");
-  std::ofstream(job.folder() / "hosts") << "127.0.0.1 slots=1\n127.0.0.2 slots=2\nnobody slots=1\n";
-  words launch{TROUPE_BINARY, "launch",
-               "--hostfile",  "hosts",
-               "--exclude",   "nobody@127.0.0.2:1",
-               "--ssh-port",  fmt::format("{}", sshd.port())};
-  for (const auto& o : sshd.options()) launch = launch + words{"--ssh-option", o};
-  const auto with_port = [&] { return launch + words{"--master-port", fmt::format("{}", free_port())}; };
-  job.has_the_losses_of_one_process(run(with_port() + launched::job("many"), job.folder()), 2);
-
-  process stopped(with_port() + launched::job("stopped", {"--steps", "1000000", "--json"}), job.folder());
+  const by_ssh x;
+  x.job.has_the_losses_of_one_process(run(x.launch("many"), x.job.folder()), 2);
+  process stopped(x.launch("stopped", for_long), x.job.folder());
   BOOST_TEST_REQUIRE(stopped.wait_for("\"step\":3,"));
   stopped.send(SIGTERM);
   const auto did = stopped.end();
   BOOST_TEST(did.code == 143, did.code << did.err);
-  BOOST_TEST(places_in(job.folder()).empty());
+  BOOST_TEST(places_in(x.job.folder()).empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_launch_that_is_killed_leaves_no_process_on_any_host) {
+  if (is_missing(local_sshd::missing())) return;
+  const by_ssh x;
+  process killed(x.launch("killed", for_long), x.job.folder());
+  BOOST_TEST_REQUIRE(killed.wait_for("\"step\":3,"));
+  BOOST_TEST(programs_in(x.job.folder()) >= 4U);  // two ranks, who leads, an agent
+  killed.send(SIGKILL);
+  (void)killed.end();
+  for (int tries = 0; tries < 100 && programs_in(x.job.folder()) > 0; ++tries) ::usleep(50'000);  // 5 s
+  BOOST_TEST(programs_in(x.job.folder()) == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_connection_by_ssh_that_ends_costs_the_job_nothing) {
+  if (is_missing(local_sshd::missing())) return;
+  const by_ssh x;
+  process job(x.launch("kept", {"--steps", "60", "--json"}), x.job.folder());
+  BOOST_TEST_REQUIRE(job.wait_for("\"step\":3,"));
+  x.sshd.end_connections();
+  BOOST_TEST(job.wait_for_error("127.0.0.2: the connection has ended; its agent serves the job without it"));
+  const auto did = job.end();
+  BOOST_TEST(did.code == 0, did.err);
+  BOOST_TEST(did.err.find("0 steps done again") != std::string::npos, did.err);
+  BOOST_TEST(programs_in(x.job.folder()) == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(a_host_that_cannot_be_reached_is_named_within_five_seconds) {

@@ -6,11 +6,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cctype>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
+
+#include "tests/scratch_folder.hpp"
 
 namespace troupe::tests {
 
@@ -65,6 +69,26 @@ local_sshd::local_sshd(const std::filesystem::path& folder, const std::string& a
           : std::vector<std::string>{"/bin/sh", "-c", serve};
   server_ = std::make_unique<process>(command, folder_);
   if (!server_->wait_for_error("Server listening")) throw std::runtime_error("sshd: " + server_->end().err);
+}
+
+void local_sshd::end_connections() const {
+  const auto number = [](const std::filesystem::path& p) { return std::atoi(p.filename().c_str()); };
+  const auto each_process = [](const auto& f) {
+    std::error_code e;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc", e))
+      if (std::isdigit(static_cast<unsigned char>(entry.path().filename().string().front())) != 0) f(entry.path());
+  };
+  const std::string own = (folder_ / "conf").string();
+  int server = 0;
+  each_process([&](const auto& at) {
+    if (scratch_folder::read(at / "cmdline").find(own) != std::string::npos) server = number(at);
+  });
+  each_process([&](const auto& at) {
+    const std::string stat = scratch_folder::read(at / "stat");  // PID (NAME) STATE PARENT ...
+    const auto name_ends = stat.rfind(')');
+    if (name_ends != std::string::npos && std::atoi(stat.c_str() + name_ends + 4) == server)
+      ::kill(number(at), SIGKILL);
+  });
 }
 
 std::vector<std::string> local_sshd::options() const {

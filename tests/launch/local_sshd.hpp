@@ -25,6 +25,8 @@ class local_sshd {
   /// Takes connections to `address` when it returns. Throws.
   local_sshd(const std::filesystem::path& folder, const std::string& address);
   [[nodiscard]] uint16_t port() const { return port_; }
+  /// Ends every connection at once; new ones are taken.
+  void end_connections() const;
   /// KEY=VALUE for ssh -o.
   [[nodiscard]] std::vector<std::string> options() const;
 

@@ -35,8 +35,9 @@ void store_rules(const job_config& config, const std::function<void(std::string_
   if (c.store.empty()) return;
   if (!core::read_store(c.store))
     error("cluster.store",
-          fmt::format("wanted etcd://HOST:PORT or etcd://HOST:PORT,HOST:PORT, at most {} of them, got `{}`",
-                      core::store_members_max, c.store));
+          fmt::format(
+              "wanted etcd://HOST:PORT or etcd://HOST:PORT,HOST:PORT (etcds:// for TLS), at most {} of them, got `{}`",
+              core::store_members_max, c.store));
   if (c.job.empty())
     error("cluster.store", "wanted cluster.job beside it, after which the job's key is named, got none");
   if (c.job.find('/') != std::string::npos)

@@ -139,8 +139,9 @@ void add_host_keys(key_rows& t) {
       .by_default("")
       .into<cluster, &processes::store>()
       .means(
-          "etcd://HOST:PORT, or several members of one etcd, etcd://HOST:PORT,HOST:PORT, which says who leads the job: "
-          "where the first host is lost, another one takes its part. Wants cluster.job, after which the key is named. "
+          "etcd://HOST:PORT, or several members of one etcd, etcd://HOST:PORT,HOST:PORT, which says who leads the job; "
+          "etcds:// where it wants TLS, with certificates of the job's authority on both sides. Where the first host "
+          "is lost, another one takes its part. Wants cluster.job, after which the key is named. "
           "By default the others wait for the first host.");
   t.row("cluster.interface", text)
       .by_default("")

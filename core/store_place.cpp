@@ -13,16 +13,17 @@ bool is_of_a_host(char c) {
 
 }  // namespace
 
-std::optional<std::vector<host_port>> read_store(std::string_view text) {
-  constexpr std::string_view scheme = "etcd://";
-  if (!text.starts_with(scheme)) return std::nullopt;
-  text.remove_prefix(scheme.size());
-  std::vector<host_port> out;
+std::optional<store_place> read_store(std::string_view text) {
+  store_place out;
+  out.is_encrypted = text.starts_with("etcds://");
+  if (!out.is_encrypted && !text.starts_with("etcd://")) return std::nullopt;
+  text.remove_prefix(text.find("//") + 2);
   for (;;) {
     const size_t end = text.find(',');
     const auto one = read_host_port(text.substr(0, end));
-    if (!one || !std::ranges::all_of(one->host, is_of_a_host) || out.size() == store_members_max) return std::nullopt;
-    out.push_back(*one);
+    if (!one || !std::ranges::all_of(one->host, is_of_a_host) || out.members.size() == store_members_max)
+      return std::nullopt;
+    out.members.push_back(*one);
     if (end == std::string_view::npos) return out;
     text.remove_prefix(end + 1);
   }

@@ -48,8 +48,13 @@ std::string text_of(const json& x) { return x.is_string() ? x.get<std::string>()
 
 class etcd_store final : public leader_store {
  public:
-  etcd_store(std::string name, std::vector<core::host_port> members, const std::string& job, uint32_t lease_s)
-      : name_(std::move(name)), key_(key_of_leader(job)), end_key_(key_of_end(job)), lease_s_(lease_s) {
+  etcd_store(std::string name, std::vector<core::host_port> members, std::optional<identity> me, const std::string& job,
+             uint32_t lease_s)
+      : name_(std::move(name)),
+        key_(key_of_leader(job)),
+        end_key_(key_of_end(job)),
+        lease_s_(lease_s),
+        me_(std::move(me)) {
     for (auto& m : members) members_.push_back({std::move(m), {}});
   }
 
@@ -160,7 +165,7 @@ class etcd_store final : public leader_store {
     return core::fail(error_kind::peer_lost, "no member of " + name_ + " answers: " + why);
   }
 
-  static core::result<json> ask(member& of, const char* path, const std::string& what) {
+  core::result<json> ask(member& of, const char* path, const std::string& what) {
     core::error last{error_kind::peer_lost, "it has no address"};
     for (const bool looks_up : {false, true}) {  // a name that means another address now
       if (looks_up) {
@@ -171,8 +176,7 @@ class etcd_store final : public leader_store {
         of.addresses = std::move(*found);
       }
       for (const auto& a : of.addresses) {
-        const auto answer =
-            post(a, place_text(of.at.host, of.at.port), path, what, core::now_ns() + store_answer_ns_max);
+        const auto answer = post({a, of.at, me_ ? &*me_ : nullptr}, path, what, core::now_ns() + store_answer_ns_max);
         if (!answer) {
           last = answer.error();
           continue;
@@ -189,6 +193,7 @@ class etcd_store final : public leader_store {
 
   std::string name_, key_, end_key_;
   uint32_t lease_s_;
+  std::optional<identity> me_;  ///< over TLS
   std::vector<member> members_;
   size_t last_ = 0;
   std::string lease_;  ///< its number; empty: none
@@ -197,12 +202,19 @@ class etcd_store final : public leader_store {
 }  // namespace
 
 core::result<std::unique_ptr<leader_store>> open_etcd(const std::string& store, const std::string& job,
-                                                      uint32_t lease_s) {
-  auto members = core::read_store(store);
-  if (!members)
-    return core::fail(error_kind::bad_input,
-                      "a store: wanted etcd://HOST:PORT or etcd://HOST:PORT,HOST:PORT, got `" + store + "`");
-  return std::make_unique<etcd_store>(store, std::move(*members), job, lease_s);
+                                                      uint32_t lease_s, const identity_files& me) {
+  auto place = core::read_store(store);
+  if (!place)
+    return core::fail(
+        error_kind::bad_input,
+        "a store: wanted etcd://HOST:PORT or etcd://HOST:PORT,HOST:PORT (etcds:// for TLS), got `" + store + "`");
+  std::optional<identity> who;
+  if (place->is_encrypted) {
+    auto loaded = identity::load(me);
+    if (!loaded) return core::fail(loaded.error());
+    who = std::move(*loaded);
+  }
+  return std::make_unique<etcd_store>(store, std::move(place->members), std::move(who), job, lease_s);
 }
 
 }  // namespace troupe::net

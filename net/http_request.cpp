@@ -9,6 +9,9 @@
 #include <cerrno>
 #include <charconv>
 #include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
 
 #include "cluster/descriptor.hpp"
 #include "core/clock.hpp"
@@ -26,19 +29,20 @@ core::result<void> wait_for(int socket, short events, int64_t deadline_ns) {
   return core::fail(error_kind::peer_lost, "no answer in time");
 }
 
-core::result<void> send_all(int socket, std::string_view what, int64_t deadline_ns) {
+core::error too_long() {
+  return {error_kind::limit,
+          "wanted an answer of at most " + std::to_string(http_answer_bytes_max) + " bytes, got more"};
+}
+
+/// A question over a connection, and what is said until the other end closes, as HTTP/1.0 has it.
+core::result<std::string> ask_plainly(int socket, std::string_view what, int64_t deadline_ns) {
   while (!what.empty()) {
-    if (auto ok = wait_for(socket, POLLOUT, deadline_ns); !ok) return ok;
+    if (auto ok = wait_for(socket, POLLOUT, deadline_ns); !ok) return core::fail(ok.error());
     const ssize_t n = ::send(socket, what.data(), what.size(), MSG_NOSIGNAL);
     if (n > 0) what.remove_prefix(static_cast<size_t>(n));
     if (n < 0 && errno != EAGAIN && errno != EINTR)
       return core::fail(error_kind::peer_lost, core::system_message(errno));
   }
-  return {};
-}
-
-/// Until the other end closes, as HTTP/1.0 has it.
-core::result<std::string> receive_all(int socket, int64_t deadline_ns) {
   std::string out;
   std::array<char, 8192> part;
   for (;;) {
@@ -48,9 +52,47 @@ core::result<std::string> receive_all(int socket, int64_t deadline_ns) {
     if (n < 0 && errno != EAGAIN && errno != EINTR)
       return core::fail(error_kind::peer_lost, core::system_message(errno));
     if (n > 0) out.append(part.data(), static_cast<size_t>(n));
-    if (out.size() > http_answer_bytes_max)
-      return core::fail(error_kind::limit,
-                        "wanted an answer of at most " + std::to_string(http_answer_bytes_max) + " bytes, got more");
+    if (out.size() > http_answer_bytes_max) return core::fail(too_long());
+  }
+}
+
+core::result<void> shake_hands(tls_stream& with, int socket, int64_t deadline_ns) {
+  for (;;) {
+    const auto done = with.handshake();
+    if (auto ok = with.flush(); !ok) return ok;
+    if (!done) return core::fail(done.error());
+    if (*done && !with.has_unsent()) return {};
+    const int events = (*done ? 0 : POLLIN) | (with.has_unsent() ? POLLOUT : 0);
+    if (auto ok = wait_for(socket, static_cast<short>(events), deadline_ns); !ok) return ok;
+  }
+}
+
+/// The same over TLS. The other end's close ends the answer, whatever it is: who reads it looks whether it is whole.
+core::result<std::string> ask_over_tls(const http_server& to, int socket, std::string_view what, int64_t deadline_ns) {
+  auto stream = tls_stream::make(to.as->options(tls_side::connects), tls_side::connects, socket, 64 << 10U);
+  if (!stream) return core::fail(stream.error());
+  auto& tls = **stream;
+  if (auto ok = shake_hands(tls, socket, deadline_ns); !ok) return core::fail(ok.error());
+  if (auto why = to.as->objection(tls, to.named.host); !why.empty())
+    return core::fail(error_kind::mismatch, std::move(why));
+  for (auto left = std::as_bytes(std::span(what)); !left.empty() || tls.has_unsent();) {
+    const auto taken = tls.write(left);
+    if (!taken) return core::fail(taken.error());
+    left = left.subspan(*taken);
+    if (auto ok = tls.flush(); !ok) return core::fail(ok.error());
+    if (!tls.has_unsent()) continue;
+    if (auto ok = wait_for(socket, POLLOUT, deadline_ns); !ok) return core::fail(ok.error());
+  }
+  std::string out;
+  std::array<std::byte, 8192> part;
+  for (;;) {
+    const auto n = tls.read(part);
+    if (!n && out.empty()) return core::fail(n.error());
+    if (!n) return out;
+    out.append(reinterpret_cast<const char*>(part.data()), *n);
+    if (out.size() > http_answer_bytes_max) return core::fail(too_long());
+    if (*n > 0) continue;
+    if (auto ok = wait_for(socket, POLLIN, deadline_ns); !ok) return core::fail(ok.error());
   }
 }
 
@@ -81,18 +123,18 @@ core::result<std::vector<address>> addresses_of(const core::host_port& of) {
   return out;
 }
 
-core::result<http_answer> post(const address& to, const std::string& host, const std::string& path,
-                               const std::string& body, int64_t deadline_ns) {
-  auto begun = begin_connect(to);
+core::result<http_answer> post(const http_server& to, const std::string& path, const std::string& body,
+                               int64_t deadline_ns) {
+  auto begun = begin_connect(to.at);
   if (!begun) return core::fail(begun.error());
   const cluster::descriptor socket(*begun);
   if (auto ok = wait_for(socket.number(), POLLOUT, deadline_ns); !ok) return core::fail(ok.error());
   if (auto ok = connected(socket.number()); !ok) return core::fail(ok.error());
-  const std::string request = "POST " + path + " HTTP/1.0\r\nHost: " + host +
+  const std::string request = "POST " + path + " HTTP/1.0\r\nHost: " + place_text(to.named.host, to.named.port) +
                               "\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) +
                               "\r\n\r\n" + body;
-  if (auto ok = send_all(socket.number(), request, deadline_ns); !ok) return core::fail(ok.error());
-  const auto text = receive_all(socket.number(), deadline_ns);
+  const auto text = to.as == nullptr ? ask_plainly(socket.number(), request, deadline_ns)
+                                     : ask_over_tls(to, socket.number(), request, deadline_ns);
   if (!text) return core::fail(text.error());
   return read_answer(*text);
 }

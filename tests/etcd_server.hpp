@@ -23,15 +23,21 @@ class etcd_server {
  public:
   static bool is_installed() { return std::system("command -v etcd >/dev/null 2>&1") == 0; }
 
-  etcd_server() : etcd_server("127.0.0.1", {"/usr/bin/env"}) {}
-  /// At an address, by a command that has it.
-  etcd_server(const std::string& address, std::vector<std::string> by)
-      : clients_(fmt::format("{}:{}", address, free_port())), peers_(fmt::format("127.0.0.1:{}", free_port())) {
-    start(std::move(by));
+  struct settings {
+    std::string address = "127.0.0.1";
+    std::vector<std::string> by = {"/usr/bin/env"};  ///< the command that has the address
+    std::string tls{};  ///< the folder of a host's certificate: clients show one of the same authority
+  };
+  etcd_server() : etcd_server(settings{}) {}
+  explicit etcd_server(settings s)
+      : clients_(fmt::format("{}:{}", s.address, free_port())),
+        peers_(fmt::format("127.0.0.1:{}", free_port())),
+        scheme_(s.tls.empty() ? "etcd" : "etcds") {
+    start(std::move(s));
   }
 
   /// "etcd://ADDRESS:PORT"
-  [[nodiscard]] std::string store() const { return "etcd://" + clients_; }
+  [[nodiscard]] std::string store() const { return fmt::format("{}://{}", scheme_, clients_); }
   /// It answers nobody.
   void stop() const { server_->send(SIGSTOP); }
 
@@ -49,18 +55,22 @@ class etcd_server {
   }
 
  private:
-  void start(std::vector<std::string> command) {
-    const auto url = [](const std::string& at) { return "http://" + at; };
-    command.insert(command.end(),
-                   {"etcd", "--data-dir", "data", "--listen-client-urls", url(clients_), "--advertise-client-urls",
-                    url(clients_), "--listen-peer-urls", url(peers_), "--initial-advertise-peer-urls", url(peers_),
-                    "--initial-cluster", "default=" + url(peers_)});
+  void start(settings s) {
+    const std::string clients = (s.tls.empty() ? "http://" : "https://") + clients_, peers = "http://" + peers_;
+    auto& command = s.by;
+    command.insert(command.end(), {"etcd", "--data-dir", "data", "--listen-client-urls", clients,
+                                   "--advertise-client-urls", clients, "--listen-peer-urls", peers,
+                                   "--initial-advertise-peer-urls", peers, "--initial-cluster", "default=" + peers});
+    if (!s.tls.empty())
+      command.insert(command.end(), {"--cert-file", s.tls + "/host.crt", "--key-file", s.tls + "/host.key",
+                                     "--client-cert-auth", "--trusted-ca-file", s.tls + "/ca.crt"});
     server_ = std::make_unique<process>(command, folder_.path());
-    if (!server_->wait_for_error("serving insecure client requests")) throw std::runtime_error("etcd did not start");
+    if (!server_->wait_for_error(s.tls.empty() ? "serving insecure client requests" : "serving client requests"))
+      throw std::runtime_error("etcd did not start");
   }
 
   scratch_folder folder_;
-  std::string clients_, peers_;
+  std::string clients_, peers_, scheme_;
   std::unique_ptr<process> server_;
 };
 

@@ -34,8 +34,9 @@ core::result<std::optional<store_of_job>> store_for(const agent_arguments& a, co
     return file.store;
   }
   if (!core::read_store(a.store))
-    return core::fail(core::error_kind::bad_input,
-                      "--store: wanted etcd://HOST:PORT or etcd://HOST:PORT,HOST:PORT, got `" + a.store + "`");
+    return core::fail(
+        core::error_kind::bad_input,
+        "--store: wanted etcd://HOST:PORT or etcd://HOST:PORT,HOST:PORT (etcds:// for TLS), got `" + a.store + "`");
   if (a.job.empty())
     return core::fail(core::error_kind::bad_input,
                       "--store: wanted --job NAME beside it, after which the job's key is named, got none");

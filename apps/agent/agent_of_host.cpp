@@ -115,7 +115,7 @@ class agent_of_host {
     std::signal(SIGHUP, [](int) { hung_up = 1; });
   }
   core::result<void> use(const store_of_job& of) {
-    auto opened = net::open_etcd(of.store, of.job, of.lease_s);
+    auto opened = net::open_etcd(of.store, of.job, of.lease_s, a_.files);
     if (!opened) return core::fail(opened.error().in("--store"));
     store_ = std::move(*opened);
     of_ = of;

@@ -13,7 +13,8 @@ void add_agent_options(CLI::App& command, agent_arguments& a) {
   command.add_option("--tls", a.tls, "the folder of this host's certificate, as `troupe cert issue` made it")
       ->required();
   command.add_option("--job", a.job, "the job's name, where the first host's file has one (cluster.job)");
-  command.add_option("--store", a.store, "etcd://HOST:PORT, the file's cluster.store, which says who leads");
+  command.add_option("--store", a.store,
+                     "etcd://HOST:PORT or etcds://..., the file's cluster.store, which says who leads");
   auto* const config =
       command.add_option("--config", a.configuration,
                          "this host's copy of the job's file: a first host with another one refuses the agent");

@@ -84,9 +84,10 @@ class lead_part {
 
   core::result<void> take(const config::cluster_section& c) {
     const auto of = store_of_job::of(c);
-    auto store = net::open_etcd(of.store, of.job, of.lease_s);
-    if (!store) return core::fail(store.error());
     const std::string& host = c.hosts.front().name;
+    const auto tls = c.tls.of(host);
+    auto store = net::open_etcd(of.store, of.job, of.lease_s, {tls.ca, tls.certificate, tls.key});
+    if (!store) return core::fail(store.error());
     auto address = address_to_lead_at(c, host, core::read_host_port(c.listen)->host);
     if (!address) return core::fail(address.error());
     const net::lead me{host, *address, authority_digest(c.tls.of(host).ca)};

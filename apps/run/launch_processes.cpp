@@ -4,7 +4,6 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -47,19 +46,12 @@ bool names_processes(const train_arguments& a) {
 
 /// The arguments of `train`, and whether its file wants processes; nothing is said.
 std::optional<train_arguments> wants_processes(int argc, char** argv) {
-  train_arguments a;
-  CLI::App app;
-  add_train_options(*app.add_subcommand("train"), a);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError&) {
-    return std::nullopt;
-  }
-  if (!names_processes(a)) return std::nullopt;
+  auto a = read_train_arguments(argc, argv);
+  if (!a || !names_processes(*a)) return std::nullopt;
   config::load_options options;
-  options.overrides = a.set;
-  options.steps = a.steps;
-  const auto loaded = config::load(a.file, options);
+  options.overrides = a->set;
+  options.steps = a->steps;
+  const auto loaded = config::load(a->file, options);
   if (!loaded || !loaded->config.cluster.is_on()) return std::nullopt;
   return a;
 }

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <utility>
 
@@ -11,18 +10,6 @@
 
 namespace troupe::apps {
 namespace {
-
-std::optional<train_arguments> parsed(int argc, char** argv) {
-  train_arguments a;
-  CLI::App app;
-  add_train_options(*app.add_subcommand("train"), a);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError&) {
-    return std::nullopt;
-  }
-  return a;
-}
 
 config::load_result load(const train_arguments& a, const std::vector<std::string>& more) {
   config::load_options options;
@@ -42,7 +29,7 @@ tl::unexpected<core::error> says(const core::error& e) { return core::fail(e.kin
 
 core::result<std::optional<launched_train>> launched_train_of(int argc, char** argv) {
   if (std::getenv(continues_variable) != nullptr) return std::nullopt;  // a host that has taken the lead
-  if (!parsed(argc, argv)) return std::nullopt;
+  if (!read_train_arguments(argc, argv)) return std::nullopt;
   const auto place = read_launch_place(own_environment());
   if (!place) return says(place.error());
   if (!*place) return std::nullopt;
@@ -50,7 +37,7 @@ core::result<std::optional<launched_train>> launched_train_of(int argc, char** a
 }
 
 core::result<std::optional<launched_train>> launched_train_at(const launch_place& place, int argc, char** argv) {
-  const auto a = parsed(argc, argv);
+  const auto a = read_train_arguments(argc, argv);
   if (!a) return std::nullopt;
   launched_train out;
   auto file = load(*a, {});

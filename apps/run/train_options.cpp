@@ -35,4 +35,16 @@ void add_train_options(CLI::App& command, train_arguments& t) {
   command.add_flag("--changed-seed", t.changed_seed, "continue at the sample where a run of another seed was");
 }
 
+std::optional<train_arguments> read_train_arguments(int argc, char** argv) {
+  train_arguments a;
+  CLI::App app;
+  add_train_options(*app.add_subcommand("train"), a);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError&) {
+    return std::nullopt;
+  }
+  return a;
+}
+
 }  // namespace troupe::apps

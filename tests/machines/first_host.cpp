@@ -15,6 +15,7 @@
 
 #include "tests/etcd_server.hpp"
 #include "tests/machines/job_on_hosts.hpp"
+#include "tests/machines/job_with_store.hpp"
 #include "tests/made_up_text.hpp"
 
 using namespace troupe::tests;
@@ -22,27 +23,7 @@ using namespace troupe::tests;
 namespace {
 
 constexpr uint32_t store_host = job_on_hosts::number;
-constexpr double lease_s = 2;
-
-std::string job_text(const std::string& store) {
-  return fmt::format(
-      "model: {{model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256}}\n"
-      "data: {{text: corpus.txt}}\n"
-      "parallel: {{data: 3}}\n"
-      "seed: 1\n"
-      "steps: 160\n"
-      "train_batch_size: 24\n"
-      "optimizer: {{type: AdamW, params: {{lr: 1.0e-3}}}}\n"
-      "zero_optimization: {{stage: 2}}\n"
-      "checkpoint: {{every_steps: 20}}\n"
-      "telemetry: {{report: false}}\n"
-      "cluster:\n"
-      "  hosts: [{{name: a}}, {{name: b}}, {{name: c}}]\n"
-      "  job: english\n"
-      "  store: {}\n"
-      "  lost_after: {}s\n",
-      store, lease_s);
-}
+constexpr uint32_t lease_s = 2;
 
 struct seen {  ///< of one disturbance
   bool good = true;
@@ -151,9 +132,9 @@ bool lose_store_and_a_host(job_on_hosts& job, const hosts& network) {
 }
 
 bool run_one(int number, const std::string& troupe, const std::string& folder, const hosts& network) {
-  const etcd_server etcd(hosts::address(store_host), hosts::on(store_host, {}));
+  const etcd_server etcd({.address = hosts::address(store_host), .by = hosts::on(store_host, {})});
   const std::string file = folder + "/job.yaml";
-  std::ofstream(file) << job_text(etcd.store());
+  std::ofstream(file) << job_with_store(160, etcd.store(), lease_s);
   job_on_hosts job({troupe, file, {}, "english"}, &network);
   switch (number) {
     case 0:

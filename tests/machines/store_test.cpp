@@ -11,28 +11,12 @@
 #include "core/clock.hpp"
 #include "tests/etcd_server.hpp"
 #include "tests/machines/job_on_hosts.hpp"
+#include "tests/machines/job_with_store.hpp"
 #include "tests/made_up_text.hpp"
 
 using namespace troupe::tests;
 
 namespace {
-
-constexpr const char* job_text =
-    "model: {{model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256}}\n"
-    "data: {{text: corpus.txt}}\n"
-    "parallel: {{data: 3}}\n"
-    "seed: 1\n"
-    "steps: {}\n"
-    "train_batch_size: 24\n"
-    "optimizer: {{type: AdamW, params: {{lr: 1.0e-3}}}}\n"
-    "zero_optimization: {{stage: 2}}\n"
-    "checkpoint: {{every_steps: 20}}\n"
-    "telemetry: {{report: false}}\n"
-    "cluster:\n"
-    "  hosts: [{{name: a}}, {{name: b}}, {{name: c}}]\n"
-    "  job: english\n"
-    "  store: {}\n"
-    "  lost_after: 2s\n";
 
 struct three_and_an_etcd {
   etcd_server etcd;
@@ -44,7 +28,7 @@ struct three_and_an_etcd {
  private:
   command_of_job written(uint32_t steps) {
     std::ofstream(file / "corpus.txt") << made_up_text(60'000);
-    std::ofstream(file / "job.yaml") << fmt::format(job_text, steps, etcd.store());
+    std::ofstream(file / "job.yaml") << job_with_store(steps, etcd.store());
     return {TROUPE_BINARY, (file / "job.yaml").string(), {}, "english"};
   }
 };
@@ -116,7 +100,7 @@ BOOST_AUTO_TEST_CASE(a_store_that_is_not_there_or_holds_another_job_is_refused_i
   const etcd_server etcd;
   const scratch_folder folder;
   std::ofstream(folder / "corpus.txt") << made_up_text(60'000);
-  std::ofstream(folder / "job.yaml") << fmt::format(job_text, 10, etcd.store());
+  std::ofstream(folder / "job.yaml") << job_with_store(10, etcd.store());
   for (const char* authority : {"certs", "others"})
     for (const std::vector<std::string>& made :
          {std::vector<std::string>{TROUPE_BINARY, "cert", "init", authority},

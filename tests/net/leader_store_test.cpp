@@ -13,6 +13,7 @@
 #include "net/http_request.hpp"
 #include "tests/etcd_server.hpp"
 #include "tests/fakes/leader_store.hpp"
+#include "tests/net/hosts.hpp"
 
 using namespace troupe;
 using namespace troupe::net;
@@ -89,7 +90,7 @@ const tests::etcd_server* etcd() {
   return &one;
 }
 std::unique_ptr<leader_store> opened(const std::string& store, const std::string& job) {
-  auto got = open_etcd(store, job, lease_s);
+  auto got = open_etcd(store, job, lease_s, {});
   BOOST_TEST_REQUIRE(got.has_value(), (got ? "" : got.error().text));
   return std::move(*got);
 }
@@ -110,6 +111,35 @@ BOOST_AUTO_TEST_CASE(one_host_leads_at_a_time_in_a_real_etcd) {
         [](int64_t s) { std::this_thread::sleep_for(std::chrono::seconds(s)); }});
 }
 
+BOOST_AUTO_TEST_CASE(an_etcd_that_wants_certificates_is_asked_with_those_of_the_job_and_by_nobody_else) {
+  if (etcd() == nullptr) return;
+  const auto files = [](const char* job, const char* host) { return identity_files_in(hosts().path() / job / host); };
+  const tests::etcd_server server({.tls = (hosts().path() / "ours/127.0.0.1").string()});
+  const auto ours = open_etcd(server.store(), "encrypted", lease_s, files("ours", "node1"));
+  BOOST_TEST_REQUIRE(ours.has_value(), (ours ? "" : ours.error().text));
+  BOOST_TEST(take(**ours, host("a")).is_mine);
+  BOOST_TEST(refreshed(**ours));
+  BOOST_TEST((leader(**ours) == host("a")));
+  const auto refused = [&](const std::string& store, const identity_files& as) {
+    const auto got = open_etcd(store, "encrypted", lease_s, as);
+    BOOST_TEST_REQUIRE(got.has_value());
+    const auto read = (*got)->read();
+    BOOST_TEST_REQUIRE(!read);
+    return read.error().text;
+  };
+  const std::string place = server.store().substr(std::string("etcds://").size());
+  BOOST_TEST(refused(server.store(), files("theirs", "node1")).find("is of another authority") != std::string::npos);
+  const auto other = refused("etcds://localhost" + place.substr(place.find(':')), files("ours", "node1"));
+  BOOST_TEST(other.find("wanted one for 'localhost'") != std::string::npos, other);
+  BOOST_TEST(!refused("etcd://" + place, {}).empty());
+  const auto none = open_etcd(server.store(), "encrypted", lease_s, {});
+  BOOST_TEST_REQUIRE(!none);
+  BOOST_TEST((none.error().kind == core::error_kind::bad_input));
+  const tests::etcd_server plain;
+  BOOST_TEST(
+      !refused("etcds://" + plain.store().substr(std::string("etcd://").size()), files("ours", "node1")).empty());
+}
+
 BOOST_AUTO_TEST_CASE(jobs_of_other_names_do_not_meet_and_a_member_that_is_gone_is_passed_over) {
   const auto* const server = etcd();
   if (server == nullptr) return;
@@ -128,8 +158,8 @@ BOOST_AUTO_TEST_CASE(a_key_that_another_program_has_written_is_named) {
   BOOST_TEST(said.error().text.find("got hello") != std::string::npos);
   const auto* const server = etcd();
   if (server == nullptr) return;
-  const auto to = *core::read_store(server->store());
-  const auto put = post(addresses_of(to.front())->front(), "etcd", "/v3/kv/put",
+  const auto to = core::read_store(server->store())->members.front();
+  const auto put = post({addresses_of(to)->front(), to}, "/v3/kv/put",
                         R"({"key":"L3Ryb3VwZS90YWtlbi9sZWFkZXI=","value":"aGVsbG8="})",  // /troupe/taken/leader, hello
                         core::now_ns() + store_answer_ns_max);
   BOOST_TEST_REQUIRE(put.has_value());
@@ -204,7 +234,8 @@ BOOST_AUTO_TEST_CASE(a_leader_is_read_as_it_was_written_and_nothing_else_is_one)
 BOOST_AUTO_TEST_CASE(places_of_a_store_are_read_and_others_are_none) {
   const auto three = core::read_store("etcd://a:2379,[::1]:1,10.0.0.3:65535");
   BOOST_TEST_REQUIRE(three.has_value());
-  BOOST_TEST((three->size() == 3 && (*three)[1].host == "::1" && (*three)[2].port == 65535));
+  BOOST_TEST((three->members.size() == 3 && three->members[1].host == "::1" && three->members[2].port == 65535));
+  BOOST_TEST((!three->is_encrypted && core::read_store("etcds://a:1")->is_encrypted));
   for (const char* text : {"", "etcd://", "etcd://a", "etcd:a:1", "http://a:1", "consul://a:1", "etcd://a:1,",
                            "etcd://a:1/", "etcd://a b:1", "etcd://a\r\nX:1", "etcd://a:0"})
     BOOST_TEST(!core::read_store(text), text);

@@ -25,7 +25,7 @@ std::string describe(const machines_scenario& s) {
   return out;
 }
 
-size_t num_struck(const machines_scenario& s, const machines_result& r, machine_trouble kind) {
+size_t num_struck(const machines_scenario& s, const job_result& r, machine_trouble kind) {
   size_t out = 0;
   for (size_t i = 0; i < s.all.size(); ++i) out += s.all[i].kind == kind && r.struck[i];
   return out;
@@ -33,7 +33,7 @@ size_t num_struck(const machines_scenario& s, const machines_result& r, machine_
 
 /// Whether an end with an error is one that the documents promise, and has its name. The first machine is always there,
 /// so no loss of others is.
-bool is_named(const machines_scenario& s, const machines_result& r) {
+bool is_named(const machines_scenario& s, const job_result& r) {
   const std::string all = r.said + r.cause;
   if (num_struck(s, r, machine_trouble::executor_error) > 0 && all.find("the executor refuses") != std::string::npos)
     return true;
@@ -44,15 +44,7 @@ bool is_named(const machines_scenario& s, const machines_result& r) {
 }
 
 /// What is wrong with a run; empty: nothing.
-std::string fault_of(const machines_scenario& s, const machines_result& r) {
-  if (!r.wrong.empty()) return r.wrong + "\n" + r.said;
-  if (!r.code) return "it does not end; " + std::to_string(r.steps_done) + " steps, " + r.said;
-  if (*r.code == 0 && r.steps_done != s.steps)
-    return "it ended well after " + std::to_string(r.steps_done) + " of " + std::to_string(s.steps) + " steps";
-  if (*r.code > 1 || (*r.code == 1 && !is_named(s, r)))
-    return "it ended with " + std::to_string(*r.code) + ": " + r.said + r.cause;
-  return {};
-}
+std::string fault_of(const machines_scenario& s, const job_result& r) { return fault_of(r, s.steps, is_named(s, r)); }
 
 uint64_t first_seed_that_finds(planted defect, uint64_t most, std::string& how) {
   for (uint64_t seed = 0; seed < most; ++seed) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cluster/supervision.hpp"
+#include "tests/sim/job_result.hpp"
 #include "tests/sim/simulated_process.hpp"
 
 namespace troupe::actors {
@@ -41,6 +42,9 @@ struct machine_event {
   [[nodiscard]] std::string describe() const;
 };
 
+/// `cluster.lost_after` of these jobs: a twentieth of a real one's, as all their times.
+inline constexpr int64_t machines_lost_after_ns = 250'000'000;
+
 struct machines_scenario {
   uint64_t seed = 0;
   std::vector<uint32_t> machines{0, 1, 2};  ///< [place]
@@ -53,17 +57,7 @@ machines_scenario machines_scenario_of(uint64_t seed);
 /// Only one partition, shorter than what makes a process give its ranks up.
 machines_scenario short_cuts_of(uint64_t seed);
 
-struct machines_result {
-  std::optional<int32_t> code;  ///< the job's; none: it did not end in time
-  std::string wrong;            ///< the first violation; empty: none
-  std::string said;             ///< by the supervision
-  std::string cause;            ///< why who led has left; empty: in good order
-  std::vector<bool> struck;     ///< [event]
-  uint64_t terms = 0, steps_done = 0, steps_again = 0, messages = 0;
-  double seconds = 0;  ///< virtual
-};
-
 /// Plays the job until it is over on all machines, or an invariant is broken.
-machines_result play_machines(const machines_scenario& s);
+job_result play_machines(const machines_scenario& s);
 
 }  // namespace troupe::actors

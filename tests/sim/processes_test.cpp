@@ -23,14 +23,14 @@ std::string describe(const processes_scenario& s) {
   return out;
 }
 
-bool has_struck(const processes_scenario& s, const processes_result& r, trouble_kind kind) {
+bool has_struck(const processes_scenario& s, const job_result& r, trouble_kind kind) {
   for (size_t i = 0; i < s.all.size(); ++i)
     if (s.all[i].kind == kind && r.struck[i]) return true;
   return false;
 }
 
 /// Whether an end with an error is one that the documents promise, and has its name.
-bool is_named(const processes_scenario& s, const processes_result& r) {
+bool is_named(const processes_scenario& s, const job_result& r) {
   const std::string all = r.said + r.cause;
   if (has_struck(s, r, trouble_kind::executor_error) && all.find("the executor refuses") != std::string::npos)
     return true;
@@ -41,15 +41,9 @@ bool is_named(const processes_scenario& s, const processes_result& r) {
 }
 
 /// What is wrong with a run; empty: nothing.
-std::string fault_of(const processes_scenario& s, const processes_result& r) {
-  if (!r.wrong.empty()) return r.wrong;
-  if (!r.code) return "it does not end; " + std::to_string(r.steps_done) + " steps, " + r.said;
-  if (*r.code == 0 && r.steps_done != s.steps)
-    return "it ended well after " + std::to_string(r.steps_done) + " of " + std::to_string(s.steps) + " steps";
-  if (*r.code == 0 && !r.cause.empty()) return "it ended well, but who led says " + r.cause;
-  if (*r.code > 1 || (*r.code == 1 && !is_named(s, r)))
-    return "it ended with " + std::to_string(*r.code) + ": " + r.said + r.cause;
-  return {};
+std::string fault_of(const processes_scenario& s, const job_result& r) {
+  if (r.code == 0 && !r.cause.empty()) return "it ended well, but who led says " + r.cause;
+  return fault_of(r, s.steps, is_named(s, r));
 }
 
 /// The first seed in which the invariants find a defect; none: `most`.

@@ -49,7 +49,7 @@ class world {
   world(const world&) = delete;
   world& operator=(const world&) = delete;
 
-  processes_result play() {
+  job_result play() {
     const int64_t begin_ns = now();
     supervision_.begin(now());
     act();
@@ -286,7 +286,7 @@ class world {
   surroundings around_{system_, schedule_, watch_, {}};
   cluster::supervision supervision_;
   std::vector<node> nodes_;
-  processes_result out_;
+  job_result out_;
   std::optional<int32_t> code_;
   int64_t over_ns_ = 0, ticked_ns_ = 0, supervisor_stopped_until_ns_ = 0;
 };
@@ -324,6 +324,6 @@ processes_scenario processes_scenario_of(uint64_t seed) {
   return s;
 }
 
-processes_result play_processes(const processes_scenario& s) { return world(s).play(); }
+job_result play_processes(const processes_scenario& s) { return world(s).play(); }
 
 }  // namespace troupe::actors

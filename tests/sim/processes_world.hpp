@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cluster/supervision.hpp"
+#include "tests/sim/job_result.hpp"
 #include "tests/sim/simulated_process.hpp"
 
 namespace troupe::actors {
@@ -45,17 +46,7 @@ struct processes_scenario {
 };
 processes_scenario processes_scenario_of(uint64_t seed);
 
-struct processes_result {
-  std::optional<int32_t> code;  ///< the job's; none: it did not end in time
-  std::string wrong;            ///< the first violation; empty: none
-  std::string said;             ///< by the supervision
-  std::string cause;            ///< why who led has left; empty: in good order
-  std::vector<bool> struck;     ///< [trouble]
-  uint64_t terms = 0, steps_done = 0, steps_again = 0, messages = 0;
-  double seconds = 0;  ///< virtual
-};
-
 /// Plays the job until it is over, its processes have ended, or an invariant is broken.
-processes_result play_processes(const processes_scenario& s);
+job_result play_processes(const processes_scenario& s);
 
 }  // namespace troupe::actors

@@ -1,0 +1,68 @@
+// What a seed lets happen to a job on several machines, in words and numbers.
+#include <random>
+
+#include "tests/sim/machines_world.hpp"
+
+namespace troupe::actors {
+namespace {
+
+constexpr int64_t lost_after_ns = machines_lost_after_ns;
+constexpr std::string_view trouble_names[num_machine_troubles] = {"partition",
+                                                                  "partition downwards",
+                                                                  "partition upwards",
+                                                                  "kill of the agent",
+                                                                  "stop of the agent",
+                                                                  "loss of the machine",
+                                                                  "cut control",
+                                                                  "cut data",
+                                                                  "kill",
+                                                                  "stop",
+                                                                  "stop of the supervisor",
+                                                                  "executor error"};
+
+}  // namespace
+
+std::string_view name_of(machine_trouble kind) { return trouble_names[static_cast<size_t>(kind)]; }
+
+std::string machine_event::describe() const {
+  return std::string(name_of(kind)) + " at machine " + std::to_string(machine) + ", process " + std::to_string(place) +
+         " after " + std::to_string(after_messages) + " messages, for " + std::to_string(duration_ns / 1'000'000) +
+         " ms";
+}
+
+machines_scenario machines_scenario_of(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  machines_scenario s;
+  s.seed = seed;
+  const auto machines = static_cast<uint32_t>(2 + random() % 2);
+  s.machines.clear();
+  for (uint32_t m = 0; m < machines; ++m)
+    for (uint64_t p = random() % 3 == 0 ? 2 : 1; p > 0; --p) s.machines.push_back(m);
+  s.ranks_each = random() % 5 == 0 && s.machines.size() < 5 ? 2 : 1;
+  s.stage = static_cast<uint32_t>(random() % 4);
+  s.steps = 8 + random() % 16;
+  const uint64_t troubles = random() % 5;
+  for (uint64_t i = 0; i < troubles; ++i) {
+    machine_event e;
+    const auto kind = random() % (4 * num_machine_troubles);
+    e.kind = static_cast<machine_trouble>(kind % num_machine_troubles);
+    // Most runs end well: an executor's error ends them all.
+    if (e.kind == machine_trouble::executor_error && kind >= num_machine_troubles) e.kind = machine_trouble::partition;
+    e.machine = static_cast<uint32_t>(1 + random() % (machines - 1));
+    e.place = static_cast<uint32_t>(random() % s.machines.size());
+    e.after_messages = random() % (random() % 4 == 0 ? 60 : 900);
+    e.duration_ns = static_cast<int64_t>(random() % 40) * lost_after_ns / 20;
+    s.all.push_back(e);
+  }
+  return s;
+}
+
+machines_scenario short_cuts_of(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  auto s = machines_scenario_of(seed);
+  s.all = {{static_cast<machine_trouble>(random() % 3), 1, 0, 40 + random() % 600,
+            static_cast<int64_t>(random() % 60) * lost_after_ns / 100}};
+  return s;
+}
+
+}  // namespace troupe::actors

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <string>
 
 #include "apps/agent/agent_command.hpp"
 #include "apps/agent/cert_command.hpp"
@@ -16,6 +17,7 @@
 #include "apps/base/help.hpp"
 #include "apps/base/integer_options.hpp"
 #include "apps/base/last_catch.hpp"
+#include "apps/base/programs.hpp"
 #include "apps/checkpoint/checkpoint_command.hpp"
 #include "apps/checkpoint/output_check.hpp"
 #include "apps/completion/completion_command.hpp"
@@ -34,28 +36,25 @@
 
 namespace {
 
-// The other programs stand beside `troupe`, wherever all are installed.
-std::filesystem::path beside(const char* name) {
-  std::error_code e;
-  return std::filesystem::read_symlink("/proc/self/exe", e).parent_path() / name;
-}
-
-int execute(const std::filesystem::path& other, char** argv) {
-  ::execv(other.c_str(), argv);
-  std::fprintf(stderr, "troupe: error: cannot execute %s: %s\n", other.c_str(), std::strerror(errno));
+int failed_to_start(const std::string& why) {
+  std::fprintf(stderr, "troupe: error: %s\n", why.c_str());
   return 1;
 }
 
+int execute(const troupe::core::result<std::filesystem::path>& other, char** argv) {
+  if (!other) return failed_to_start(other.error().text);
+  ::execv(other->c_str(), argv);
+  return failed_to_start("cannot execute " + other->string() + ": " + std::strerror(errno));
+}
+
 int execute_trainer(int argc, char** argv) {
-  if (!troupe::apps::has_working_directory()) {  // the MKL inside LibTorch ends the process while it is loaded
-    std::fprintf(stderr, "troupe: error: %s\n", troupe::apps::no_working_directory);
-    return 1;
-  }
-  const auto other = beside("troupe-train");
+  if (!troupe::apps::has_working_directory())  // the MKL inside LibTorch ends the process while it is loaded
+    return failed_to_start(troupe::apps::no_working_directory);
+  const auto other = troupe::apps::trainer_program(troupe::apps::own_folder(), std::string("troupe ") + argv[1]);
   // Every lane computes alone: a team would only change the order of sums, and cost threads that may be refused.
   ::setenv("OMP_NUM_THREADS", "1", 0);
-  if (argc > 1 && std::strcmp(argv[1], "train") == 0)
-    if (const auto code = troupe::apps::launch_processes(argc, argv, other)) return *code;
+  if (other && std::strcmp(argv[1], "train") == 0)
+    if (const auto code = troupe::apps::launch_processes(argc, argv, *other)) return *code;
   return execute(other, argv);
 }
 
@@ -70,7 +69,7 @@ int run(int argc, char** argv) {
   if (argc > 1 &&
       (std::strcmp(argv[1], "agent") == 0 || std::strcmp(argv[1], "cert") == 0 || std::strcmp(argv[1], "launch") == 0 ||
        (std::strcmp(argv[1], "doctor") == 0 && names_a_cluster(argc, argv))))
-    return execute(beside("troupe-agent"), argv);
+    return execute(apps::other_program(apps::own_folder(), "troupe-agent"), argv);
 
   CLI::App app{"trains transformer models whose states do not fit where they have to run", "troupe"};
   app.set_version_flag("--version", std::string(TROUPE_VERSION));

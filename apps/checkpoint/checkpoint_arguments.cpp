@@ -25,6 +25,11 @@ std::filesystem::path place_of(const std::filesystem::path& path, const std::opt
 
 }  // namespace
 
+void note(const source_arguments& a, const std::string& line) {
+  if (a.note) return a.note(line);
+  if (a.verbosity != verbosity::quiet) std::fprintf(stderr, "troupe: %s\n", line.c_str());
+}
+
 core::result<checkpoint::tensor_source> open_checkpoint_at(const source_arguments& a) {
   checkpoint::source_options options;
   if (!a.tag.empty()) options.tag = a.tag;
@@ -32,7 +37,7 @@ core::result<checkpoint::tensor_source> open_checkpoint_at(const source_argument
   if (!map) return fail(map.error());
   options.map = std::move(*map);
   options.fallback_to_previous = a.fallback_to_previous;
-  options.say = [](const std::string& line) { std::fprintf(stderr, "troupe: %s\n", line.c_str()); };
+  options.say = a.note ? a.note : [](const std::string& line) { std::fprintf(stderr, "troupe: %s\n", line.c_str()); };
   return checkpoint::open_source(place_of(a.path, options.tag), options);
 }
 

@@ -1,12 +1,14 @@
-// What the checkpoint commands are told, and how each ends. Exit codes: 0 well; 1 differs, damaged or failed; 2 the
-// arguments or what lies at PATH are refused; 130 interrupted.
+// What the checkpoint commands are told, who hears how far they are, and how each ends. Exit codes: 0 well; 1 differs,
+// damaged or failed; 2 the arguments or what lies at PATH are refused; 130 interrupted.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
 #include "apps/base/output_form.hpp"
+#include "checkpoint/files/progress.hpp"
 #include "checkpoint/source/tensor_source.hpp"
 #include "core/dtype.hpp"
 #include "core/error.hpp"
@@ -19,6 +21,10 @@ struct source_arguments {  ///< of a command that reads a checkpoint
   std::string map;  ///< a file of names for its tensors; empty: none
   bool fallback_to_previous = false;
   apps::verbosity verbosity = apps::verbosity::normal;
+  /// Of a caller who is no terminal: told how far the work is, and ends it; empty: a line on the terminal, and Ctrl-C.
+  checkpoint::progress_function progress{};
+  /// Told what the user did not ask for and should know; empty: stderr, unless the user wants quiet.
+  std::function<void(const std::string&)> note{};
 };
 
 struct output_arguments {  ///< of a command that writes
@@ -26,7 +32,10 @@ struct output_arguments {  ///< of a command that writes
   bool force = false;
 };
 
-/// Opens what `a` names; what was passed over goes to stderr.
+/// Says `line` where `a` wants it.
+void note(const source_arguments& a, const std::string& line);
+
+/// Opens what `a` names; what was passed over is noted, or said on stderr even where the user wants quiet.
 core::result<checkpoint::tensor_source> open_checkpoint_at(const source_arguments& a);
 
 /// Says `e` on stderr and gives its exit code.

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "apps/base/common_options.hpp"
+#include "apps/base/stop_request.hpp"
 #include "apps/checkpoint/checkpoint_convert.hpp"
 #include "apps/checkpoint/checkpoint_show.hpp"
 #include "checkpoint/gguf/mixture.hpp"
@@ -54,6 +55,13 @@ void add_deepspeed(CLI::App& c, deepspeed_arguments& a) {
   add_quiet(c, a.source.verbosity);
 }
 
+/// The exit code of a conversion, which Ctrl-C ends.
+template <class Arguments>
+int converted(core::result<void> (*convert)(const Arguments&), const Arguments& a) {
+  const stop_request stop;
+  return ended(convert(a));
+}
+
 }  // namespace
 
 checkpoint_command::checkpoint_command(CLI::App& parent)
@@ -89,7 +97,7 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   fp32->add_option("--model-config", a.fp32.model_config, model_config_help);
   fp32->add_flag("--exclude-frozen", a.fp32.exclude_frozen, "leave out parameters that were not trained");
   add_quiet(*fp32, a.fp32.source.verbosity);
-  actions_.emplace_back(fp32, [&a] { return to_fp32(a.fp32); });
+  actions_.emplace_back(fp32, [&a] { return converted(write_fp32, a.fp32); });
 
   auto* hf = command_->add_subcommand("to-hf", "config.json and safetensors that transformers loads");
   add_source(*hf, a.hugging_face.source);
@@ -100,7 +108,7 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   hf->add_option("--model-config", a.hugging_face.model_config, model_config_help);
   add_shard_size(*hf, a.hugging_face);
   add_quiet(*hf, a.hugging_face.source.verbosity);
-  actions_.emplace_back(hf, [&a] { return to_hugging_face(a.hugging_face); });
+  actions_.emplace_back(hf, [&a] { return converted(write_hugging_face, a.hugging_face); });
 
   auto* gguf = command_->add_subcommand("to-gguf", "one file that llama.cpp loads, with its vocabulary");
   add_source(*gguf, a.gguf.source);
@@ -111,7 +119,7 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
                    "beside the weights or what the run was trained on");
   gguf->add_option("--model-config", a.gguf.model_config, model_config_help);
   add_quiet(*gguf, a.gguf.source.verbosity);
-  actions_.emplace_back(gguf, [&a] { return to_gguf(a.gguf); });
+  actions_.emplace_back(gguf, [&a] { return converted(write_gguf, a.gguf); });
 
   auto* deepspeed = command_->add_subcommand("to-deepspeed", "a folder that DeepSpeed resumes from");
   add_source(*deepspeed, a.deepspeed.source);
@@ -119,14 +127,14 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   deepspeed->add_option("--stage", a.deepspeed.stage, "of ZeRO, 0 to 3")->capture_default_str();
   deepspeed->add_option("--ranks", a.deepspeed.ranks, "data-parallel")->capture_default_str();
   add_deepspeed(*deepspeed, a.deepspeed);
-  actions_.emplace_back(deepspeed, [&a] { return to_deepspeed(a.deepspeed); });
+  actions_.emplace_back(deepspeed, [&a] { return converted(write_deepspeed, a.deepspeed); });
 
   auto* universal = command_->add_subcommand("to-universal", "DeepSpeed's universal layout, for any degrees");
   add_source(*universal, a.universal.source);
   add_output(*universal, a.universal.output,
              "a folder; `latest_universal` beside it names it, another than before with --force alone");
   add_deepspeed(*universal, a.universal);
-  actions_.emplace_back(universal, [&a] { return to_universal(a.universal); });
+  actions_.emplace_back(universal, [&a] { return converted(write_universal, a.universal); });
 
   auto* distributed =
       command_->add_subcommand("to-dcp", "a folder that torch.distributed.checkpoint loads on any mesh (FSDP)");
@@ -139,7 +147,7 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
       "topology or ds_config.json with the optimizer; by default the one that the checkpoint keeps");
   distributed->add_option("--model-config", a.distributed.model_config, model_config_help);
   add_quiet(*distributed, a.distributed.source.verbosity);
-  actions_.emplace_back(distributed, [&a] { return to_distributed(a.distributed); });
+  actions_.emplace_back(distributed, [&a] { return converted(write_distributed, a.distributed); });
 
   auto* reshape = command_->add_subcommand("reshape", "files for other tensor-parallel, pipeline and data degrees");
   add_source(*reshape, a.reshape.written.source);
@@ -160,7 +168,7 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   reshape->add_option("--map-back", a.reshape.map_back,
                       "a file as for --map, read backwards: OUT has the names that it leads from");
   add_deepspeed(*reshape, a.reshape.written);
-  actions_.emplace_back(reshape, [&a] { return reshape_checkpoint(a.reshape); });
+  actions_.emplace_back(reshape, [&a] { return converted(write_reshaped, a.reshape); });
 }
 
 checkpoint_command::~checkpoint_command() = default;

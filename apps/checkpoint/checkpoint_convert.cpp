@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdio>
 #include <filesystem>
 
-#include "apps/base/stop_request.hpp"
 #include "apps/checkpoint/conversion.hpp"
 #include "apps/checkpoint/model_description.hpp"
 #include "apps/checkpoint/output_mark.hpp"
@@ -59,21 +57,26 @@ core::result<output_kind> kind_of(const fs::path& out) {
                   out.string(), out.string(), ending));
 }
 
+}  // namespace
+
+core::result<checkpoint::tensor_source> open_for_fp32(const weights_arguments& a) {
+  auto s = open_checkpoint_at(a.source);
+  if (!s || !s->has_layer_names) return s;
+  const auto model = describe_model(*s, a.model_config);
+  if (!model) return fail(model.error());
+  s = checkpoint::named_by_layers(std::move(*s), parameters_of(*model));
+  if (s && s->has_layer_names)
+    note(a.source, "names are those of the pipeline's layers: --model-config or --map gives others");
+  return s;
+}
+
 core::result<void> write_fp32(const weights_arguments& a) {
   const auto shard_bytes = checkpoint::shard_bytes_from(a.max_shard_size);
   if (!shard_bytes) return fail(shard_bytes.error().in("--max-shard-size"));
   const auto kind = kind_of(a.output.out);
   if (!kind) return fail(kind.error());
-  auto s = open_checkpoint_at(a.source);
+  const auto s = open_for_fp32(a);
   if (!s) return fail(s.error());
-  if (s->has_layer_names) {
-    const auto model = describe_model(*s, a.model_config);
-    if (!model) return fail(model.error());
-    s = checkpoint::named_by_layers(std::move(*s), parameters_of(*model));
-    if (!s) return fail(s.error());
-    if (s->has_layer_names && a.source.verbosity != verbosity::quiet)
-      std::fprintf(stderr, "troupe: names are those of the pipeline's layers: --model-config or --map gives others\n");
-  }
   conversion writing(a.source, a.output);
   checkpoint::weights_export_options options{.out = a.output.out,
                                              .max_shard_bytes = *shard_bytes,
@@ -128,18 +131,6 @@ core::result<void> write_hugging_face(const weights_arguments& a) {
   if (auto ok = writing.commit(); !ok) return ok;
   say_written(writing, *report);
   return {};
-}
-
-}  // namespace
-
-int to_fp32(const weights_arguments& a) {
-  const stop_request stop;
-  return ended(write_fp32(a));
-}
-
-int to_hugging_face(const weights_arguments& a) {
-  const stop_request stop;
-  return ended(write_hugging_face(a));
 }
 
 }  // namespace troupe::apps

@@ -54,12 +54,15 @@ struct reshape_arguments {
   std::string map_back;                               ///< a file of names, read backwards; empty: none
 };
 
-int to_fp32(const weights_arguments& a);
-int to_hugging_face(const weights_arguments& a);
-int to_gguf(const gguf_arguments& a);
-int to_deepspeed(const deepspeed_arguments& a);
-int to_universal(const deepspeed_arguments& a);
-int to_distributed(const distributed_arguments& a);
-int reshape_checkpoint(const reshape_arguments& a);
+/// What to-fp32 writes: the checkpoint, its tensors called as the model calls them where that is known.
+core::result<checkpoint::tensor_source> open_for_fp32(const weights_arguments& a);
+
+core::result<void> write_fp32(const weights_arguments& a);
+core::result<void> write_hugging_face(const weights_arguments& a);
+core::result<void> write_gguf(const gguf_arguments& a);
+core::result<void> write_deepspeed(const deepspeed_arguments& a);
+core::result<void> write_universal(const deepspeed_arguments& a);
+core::result<void> write_distributed(const distributed_arguments& a);
+core::result<void> write_reshaped(const reshape_arguments& a);
 
 }  // namespace troupe::apps

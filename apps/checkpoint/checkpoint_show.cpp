@@ -81,30 +81,39 @@ int verify_checkpoint_at(const source_arguments& a) {
   return r->damages == 0 ? 0 : 1;
 }
 
-int diff_checkpoints_at(const diff_arguments& a) {
-  const stop_request stop;
+core::result<compared_checkpoints> compare_checkpoints(const diff_arguments& a) {
+  using core::fail;
   if (a.tolerance && !(*a.tolerance >= 0))
-    return ended_with(
-        {core::error_kind::bad_input, fmt::format("--tolerance: wanted at least 0, got {}", *a.tolerance)});
+    return fail(core::error_kind::bad_input, fmt::format("--tolerance: wanted at least 0, got {}", *a.tolerance));
   auto first = open_checkpoint_at(a.first);
-  if (!first) return ended_with(first.error());
+  if (!first) return fail(first.error());
   source_arguments other = a.first;
   other.path = a.second;
   other.tag = "";
   auto second = open_checkpoint_at(other);
-  if (!second) return ended_with(second.error());
+  if (!second) return fail(second.error());
   // Layers without names get those of the other one.
   if (!second->has_layer_names) first = checkpoint::named_by_layers(std::move(*first), wanted_of(*second));
-  if (!first) return ended_with(first.error());
+  if (!first) return fail(first.error());
   if (!first->has_layer_names) second = checkpoint::named_by_layers(std::move(*second), wanted_of(*first));
-  if (!second) return ended_with(second.error());
+  if (!second) return fail(second.error());
+  auto r = checkpoint::diff_sources(checkpoint::real_files(), *first, *second,
+                                    {.tolerance = a.tolerance, .progress = a.first.progress});
+  if (!r) return fail(r.error());
+  return compared_checkpoints{std::move(*first), std::move(*second), std::move(*r)};
+}
+
+int diff_checkpoints_at(const diff_arguments& a) {
+  const stop_request stop;
   work_display display("comparing", a.first.verbosity);
-  const auto r = checkpoint::diff_sources(checkpoint::real_files(), *first, *second,
-                                          {.tolerance = a.tolerance, .progress = display.progress()});
+  diff_arguments shown = a;
+  shown.first.progress = display.progress();
+  const auto compared = compare_checkpoints(shown);
   display.clear();
-  if (!r) return ended_with(r.error());
+  if (!compared) return ended_with(compared.error());
+  const auto* const r = &compared->report;
   if (r->tensors == 0 && !r->differences.empty()) {
-    ended_with(nothing_compared(*first, *second));
+    ended_with(nothing_compared(compared->first, compared->second));
     return 1;  // they differ
   }
   if (a.first.verbosity != verbosity::quiet) {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "apps/checkpoint/checkpoint_arguments.hpp"
+#include "checkpoint/source/diff.hpp"
 
 namespace troupe::apps {
 
@@ -13,6 +14,14 @@ struct diff_arguments {
   std::string second;
   std::optional<double> tolerance;  ///< none: bits
 };
+
+struct compared_checkpoints {
+  checkpoint::tensor_source first, second;
+  checkpoint::diff_report report;
+};
+
+/// Opens both and compares them. A pipeline's layers without names get those of the other one.
+core::result<compared_checkpoints> compare_checkpoints(const diff_arguments& a);
 
 int inspect_checkpoint(const source_arguments& a, output_form form);
 int verify_checkpoint_at(const source_arguments& a);

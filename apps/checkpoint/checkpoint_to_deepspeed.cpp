@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <string_view>
 
-#include "apps/base/stop_request.hpp"
 #include "apps/checkpoint/checkpoint_convert.hpp"
 #include "apps/checkpoint/conversion.hpp"
 #include "apps/checkpoint/model_description.hpp"
@@ -62,6 +60,8 @@ void say_written(const conversion& writing, uint64_t bytes, size_t files) {
   writing.say(fmt::format("{} in {} files", core::human_bytes(bytes), files));
 }
 
+}  // namespace
+
 core::result<void> write_deepspeed(const deepspeed_arguments& a) {
   const auto opened = open_described(a.source, a.model_config);
   if (!opened) return fail(opened.error());
@@ -78,6 +78,8 @@ core::result<void> write_deepspeed(const deepspeed_arguments& a) {
   say_written(writing, report->bytes, report->files);
   return {};
 }
+
+namespace {
 
 /// What is read of a file that names a folder.
 constexpr uint64_t most_pointer_bytes = 4096;
@@ -100,6 +102,8 @@ core::result<void> check_pointer(const fs::path& pointer, const fs::path& name, 
               fmt::format("'{}' names '{}': wanted --force to let it name '{}', or another folder for OUT",
                           pointer.string(), checkpoint::shown(names), name.string()));
 }
+
+}  // namespace
 
 core::result<void> write_universal(const deepspeed_arguments& a) {
   const auto opened = open_described(a.source, a.model_config);
@@ -154,6 +158,8 @@ core::result<void> write_distributed(const distributed_arguments& a) {
   return {};
 }
 
+namespace {
+
 /// Back to the names that a file of names begins from. Refused: a name that no rule leads to.
 core::result<void> name_back(checkpoint::deepspeed_write_options& o, const std::filesystem::path& file,
                              const checkpoint::tensor_source& s) {
@@ -174,6 +180,8 @@ core::result<void> name_back(checkpoint::deepspeed_write_options& o, const std::
   };
   return {};
 }
+
+}  // namespace
 
 /// Megatron's files say how they are cut; other models' parameters by their names.
 core::result<void> write_reshaped(const reshape_arguments& a) {
@@ -204,28 +212,6 @@ core::result<void> write_reshaped(const reshape_arguments& a) {
   if (auto ok = writing.commit(); !ok) return ok;
   say_written(writing, report->bytes, report->files);
   return {};
-}
-
-}  // namespace
-
-int to_deepspeed(const deepspeed_arguments& a) {
-  const stop_request stop;
-  return ended(write_deepspeed(a));
-}
-
-int to_universal(const deepspeed_arguments& a) {
-  const stop_request stop;
-  return ended(write_universal(a));
-}
-
-int to_distributed(const distributed_arguments& a) {
-  const stop_request stop;
-  return ended(write_distributed(a));
-}
-
-int reshape_checkpoint(const reshape_arguments& a) {
-  const stop_request stop;
-  return ended(write_reshaped(a));
 }
 
 }  // namespace troupe::apps

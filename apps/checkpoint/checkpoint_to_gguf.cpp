@@ -1,7 +1,6 @@
 // `troupe checkpoint to-gguf`: what the checkpoint, its model and its tokenizer say becomes one file for llama.cpp.
 #include <fmt/format.h>
 
-#include "apps/base/stop_request.hpp"
 #include "apps/checkpoint/checkpoint_convert.hpp"
 #include "apps/checkpoint/conversion.hpp"
 #include "apps/checkpoint/gguf_options.hpp"
@@ -25,6 +24,8 @@ void say_written(const conversion& writing, const checkpoint::gguf_export_report
   writing.say(line);
 }
 
+}  // namespace
+
 core::result<void> write_gguf(const gguf_arguments& a) {
   const auto type = checkpoint::mixture_from(a.type);
   if (!type)
@@ -46,13 +47,6 @@ core::result<void> write_gguf(const gguf_arguments& a) {
   if (auto ok = writing.commit(); !ok) return ok;
   say_written(writing, *report);
   return {};
-}
-
-}  // namespace
-
-int to_gguf(const gguf_arguments& a) {
-  const stop_request stop;
-  return ended(write_gguf(a));
 }
 
 }  // namespace troupe::apps

@@ -18,7 +18,7 @@ class conversion {
       : from_(from), to_(to), display_("writing", from.verbosity) {}
 
   /// For the work; this object outlives it.
-  checkpoint::progress_function progress() { return display_.progress(); }
+  checkpoint::progress_function progress() { return from_.progress ? from_.progress : display_.progress(); }
 
   /// As output_place::prepare(), of OUT. Before place().
   core::result<void> prepare(const checkpoint::tensor_source& source, output_kind kind = output_kind::folder,

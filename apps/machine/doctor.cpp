@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "apps/base/programs.hpp"
 #include "core/cores.hpp"
 
 namespace troupe::apps {
@@ -37,11 +38,12 @@ tried_facts try_everything(const std::string& folder) {
   t.folder = try_folder(folder);
   t.cuda_built = versions().cuda;
   std::error_code e;
-  const fs::path here = fs::read_symlink("/proc/self/exe", e).parent_path();
-  t.train_program = (here / "troupe-train").string();
-  t.train_program_there = fs::is_regular_file(t.train_program, e);
+  const fs::path here = own_folder();
+  const auto trainer = trainer_program(here, "troupe train");
+  t.train_program = trainer ? trainer->string() : trainer.error().text;
+  t.train_program_there = trainer && fs::is_regular_file(*trainer, e);
   const fs::path installed = here.parent_path() / "lib" / "troupe" / "torch" / "lib";
-  if (here.filename() == "bin") {
+  if (here.filename() == "bin" && trainer && trainer->parent_path() == here) {
     t.torch_library = (installed / "libtorch_cpu.so").string();
     t.torch_library_there = fs::is_regular_file(t.torch_library, e);
   }

@@ -25,8 +25,8 @@ std::string quoted(const std::string& path) {
 
 finding programs(const tried_facts& t) {
   if (!t.train_program_there)
-    return {"programs", missing, t.train_program + " is not there", "nothing can be trained",
-            "make install PREFIX=... (in Troupe's source tree)"};
+    return {"programs", missing, t.train_program, "nothing can be trained",
+            "what it says, or make install PREFIX=... (in Troupe's source tree)"};
   if (!t.torch_library.empty() && !t.torch_library_there)
     return {"programs", missing, t.torch_library + " is not there", "troupe-train does not start",
             "make install PREFIX=... (in Troupe's source tree)"};

@@ -34,7 +34,7 @@ struct tried_facts {
   cuda_facts cuda;
   folder_facts folder;
   bool cuda_built = false;    ///< this troupe has CUDA kernels
-  std::string train_program;  ///< where troupe-train should stand
+  std::string train_program;  ///< where troupe-train is, or why there is none
   bool train_program_there = false;
   std::string torch_library;  ///< where an installed LibTorch should stand; empty: not an installed troupe
   bool torch_library_there = false;

@@ -8,10 +8,10 @@ ARGS ?=
 SOURCES = git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test train cut survive cluster cuda install soak asan tsan mutants fuzz bench peer format tidy docs clean
+.PHONY: help setup build test train cut survive cluster cuda install wheel wheel-check soak asan tsan mutants fuzz bench peer format tidy docs clean
 
 help: ## lists the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## installs missing Debian packages and LibTorch (into .venv), says what and why
 	@cmake/setup.sh
@@ -50,6 +50,13 @@ install: build ## installs programs, headers and libraries under PREFIX, with Li
 	@ninja -C build/release -j $(JOBS) troupe-sdk
 	@cmake --install build/release --prefix $(PREFIX) >/dev/null
 	@echo "installed under $(PREFIX): try $(PREFIX)/bin/troupe doctor"
+
+wheel: build ## a wheel for Python 3.11 and later: dist/troupe-*.whl
+	@cmake/setup.sh python3-dev
+	@cmake/wheel.sh $(JOBS)
+
+wheel-check: wheel ## installs the wheel as users would and tries it (minutes; ARGS: another Python)
+	@tests/wheel/check.sh $(ARGS)
 
 soak: setup ## runs the tests that draw cases at random, with many times the cases; ARGS=FOLDER those of one folder, ARGS=cluster kills and stops processes
 	@$(call configure,release)

@@ -22,6 +22,9 @@ namespace fs = std::filesystem;
 const std::set<std::string> not_run = {
     "README.md: make train",
     "docs/embedding.md: apt-get install",
+    "docs/install.md: make wheel",
+    "docs/install.md: venv/bin/pip install 'troupe[train]'",
+    "docs/install.md: venv/bin/pip install --no-deps torch",
     "docs/storage.md: troupe io bench",
 };
 

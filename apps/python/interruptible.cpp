@@ -1,0 +1,77 @@
+#include "apps/python/interruptible.hpp"
+
+#include <nanobind/nanobind.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+namespace troupe::apps {
+namespace {
+
+namespace nb = nanobind;
+
+/// How long Ctrl-C waits at most until Python looks at it; the end of the work is noticed at once.
+constexpr std::chrono::milliseconds look_every{50};
+
+/// Signals are for the thread that asked: its calls are Python's, those of the work are not to be cut short.
+class signals_blocked {
+ public:
+  signals_blocked() {
+    sigset_t all;
+    sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~signals_blocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  signals_blocked(const signals_blocked&) = delete;
+  signals_blocked& operator=(const signals_blocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace
+
+void run_interruptibly(const std::function<void(const checkpoint::progress_function&)>& work) {
+  std::atomic<bool> stopped = false;
+  std::mutex mutex;
+  std::condition_variable ended;
+  bool has_ended = false;
+  std::exception_ptr thrown;
+  std::thread worker;
+  {
+    const signals_blocked inherited;
+    worker = std::thread([&] {
+      try {
+        work([&](uint64_t, uint64_t) { return !stopped.load(); });
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+      const std::lock_guard lock(mutex);
+      has_ended = true;
+      ended.notify_one();
+    });
+  }
+  std::optional<nb::python_error> raised;
+  for (;;) {
+    {
+      const nb::gil_scoped_release others_run;
+      std::unique_lock lock(mutex);
+      if (ended.wait_for(lock, look_every, [&] { return has_ended; })) break;
+    }
+    if (!raised && PyErr_CheckSignals() != 0) {
+      raised.emplace();
+      stopped = true;
+    }
+  }
+  worker.join();
+  if (raised) throw nb::python_error(*raised);
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,58 @@
+// Keyword arguments of a Python function that depend on another one: each is taken once, by its type; one that nobody
+// took is refused with the names that were.
+#pragma once
+
+#include <fmt/format.h>
+#include <nanobind/nanobind.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/python/python_error.hpp"
+
+namespace troupe::apps {
+
+class keywords {
+ public:
+  /// `where` begins the messages: `convert(to='fp32')`.
+  keywords(std::string where, nanobind::dict given) : where_(std::move(where)), given_(std::move(given)) {}
+
+  /// Puts the argument `name` into `out` where it is given and not None. `wanted` says its type to people.
+  template <class T>
+  void take(const char* name, T& out, std::string_view wanted) {
+    known_.emplace_back(name);
+    if (!given_.contains(name)) return;
+    const nanobind::object value = given_[name];
+    if (!value.is_none() && !nanobind::try_cast(value, out))
+      refuse(fmt::format("{}: wanted {}, got {}", name, wanted, nanobind::repr(value).c_str()));
+  }
+  template <class T>
+  void take(const char* name, std::optional<T>& out, std::string_view wanted) {
+    T value{};
+    take(name, value, wanted);
+    if (given_.contains(name) && !nanobind::object(given_[name]).is_none()) out = std::move(value);
+  }
+
+  /// Behind the last one.
+  void end() const {
+    for (const auto& [name, value] : given_) {
+      const auto text = nanobind::cast<std::string>(name);
+      bool taken = false;
+      for (const auto& known : known_) taken = taken || known == text;
+      if (!taken) refuse(fmt::format("wanted options among {}, got {}", fmt::join(known_, ", "), text));
+    }
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& why) const {
+    throw python_error({core::error_kind::bad_input, where_ + ": " + why});
+  }
+
+  std::string where_;
+  nanobind::dict given_;
+  std::vector<std::string> known_;
+};
+
+}  // namespace troupe::apps

@@ -1,0 +1,213 @@
+// The extension module `troupe._native`: the commands' functions for Python, each thin. What people call is
+// python/troupe/checkpoint.py; how results look there is its business.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/checkpoint/checkpoint_show.hpp"
+#include "apps/python/conversions.hpp"
+#include "apps/python/interruptible.hpp"
+#include "apps/python/python_error.hpp"
+#include "apps/python/weights.hpp"
+#include "checkpoint/source/inspect.hpp"
+#include "checkpoint/source/verify.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace troupe::apps {
+namespace {
+
+using path = std::filesystem::path;
+
+/// Which checkpoint, and what was noted while it was read: a warning of Python's each.
+class source {
+ public:
+  source(const path& at, const std::optional<std::string>& tag, const std::optional<path>& map, bool fallback)
+      : arguments_{.path = at.string(),
+                   .tag = tag.value_or(""),
+                   .map = map.value_or("").string(),
+                   .fallback_to_previous = fallback,
+                   .verbosity = verbosity::quiet} {
+    arguments_.note = [this](const std::string& line) { notes_.push_back(line); };
+  }
+  source(const source&) = delete;
+  source& operator=(const source&) = delete;
+
+  [[nodiscard]] const source_arguments& arguments() const { return arguments_; }
+  void warn() const {
+    constexpr int of_the_caller = 2;  // below checkpoint.py
+    for (const auto& line : notes_)
+      if (PyErr_WarnEx(PyExc_UserWarning, line.c_str(), of_the_caller) != 0) nb::raise_python_error();
+  }
+
+ private:
+  source_arguments arguments_;
+  std::vector<std::string> notes_;
+};
+
+nb::dlpack::dtype dlpack_type(core::dtype t) {
+  using nb::dlpack::dtype_code;
+  const auto bits = static_cast<uint8_t>(8 * core::size_of(t));
+  const auto of = [&](dtype_code code) { return nb::dlpack::dtype{static_cast<uint8_t>(code), bits, 1}; };
+  switch (t) {
+    case core::dtype::f64:
+    case core::dtype::f32:
+    case core::dtype::f16:
+      return of(dtype_code::Float);
+    case core::dtype::bf16:
+      return of(dtype_code::Bfloat);
+    case core::dtype::u8:
+      return of(dtype_code::UInt);
+    case core::dtype::boolean:
+      return of(dtype_code::Bool);
+    default:
+      return of(dtype_code::Int);
+  }
+}
+
+/// As numpy and torch call it.
+const char* type_name(core::dtype t) {
+  switch (t) {
+    case core::dtype::f64:
+      return "float64";
+    case core::dtype::f32:
+      return "float32";
+    case core::dtype::bf16:
+      return "bfloat16";
+    case core::dtype::f16:
+      return "float16";
+    default:
+      return core::name_of(t).data();
+  }
+}
+
+/// name, dtype, shape, memory that speaks DLPack and the buffer protocol.
+nb::tuple tuple_of(loaded_weight&& w) {
+  const std::vector<size_t> shape(w.shape.begin(), w.shape.end());
+  std::byte* const data = w.bytes.release();
+  const nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<std::byte*>(p); });
+  const nb::ndarray<nb::array_api> array(data, shape.size(), shape.data(), owner, nullptr, dlpack_type(w.type));
+  nb::list sizes;
+  for (const auto n : w.shape) sizes.append(n);
+  return nb::make_tuple(w.name, type_name(w.type), nb::tuple(sizes), array);
+}
+
+nb::tuple next_of(fp32_weights& weights) {
+  auto next = interruptible([&](const checkpoint::progress_function& goes_on) { return weights.next(goes_on); });
+  if (!next) throw nb::stop_iteration();
+  return tuple_of(std::move(*next));
+}
+
+std::unique_ptr<fp32_weights> to_fp32(const path& at, const std::optional<std::string>& tag,
+                                      const std::optional<path>& map, bool fallback, bool exclude_frozen,
+                                      const std::optional<path>& model_config) {
+  const source from(at, tag, map, fallback);
+  auto out = interruptible([&](const checkpoint::progress_function&) {
+    weights_arguments a;
+    a.source = from.arguments();
+    a.exclude_frozen = exclude_frozen;
+    a.model_config = model_config.value_or("").string();
+    return fp32_weights::open(a);
+  });
+  from.warn();
+  return out;
+}
+
+std::string inspect(const path& at, const std::optional<std::string>& tag, const std::optional<path>& map,
+                    bool fallback) {
+  const source from(at, tag, map, fallback);
+  auto text = interruptible([&](const checkpoint::progress_function&) -> core::result<std::string> {
+    const auto s = open_checkpoint_at(from.arguments());
+    if (!s) return core::fail(s.error());
+    return checkpoint::inspect_json(*s);
+  });
+  from.warn();
+  return text;
+}
+
+nb::tuple verify(const path& at, const std::optional<std::string>& tag, const std::optional<path>& map, bool fallback) {
+  const source from(at, tag, map, fallback);
+  const auto r =
+      interruptible([&](const checkpoint::progress_function& goes_on) -> core::result<checkpoint::verify_report> {
+        const auto s = open_checkpoint_at(from.arguments());
+        if (!s) return core::fail(s.error());
+        return checkpoint::verify_source(checkpoint::real_files(), *s, goes_on);
+      });
+  from.warn();
+  nb::list listed;
+  for (const auto& d : r.listed) listed.append(nb::make_tuple(d.file, d.tensor, d.offset_bytes, d.text));
+  return nb::make_tuple(r.tensors, r.pieces, r.bytes, r.compared_bytes, r.damages, listed);
+}
+
+const char* name_of(checkpoint::difference_kind k) {
+  using enum checkpoint::difference_kind;
+  switch (k) {
+    case only_in_first:
+      return "only_in_first";
+    case only_in_second:
+      return "only_in_second";
+    case type:
+      return "type";
+    case shape:
+      return "shape";
+    case content:
+      return "content";
+  }
+  return "content";
+}
+
+nb::tuple diff(const path& first, const path& second, const std::optional<double>& tolerance,
+               const std::optional<std::string>& tag, const std::optional<path>& map, bool fallback) {
+  const source from(first, tag, map, fallback);
+  const auto compared = interruptible([&](const checkpoint::progress_function& goes_on) {
+    diff_arguments a{.first = from.arguments(), .second = second.string(), .tolerance = tolerance};
+    a.first.progress = goes_on;
+    return compare_checkpoints(a);
+  });
+  from.warn();
+  const auto& r = compared.report;
+  nb::list differences;
+  for (const auto& d : r.differences)
+    differences.append(nb::make_tuple(d.tensor, name_of(d.kind), d.element, d.elements, d.largest, d.text));
+  return nb::make_tuple(r.tensors, r.bytes, differences, r.left_out_moments, r.left_out_weights);
+}
+
+void convert_checkpoint(const path& at, const path& out, const std::string& to, const std::optional<std::string>& tag,
+                        const std::optional<path>& map, bool fallback, bool force, const nb::dict& options) {
+  const source from(at, tag, map, fallback);
+  convert(from.arguments(), {.out = out.string(), .force = force}, to, options);
+  from.warn();
+}
+
+}  // namespace
+}  // namespace troupe::apps
+
+NB_MODULE(_native, m) {
+  using namespace troupe::apps;
+  m.attr("__version__") = TROUPE_VERSION;
+  add_error(m);
+  nb::class_<fp32_weights>(m, "Weights")
+      .def("__iter__", [](nb::handle self) { return self; })
+      .def("__length_hint__", &fp32_weights::left)
+      .def("__next__", next_of);
+  const auto none = nb::none();
+  m.def("to_fp32", to_fp32, "path"_a, "tag"_a = none, "map"_a = none, "fallback_to_previous"_a = false,
+        "exclude_frozen"_a = false, "model_config"_a = none);
+  m.def("inspect", inspect, "path"_a, "tag"_a = none, "map"_a = none, "fallback_to_previous"_a = false);
+  m.def("verify", verify, "path"_a, "tag"_a = none, "map"_a = none, "fallback_to_previous"_a = false);
+  m.def("diff", diff, "first"_a, "second"_a, "tolerance"_a = none, "tag"_a = none, "map"_a = none,
+        "fallback_to_previous"_a = false);
+  m.def("convert", convert_checkpoint, "path"_a, "out"_a, "to"_a, "tag"_a = none, "map"_a = none,
+        "fallback_to_previous"_a = false, "force"_a = false, "options"_a = nb::dict());
+}

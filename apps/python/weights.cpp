@@ -1,0 +1,57 @@
+#include "apps/python/weights.hpp"
+
+#include <algorithm>
+#include <new>
+#include <span>
+
+#include "core/tensor_view.hpp"
+
+namespace troupe::apps {
+
+using core::error_kind;
+using core::fail;
+
+core::result<std::unique_ptr<fp32_weights>> fp32_weights::open(const weights_arguments& a) {
+  auto source = open_for_fp32(a);
+  if (!source) return fail(source.error());
+  std::unique_ptr<fp32_weights> out(new fp32_weights(std::move(*source)));
+  auto all = checkpoint::weights_of(out->source_, {.out = {}, .exclude_frozen = a.exclude_frozen});
+  if (!all) return fail(all.error());
+  out->all_ = std::move(*all);
+  return out;
+}
+
+core::result<std::optional<loaded_weight>> fp32_weights::next(const checkpoint::progress_function& goes_on) {
+  if (is_read_.exchange(true))
+    return fail(error_kind::bad_input, "another thread reads the next tensor of these just now");
+  core::result<std::optional<loaded_weight>> out;
+  if (next_ < all_.size()) out = read(all_[next_], goes_on);
+  if (out && *out) ++next_;
+  is_read_ = false;
+  return out;
+}
+
+core::result<loaded_weight> fp32_weights::read(const checkpoint::exported_weight& w,
+                                               const checkpoint::progress_function& goes_on) {
+  const auto& from = *w.from;
+  const uint64_t elements = core::numel_of(from.shape), element_bytes = core::size_of(w.type);
+  const uint64_t bytes = elements * element_bytes;
+  loaded_weight out{w.name, w.type, from.shape, {}};
+  try {
+    out.bytes = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  } catch (const std::bad_alloc&) {
+    return fail(error_kind::limit, "tensor " + w.name + ": wanted " + std::to_string(bytes) +
+                                       " bytes of memory for it, the system has none");
+  }
+  const uint64_t block = checkpoint::read_block_bytes / element_bytes;
+  for (uint64_t done = 0; done < elements;) {
+    const uint64_t n = std::min(elements - done, block);
+    const std::span into(out.bytes.get() + done * element_bytes, n * element_bytes);
+    if (auto ok = reader_.read_as(w.type, from, done, n, into); !ok) return fail(ok.error());
+    done += n;
+    if (!goes_on(done * element_bytes, bytes)) return fail(error_kind::stopped, "stopped while reading " + w.name);
+  }
+  return out;
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,55 @@
+// A checkpoint's weights in fp32, one tensor in memory at a time: what `to-fp32` writes, for who wants no file. Knows
+// no Python.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/checkpoint/checkpoint_convert.hpp"
+#include "checkpoint/convert/weights_export.hpp"
+#include "checkpoint/files/progress.hpp"
+#include "checkpoint/source/source_reader.hpp"
+#include "core/dtype.hpp"
+#include "core/error.hpp"
+
+namespace troupe::apps {
+
+struct loaded_weight {
+  std::string name;
+  core::dtype type = core::dtype::f32;
+  std::vector<int64_t> shape;
+  std::unique_ptr<std::byte[]> bytes;
+};
+
+/// For one thread at a time; another one is refused meanwhile.
+class fp32_weights {
+ public:
+  /// Reads what describes the tensors, and refuses what write_fp32() would refuse of it.
+  static core::result<std::unique_ptr<fp32_weights>> open(const weights_arguments& a);
+
+  fp32_weights(const fp32_weights&) = delete;
+  fp32_weights& operator=(const fp32_weights&) = delete;
+
+  [[nodiscard]] size_t left() const { return all_.size() - next_; }
+  /// The next one, in the order of DeepSpeed's converter; nothing behind the last. After an error it may be asked for
+  /// again. stopped: `goes_on` said so.
+  core::result<std::optional<loaded_weight>> next(const checkpoint::progress_function& goes_on);
+
+ private:
+  core::result<loaded_weight> read(const checkpoint::exported_weight& w, const checkpoint::progress_function& goes_on);
+
+  explicit fp32_weights(checkpoint::tensor_source source) : source_(std::move(source)), reader_(source_) {}
+
+  checkpoint::tensor_source source_;
+  checkpoint::source_reader reader_;
+  std::vector<checkpoint::exported_weight> all_;
+  size_t next_ = 0;
+  std::atomic<bool> is_read_ = false;
+};
+
+}  // namespace troupe::apps

@@ -1,0 +1,71 @@
+# The Python wheel: the programs once more, linked from this build's objects for the places where pip puts them, and the
+# extension module. scikit-build-core (pyproject.toml) configures, builds `troupe-wheel` and installs component `wheel`.
+#   bin/troupe                        the ELF itself; its libraries in libexec/troupe
+#   site-packages/troupe/bin/         troupe-train, troupe-agent; their libraries in ../lib, torch beside the package
+#   site-packages/troupe/_native.abi3.so
+#   share/troupe/examples
+# What Debian has as an archive is linked into `troupe`; what else the four need is copied by wheel_libraries.cmake.
+if(NOT TROUPE_WHEEL)
+  return()
+endif()
+find_package(Python 3.11 COMPONENTS Interpreter Development.Module REQUIRED)
+execute_process(COMMAND ${Python_EXECUTABLE} -m nanobind --cmake_dir OUTPUT_STRIP_TRAILING_WHITESPACE
+  OUTPUT_VARIABLE nanobind_DIR ERROR_QUIET)
+find_package(nanobind CONFIG QUIET)
+if(NOT nanobind_FOUND)
+  message(STATUS "no nanobind in ${Python_EXECUTABLE}: this build makes no wheel (make wheel does)")
+  return()
+endif()
+
+# The extra `train` names the torch of requirements.txt.
+file(STRINGS requirements.txt pinned REGEX "^torch==")
+string(REGEX MATCH "torch==[0-9.]+" pinned "${pinned}")
+file(STRINGS pyproject.toml wanted REGEX "^train = ")
+string(REGEX MATCH "torch==[0-9.]+" wanted "${wanted}")
+if(NOT pinned STREQUAL wanted)
+  message(FATAL_ERROR "pyproject.toml: the extra train wants ${wanted}, requirements.txt has ${pinned}")
+endif()
+
+add_custom_target(troupe-wheel)
+
+# An old-style RPATH: libraries find what they need themselves in the same folder. Those who need none are left out.
+function(troupe_wheel_links target)
+  target_link_options(${target} PRIVATE LINKER:--disable-new-dtags LINKER:--as-needed)
+  set_target_properties(${target} PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "${ARGN}")
+  add_dependencies(troupe-wheel ${target})
+endfunction()
+
+function(troupe_wheel_program program destination)
+  set(target ${program}-of-wheel)
+  add_executable(${target} EXCLUDE_FROM_ALL $<TARGET_OBJECTS:${program}>)
+  get_target_property(libraries ${program} LINK_LIBRARIES)
+  target_link_libraries(${target} PRIVATE ${libraries})
+  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX OUTPUT_NAME ${program}
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/wheel-programs)
+  troupe_wheel_links(${target} ${ARGN})
+  install(TARGETS ${target} RUNTIME DESTINATION ${destination} COMPONENT wheel EXCLUDE_FROM_ALL)
+endfunction()
+
+troupe_wheel_program(troupe "${SKBUILD_SCRIPTS_DIR}" "$ORIGIN/../libexec/troupe")
+troupe_wheel_program(troupe-train troupe/bin "$ORIGIN/../lib" "$ORIGIN/../../torch/lib")
+troupe_wheel_program(troupe-agent troupe/bin "$ORIGIN/../lib")
+set_target_properties(troupe-of-wheel PROPERTIES CXX_LINKER_LAUNCHER ${CMAKE_CURRENT_LIST_DIR}/link_archives.sh)
+
+nanobind_add_module(troupe-native BACKEND_MODULE nanobind_backend STABLE_ABI_VERSION 3.11 PROTECT_STACK NB_SUPPRESS_WARNINGS
+  apps/python/module.cpp apps/python/python_error.cpp apps/python/interruptible.cpp apps/python/weights.cpp
+  apps/python/conversions.cpp)
+target_link_libraries(troupe-native PRIVATE troupe_options troupe::checkpoint_command troupe::compress_command fmt::fmt)
+target_compile_definitions(troupe-native PRIVATE TROUPE_VERSION="${PROJECT_VERSION}" _GLIBCXX_ASSERTIONS)
+target_link_options(troupe-native PRIVATE LINKER:--exclude-libs,ALL)  # one name is anybody's: PyInit__native
+set_target_properties(troupe-native PROPERTIES EXCLUDE_FROM_ALL ON OUTPUT_NAME _native)
+troupe_wheel_links(troupe-native "$ORIGIN/lib")
+install(TARGETS troupe-native LIBRARY DESTINATION troupe COMPONENT wheel EXCLUDE_FROM_ALL)
+
+install(DIRECTORY examples DESTINATION "${SKBUILD_DATA_DIR}/share/troupe" COMPONENT wheel EXCLUDE_FROM_ALL)
+install(CODE "set(TROUPE_WHEEL_SCRIPT \"$<TARGET_FILE:troupe-of-wheel>\")
+set(TROUPE_WHEEL_PROGRAMS \"$<TARGET_FILE:troupe-train-of-wheel>;$<TARGET_FILE:troupe-agent-of-wheel>\")
+set(TROUPE_WHEEL_MODULE \"$<TARGET_FILE:troupe-native>\")
+set(TROUPE_WHEEL_NANOBIND \"${nanobind_DIR}\")
+set(TROUPE_WHEEL_DATA \"${SKBUILD_DATA_DIR}\")
+set(TROUPE_WHEEL_METADATA \"${SKBUILD_METADATA_DIR}\")" COMPONENT wheel EXCLUDE_FROM_ALL)
+install(SCRIPT ${CMAKE_CURRENT_LIST_DIR}/wheel_libraries.cmake COMPONENT wheel EXCLUDE_FROM_ALL)

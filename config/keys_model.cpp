@@ -94,7 +94,9 @@ void add_model_keys(key_rows& t) {
   t.row("model", section).means("The model: Hugging Face's config.json keys, or the folder that holds them.");
   t.row("model.path", path)
       .into<&job_config::model, &model_section::path>()
-      .means("A Hugging Face folder: config.json and, where there are any, weights. Excludes all other model keys.");
+      .means(
+          "A Hugging Face folder: config.json and, where there are any, weights; or one of its indices or files of "
+          "weights, by name. Excludes all other model keys.");
   t.row("model.teacher", path)
       .into<&job_config::model, &model_section::teacher>()
       .means(

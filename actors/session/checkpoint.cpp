@@ -2,6 +2,7 @@
 // writes the tensors.
 #include "actors/hands/writer_executor.hpp"
 #include "actors/session/parts.hpp"
+#include "models/table/model_folder.hpp"
 
 namespace troupe::actors {
 
@@ -27,7 +28,7 @@ core::result<std::shared_ptr<save_job>> session::parts::make_save(checkpoint::fi
   run.samples_per_step = data.loader.shape.global_rows();
   run.seed = c.seed;
   run.config = request.configuration;
-  run.model = c.model.path.empty() ? c.model.hugging_face_json : c.model.path.string();
+  run.model = c.model.path.empty() ? c.model.hugging_face_json : models::folder_of(c.model.path).string();
   run.client_state = request.client_state;
   run.teacher = teacher;
   for (size_t i = 0; i < progress.input_ranges.size(); ++i)

@@ -100,6 +100,10 @@ core::result<source_format> recognise_folder(const fs::path& path) {
                   torch_file_name));
 }
 
+  for (const auto infix : {safetensors_index_infix, torch_index_infix})
+    if (const auto all = weights_indices(path, infix); all.size() > 1)
+      return refused(fmt::format("'{}' has {} indices of weights: wanted one of them, such as '{}'", path.string(),
+                                 all.size(), all.front().string()));
 core::result<source_format> recognise_tag(const fs::path& root, const std::string& tag, const std::string& who) {
   if (!is_plain_name(tag)) return refused(fmt::format("{} '{}', which is no name of a folder", who, shown(tag)));
   if (!is_folder(root / tag))
@@ -114,7 +118,15 @@ core::result<source_format> recognise_file(const fs::path& path) {
   const auto got = (*file)->read_at(0, begin);
   if (!got) return fail(got.error());
   const auto byte = [&](size_t i) { return i < *got ? std::to_integer<int>(begin[i]) : -1; };
+/// What the shards of an index are, by the first one's ending.
+core::result<source_format> recognise_index(const fs::path& path) {
+  const auto weights = read_weights_index(path);
+  if (!weights) return fail(weights.error());
+  return weights->front().second.ends_with(".safetensors") ? source_format::hugging_face : source_format::torch;
+}
+
   if (begins_like_gguf(std::span(begin).first(*got))) return source_format::gguf;
+  if (is_index_name(path)) return recognise_index(path);
   if (byte(8) == '{') return source_format::hugging_face;
   if ((byte(0) == 'P' && byte(1) == 'K') || byte(0) == 0x80) return source_format::torch;
   return refused(

@@ -26,7 +26,7 @@ bool is_below(const fs::path& path, const fs::path& folder) {
 
 core::result<fs::path> indexed_file(const fs::path& folder, const std::string& file) {
   std::error_code ec;
-  const fs::path root = fs::canonical(folder, ec);
+  const fs::path root = fs::canonical(folder.empty() ? fs::path(".") : folder, ec);
   const fs::path path = ec ? fs::path() : fs::canonical(folder / file, ec);
   if (ec)
     return fail(error_kind::bad_input, fmt::format("cannot read '{}', which the index names: {}",
@@ -51,10 +51,13 @@ core::result<weight_map> read_weights_index(const fs::path& path) {
 core::result<weights_folder> weights_folder::open(const fs::path& path) {
   std::error_code ec;
   weights_folder out;
+  const bool is_index = !fs::is_directory(path, ec) && is_index_name(path);
   const fs::path single = fs::is_directory(path, ec) ? path / single_file_name : path;
   const fs::path index =
-      find_weights_index(path, index_file_name, safetensors_index_infix).value_or(path / index_file_name);
-  if (single == path || fs::exists(single, ec) || !fs::exists(index, ec)) {
+      is_index ? path
+               : find_weights_index(path, index_file_name, safetensors_index_infix).value_or(path / index_file_name);
+  const fs::path folder = is_index ? path.parent_path() : path;
+  if (!is_index && (single == path || fs::exists(single, ec) || !fs::exists(index, ec))) {
     if (single != path && !fs::exists(single, ec))
       return fail(error_kind::bad_input,
                   fmt::format("'{}' holds neither {} nor {}", path.string(), single_file_name, index_file_name));
@@ -74,7 +77,7 @@ core::result<weights_folder> weights_folder::open(const fs::path& path) {
     if (added) {
       if (shard_of.size() > max_shards)
         return fail(error_kind::limit, fmt::format("'{}' names more than {} files", index.string(), max_shards));
-      auto where = indexed_file(path, file);
+      auto where = indexed_file(folder, file);
       if (!where) return fail(where.error().in(fmt::format("'{}'", index.string())));
       auto shard = safetensors_file::open(*where);
       if (!shard) return fail(shard.error());

@@ -25,10 +25,11 @@ inline constexpr std::string_view index_file_name = "model.safetensors.index.jso
 /// All tensors of a folder, read when asked for; any number of threads may read.
 class weights_folder {
  public:
-  /// `path` is a folder with model.safetensors or, where that is missing, model.safetensors.index.json and
-  /// its shards; or one safetensors file. An index is refused where it names a file outside its folder,
-  /// by text or through a link (links from snapshots/ to blobs/, as the hub's cache lays them, are inside),
-  /// or a tensor that its file does not hold; so is a tensor that two files hold and the index does not place.
+  /// `path` is a folder with model.safetensors or, where that is missing, model.safetensors.index.json (or the only
+  /// index of another name) and its shards; or such an index; or one safetensors file. An index is refused where it
+  /// names a file outside its folder, by text or through a link (links from snapshots/ to blobs/, as the hub's cache
+  /// lays them, are inside), or a tensor that its file does not hold; so is a tensor that two files hold and the index
+  /// does not place.
   static core::result<weights_folder> open(const std::filesystem::path& path);
 
   struct tensor {

@@ -127,20 +127,31 @@ core::result<weight_map> parse_weights_index(std::string_view text) {
   return std::move(events.out);
 }
 
-std::optional<std::filesystem::path> find_weights_index(const std::filesystem::path& folder, std::string_view usual,
-                                                        std::string_view infix) {
+std::vector<std::filesystem::path> weights_indices(const std::filesystem::path& folder, std::string_view infix) {
+  std::vector<std::filesystem::path> out;
   std::error_code ec;
-  if (std::filesystem::exists(folder / usual, ec)) return folder / usual;
-  std::optional<std::filesystem::path> out;
   size_t seen = 0;
   for (std::filesystem::directory_iterator at(folder, ec), end; !ec && at != end && seen < max_folder_entries;
        at.increment(ec), ++seen) {
     const auto name = at->path().filename().string();
-    if (name.find(infix) == name.npos || !name.ends_with(".json")) continue;
-    if (out) return std::nullopt;
-    out = at->path();
+    if (name.find(infix) != name.npos && name.ends_with(".json")) out.push_back(at->path());
   }
+  std::ranges::sort(out);
   return out;
+}
+
+std::optional<std::filesystem::path> find_weights_index(const std::filesystem::path& folder, std::string_view usual,
+                                                        std::string_view infix) {
+  std::error_code ec;
+  if (std::filesystem::exists(folder / usual, ec)) return folder / usual;
+  const auto all = weights_indices(folder, infix);
+  return all.size() == 1 ? std::optional(all.front()) : std::nullopt;
+}
+
+bool is_index_name(const std::filesystem::path& file) {
+  const auto name = file.filename().string();
+  return name.ends_with(".json") &&
+         (name.find(safetensors_index_infix) != name.npos || name.find(torch_index_infix) != name.npos);
 }
 
 core::result<std::string> format_weights_index(const weight_map& weights, uint64_t total_bytes) {

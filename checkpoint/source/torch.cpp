@@ -100,14 +100,20 @@ class torch_reader {
 core::result<tensor_source> read_torch_source(const fs::path& path) {
   std::error_code ec;
   torch_reader reader;
-  const bool folder = fs::is_directory(path, ec);
-  reader.out.format = folder ? "Hugging Face" : "torch.save";
-  reader.out.folder = folder ? path : path.parent_path();
-  const fs::path index =
-      find_weights_index(path, torch_index_file_name, torch_index_infix).value_or(path / torch_index_file_name);
-  if (!folder || fs::exists(path / torch_file_name, ec)) {
-    if (auto ok = reader.add(folder ? path / torch_file_name : path, nullptr); !ok) return fail(ok.error());
+  const bool is_folder = fs::is_directory(path, ec), is_index = !is_folder && is_index_name(path);
+  reader.out.format = is_folder || is_index ? "Hugging Face" : "torch.save";
+  const fs::path folder = is_folder ? path : path.parent_path();
+  reader.out.folder = folder;
+  fs::path single = is_folder ? path / torch_file_name : path;
+  if (is_folder && !fs::exists(single, ec) && fs::exists(path / full_fsdp_file_name, ec))
+    single = path / full_fsdp_file_name;
+  if (!is_index && (!is_folder || fs::exists(single, ec))) {
+    if (auto ok = reader.add(single, nullptr); !ok) return fail(ok.error());
   } else {
+    const fs::path index =
+        is_index
+            ? path
+            : find_weights_index(path, torch_index_file_name, torch_index_infix).value_or(path / torch_index_file_name);
     const auto weights = read_weights_index(index);
     if (!weights) return fail(weights.error());
     std::map<std::string, std::set<std::string>> files;
@@ -115,13 +121,13 @@ core::result<tensor_source> read_torch_source(const fs::path& path) {
     if (files.size() > max_shards)
       return fail(error_kind::limit, fmt::format("'{}' names more than {} files", index.string(), max_shards));
     for (const auto& [file, names] : files) {
-      const auto where = indexed_file(path, file);
+      const auto where = indexed_file(folder, file);
       if (!where) return fail(where.error().in(fmt::format("'{}'", index.string())));
       if (auto ok = reader.add(*where, &names); !ok) return fail(ok.error().in(fmt::format("'{}'", index.string())));
     }
   }
-  if (folder) {
-    auto model = read_model_config(path);
+  if (is_folder || is_index) {
+    auto model = read_model_config(folder);
     if (!model) return fail(model.error());
     reader.out.run.model = std::move(*model);
   }

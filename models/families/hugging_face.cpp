@@ -9,9 +9,11 @@
 
 #include "checkpoint/compressed/scheme.hpp"
 #include "checkpoint/compressed/source.hpp"
+#include "checkpoint/convert/open_source.hpp"
 #include "checkpoint/safetensors/weights_folder.hpp"
 #include "checkpoint/source/source_reader.hpp"
 #include "checkpoint/source/tensor_source.hpp"
+#include "checkpoint/source/torch.hpp"
 #include "core/json_text.hpp"
 #include "core/source_file.hpp"
 #include "kernels/base/cast.hpp"
@@ -61,18 +63,48 @@ struct tensor_there {  ///< in a folder, whichever way it is stored
   const std::vector<int64_t>* shape = nullptr;
   core::dtype type = core::dtype::f32;
   checkpoint::weights_folder::tensor plain{};  ///< or:
-  const checkpoint::tensor_entry* compressed = nullptr;
+  const checkpoint::tensor_entry* of_source = nullptr;
 };
+
+/// Whether a file of a folder is one of weights, by its name.
+bool is_of_weights(const std::string& name) {
+  return name.ends_with(".safetensors") || checkpoint::is_index_name(name) ||
+         (name.starts_with("pytorch_model") && name.ends_with(".bin"));
+}
+
+/// What is not plain safetensors, as a list of tensors; null of such.
+core::result<std::unique_ptr<const checkpoint::tensor_source>> listed(const std::filesystem::path& path,
+                                                                      bool is_compressed) {
+  if (!is_compressed) {
+    std::error_code ignored;
+    // what else such a folder holds is not asked for
+    if (std::filesystem::exists(path / checkpoint::single_file_name, ignored) ||
+        std::filesystem::exists(path / checkpoint::index_file_name, ignored))
+      return std::unique_ptr<const checkpoint::tensor_source>();
+    const auto format = checkpoint::recognise(path);
+    if (!format) return core::fail(format.error());
+    if (*format == checkpoint::source_format::hugging_face) return std::unique_ptr<const checkpoint::tensor_source>();
+    if (*format != checkpoint::source_format::torch)
+      return core::fail(error_kind::bad_input, quoted(path) + ": wanted weights of Hugging Face's, got " +
+                                                   std::string(checkpoint::described(*format)) +
+                                                   ", which --resume takes");
+  }
+  auto opened = is_compressed ? checkpoint::read_compressed_source(path) : checkpoint::read_torch_source(path);
+  if (!opened) return core::fail(opened.error());
+  return std::make_unique<const checkpoint::tensor_source>(std::move(*opened));
+}
 
 }  // namespace
 
 weights_source::weights_source() = default;
 weights_source::~weights_source() = default;
 
-bool has_weights(const std::filesystem::path& folder) {
+bool has_weights(const std::filesystem::path& path) {
   std::error_code ignored;
-  return std::filesystem::exists(folder / checkpoint::single_file_name, ignored) ||
-         std::filesystem::exists(folder / checkpoint::index_file_name, ignored);
+  if (!std::filesystem::is_directory(path, ignored)) return std::filesystem::exists(path, ignored);
+  for (std::filesystem::directory_iterator at(path, ignored), end; !ignored && at != end; at.increment(ignored))
+    if (is_of_weights(at->path().filename().string())) return true;
+  return false;
 }
 
 core::result<weights_source::stored> weights_source::place_of(const checkpoint::safetensors_file& file,
@@ -99,11 +131,15 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
   if (*is_compressed && !dequantise) return core::fail(error_kind::bad_input, checkpoint::compressed_refusal(path));
   std::unique_ptr<weights_source> source(new weights_source);
   std::vector<tensor_there> there;
-  if (*is_compressed) {
-    auto opened = checkpoint::read_compressed_source(path);
-    if (!opened) return core::fail(opened.error());
-    source->compressed_ = std::make_unique<const checkpoint::tensor_source>(std::move(*opened));
-    for (const auto& t : source->compressed_->tensors) there.push_back({t.name, &t.shape, t.type, {}, &t});
+  auto list = listed(path, *is_compressed);
+  if (!list) return core::fail(list.error());
+  source->source_ = std::move(*list);
+  if (source->source_ != nullptr) {
+    const auto& all = *source->source_;
+    for (const auto& t : all.tensors) there.push_back({t.name, &t.shape, t.type, {}, &t});
+    for (const auto& tied : all.tied)
+      if (const auto* t = checkpoint::find_tensor(all, tied.of, checkpoint::tensor_kind::weight))
+        there.push_back({tied.name, &t->shape, t->type, {}, t});
   } else {
     auto opened = checkpoint::weights_folder::open(path);
     if (!opened) return core::fail(opened.error());
@@ -119,7 +155,7 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
     found[p] = table.parameters[p].is_copy();  // nobody asks for its values: they are its original's
     if (!found[p]) wanted.emplace(core_name(table.parameters[p].name), p);
   }
-  for (const auto& [name, shape, type, plain, compressed] : there) {
+  for (const auto& [name, shape, type, plain, of_source] : there) {
     const auto match = wanted.find(core_name(name));
     if (match == wanted.end()) {
       // a tied head repeats the embedding; transformers ignores it too
@@ -133,8 +169,8 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
     if (!is_float(type))
       return refuse("parameter '" + info.name + "' wants a floating type, got " + std::string(core::name_of(type)));
     found[match->second] = true;
-    auto place = compressed != nullptr ? core::result<stored>(stored{.compressed = compressed})
-                                       : source->place_of(*plain.file, *plain.entry);
+    auto place = of_source != nullptr ? core::result<stored>(stored{.of_source = of_source})
+                                      : source->place_of(*plain.file, *plain.entry);
     if (!place) return core::fail(place.error());
     source->parameters_[match->second] = *place;
   }
@@ -148,9 +184,9 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
 
 core::result<void> weights_source::read(uint32_t parameter, uint64_t first, std::span<float> out) const {
   const stored& from = parameters_.at(parameter);
-  if (from.compressed != nullptr)
-    return checkpoint::source_reader(*compressed_)
-        .read_as(core::dtype::f32, *from.compressed, first, out.size(), std::as_writable_bytes(out));
+  if (from.of_source != nullptr)
+    return checkpoint::source_reader(*source_).read_as(core::dtype::f32, *from.of_source, first, out.size(),
+                                                       std::as_writable_bytes(out));
   const size_t size = core::size_of(from.type);
   const uint64_t count = from.bytes / size;
   if (first > count || out.size() > count - first)

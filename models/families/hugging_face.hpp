@@ -25,10 +25,10 @@ struct tensor_source;
 
 namespace troupe::models {
 
-/// Whether a folder holds weights beside its config.json.
-bool has_weights(const std::filesystem::path& folder);
+/// Whether a folder holds weights beside its config.json, or `path` is a file of them or an index.
+bool has_weights(const std::filesystem::path& path);
 
-/// The weights of a folder as the parameters of a table, in any range, read when asked for.
+/// The weights of a folder, of an index or of one file as the parameters of a table, in any range, read when asked for.
 /// Any number of threads may read.
 class weights_source {
  public:
@@ -36,7 +36,7 @@ class weights_source {
   /// frequencies) and the head's copy of a tied weight are ignored. Weights that are compressed are read as what their
   /// codes mean where `dequantise`. Refused: such weights else, a parameter that is missing or has another shape, a
   /// tensor that is no parameter of the model, a type that is not floating-point.
-  static core::result<std::unique_ptr<weights_source>> open(const std::filesystem::path& folder, const model_spec& spec,
+  static core::result<std::unique_ptr<weights_source>> open(const std::filesystem::path& path, const model_spec& spec,
                                                             const core::model_table& table, bool dequantise = false);
   ~weights_source();
 
@@ -48,14 +48,14 @@ class weights_source {
     size_t file = 0;
     uint64_t begin = 0, bytes = 0;  ///< in the file
     core::dtype type = core::dtype::f32;
-    const checkpoint::tensor_entry* compressed = nullptr;  ///< of `compressed_`, instead of all of these
+    const checkpoint::tensor_entry* of_source = nullptr;  ///< of `source_`, instead of all of these
   };
   weights_source();
   core::result<stored> place_of(const checkpoint::safetensors_file& file, const checkpoint::safetensors_entry& entry);
 
   std::unique_ptr<checkpoint::weights_folder> folder_;
-  std::unique_ptr<const checkpoint::tensor_source> compressed_;  ///< instead of `folder_`
-  std::vector<core::source_file> files_;                         ///< shards with parameters
+  std::unique_ptr<const checkpoint::tensor_source> source_;  ///< instead of `folder_`: compressed, or of torch.save
+  std::vector<core::source_file> files_;                     ///< shards with parameters
   std::vector<stored> parameters_;
 };
 

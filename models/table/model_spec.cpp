@@ -10,6 +10,7 @@
 
 #include "core/json_text.hpp"
 #include "core/source_file.hpp"
+#include "models/table/model_folder.hpp"
 
 namespace troupe::models {
 namespace {
@@ -253,7 +254,7 @@ core::result<model_spec> parse_model_spec(const std::string& hugging_face_json) 
 }
 
 core::result<model_spec> read_spec(const std::filesystem::path& folder) {
-  const auto path = folder / "config.json";
+  const auto path = folder_of(folder) / "config.json";
   const auto text = core::read_file(path, config_bytes_max);
   if (!text) return core::fail(text.error());
   auto spec = parse_model_spec(*text);

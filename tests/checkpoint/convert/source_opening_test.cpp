@@ -4,6 +4,7 @@
 #include "checkpoint/commit/tag_validation.hpp"
 #include "checkpoint/safetensors/weights_folder.hpp"
 #include "checkpoint/source/source_reader.hpp"
+#include "checkpoint/torch/archive_writer.hpp"
 #include "tests/checkpoint/native_samples.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -106,6 +107,37 @@ BOOST_AUTO_TEST_CASE(folders_and_files_of_hugging_face_hold_weights) {
   source_reader reader(*linked);
   std::vector<std::byte> out(480);
   check_ok(reader.read_as(dtype::f32, linked->tensors[0], 0, 1, out));
+}
+
+BOOST_AUTO_TEST_CASE(an_index_of_any_name_stands_for_its_shards) {
+  const scratch_folder scratch;
+  const std::vector<owned_tensor> tensors{{"wte.weight", dtype::f32, {30, 4}}, {"h.0.bias", dtype::bf16, {7}}};
+  check_ok(write_weights_folder(scratch.path(), all_to_write(tensors), 200));
+  scratch.write("config.json", R"({"model_type": "gpt2"})");
+  const auto check = [&](const fs::path& path, size_t count) {
+    const auto s = open_source(path);
+    check_ok(s);
+    BOOST_TEST(s->format == "Hugging Face");
+    BOOST_TEST(s->run.model == R"({"model_type": "gpt2"})");
+    BOOST_TEST(s->tensors.size() == count);
+    for (const auto& t : tensors)
+      if (find_tensor(*s, t.name, tensor_kind::weight) != nullptr)
+        BOOST_TEST(same_bytes(all_of(*s, t.name, tensor_kind::weight), t.data));
+  };
+  check(scratch / "model.safetensors.index.json", 2);
+  fs::rename(scratch / "model.safetensors.index.json", scratch / "model.fp16.safetensors.index.json");
+  check(scratch.path(), 2);
+  check(scratch / "model.fp16.safetensors.index.json", 2);
+  scratch.write("foo.safetensors.index.json", R"({"weight_map": {"wte.weight": "model-00001-of-00002.safetensors"}})");
+  check(scratch / "foo.safetensors.index.json", 1);
+  check_failed(open_source(scratch.path()), error_kind::bad_input, "has 2 indices of weights: wanted one of them");
+  check_ok(write_torch_archive(scratch / "part-1.bin", std::vector<tensor_to_write>{tensors[0].to_write()}));
+  check_ok(write_torch_archive(scratch / "part-2.bin", std::vector<tensor_to_write>{tensors[1].to_write()}));
+  scratch.write("any.bin.index.json", R"({"weight_map": {"wte.weight": "part-1.bin", "h.0.bias": "part-2.bin"}})");
+  check(scratch / "any.bin.index.json", 2);
+  check_failed(open_source(scratch.write("out.bin.index.json", R"({"weight_map": {"a": "../part-1.bin"}})")),
+               error_kind::bad_input, "no file of its folder");
+  check_failed(open_source(scratch.write("no.bin.index.json", "[]")), error_kind::bad_input, "no.bin.index.json");
 }
 
 BOOST_AUTO_TEST_CASE(anything_but_a_checkpoint_is_refused_with_the_files_that_were_looked_for) {

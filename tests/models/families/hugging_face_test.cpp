@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "checkpoint/safetensors/weights_folder.hpp"
+#include "checkpoint/torch/archive_writer.hpp"
 #include "kernels/base/cast.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -101,6 +102,49 @@ BOOST_AUTO_TEST_CASE(a_folder_in_shards_reads_back) {
   check_values(**source, m.table);
 }
 
+BOOST_AUTO_TEST_CASE(an_index_of_any_name_is_read_and_stands_for_its_folder) {
+  const tiny_model m;
+  const tests::scratch_folder scratch;
+  require_ok(write_folder(scratch.path(), m.spec, m.table, core::dtype::f32, tiny_model::values, 1000));
+  const auto index = scratch.path() / "model.fp16.safetensors.index.json";
+  std::filesystem::rename(scratch.path() / "model.safetensors.index.json", index);
+  for (const auto& path : {scratch.path(), index}) {
+    BOOST_TEST(has_weights(path));
+    require_ok(read_spec(path));
+    const auto source = weights_source::open(path, m.spec, m.table);
+    require_ok(source);
+    check_values(**source, m.table);
+  }
+  std::filesystem::copy_file(index, scratch.path() / "other.safetensors.index.json");
+  BOOST_TEST(contains(refusal(scratch.path(), m), "has 2 indices of weights"));
+}
+
+BOOST_AUTO_TEST_CASE(files_of_torch_save_are_read_as_safetensors_are) {
+  const tiny_model m;
+  const tests::scratch_folder scratch;
+  auto tensors = m.tensors();
+  const std::vector<checkpoint::tensor_to_write> first(tensors.begin(), tensors.begin() + 3),
+      rest(tensors.begin() + 3, tensors.end());
+  require_ok(checkpoint::write_torch_archive(scratch / "pytorch_model-1.bin", first));
+  require_ok(checkpoint::write_torch_archive(scratch / "pytorch_model-2.bin", rest));
+  std::string map;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    map += (i > 0 ? ", \"" : "\"") + tensors[i].name + "\": \"pytorch_model-" + (i < 3 ? "1" : "2") + ".bin\"";
+  const auto index = scratch.write("any.bin.index.json", "{\"weight_map\": {" + map + "}}");
+  for (const auto& path : {scratch.path(), index}) {
+    BOOST_TEST(has_weights(path));
+    const auto source = weights_source::open(path, m.spec, m.table);
+    require_ok(source);
+    check_values(**source, m.table);
+  }
+  const tests::scratch_folder one;
+  require_ok(
+      checkpoint::write_torch_archive(one / "pytorch_model.bin", tensors, {{"lm_head.weight", tensors[0].name}}));
+  const auto source = weights_source::open(one.path(), m.spec, m.table);
+  require_ok(source);
+  check_values(**source, m.table);
+}
+
 BOOST_AUTO_TEST_CASE(narrow_weights_are_rounded_once) {
   const tiny_model m;
   const tests::scratch_folder scratch;
@@ -179,7 +223,8 @@ BOOST_AUTO_TEST_CASE(weights_that_are_compressed_are_refused_with_the_key_that_t
                 R"({"quantization_config": {"quant_method": "compressed-tensors", "format": "pack-quantized",
     "config_groups": {"group_0": {"targets": ["Linear"],
       "weights": {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32}}}}})");
-  BOOST_TEST(contains(refusal(scratch.path(), m), "its weights are compressed: model.dequantise: true (--dequantise) begins with the values that"));
+  BOOST_TEST(contains(refusal(scratch.path(), m),
+                      "its weights are compressed: model.dequantise: true (--dequantise) begins with the values that"));
 }
 
 BOOST_AUTO_TEST_CASE(a_range_beyond_the_parameter_is_refused) {

@@ -12,6 +12,7 @@
 #include "checkpoint/deepspeed/universal_source.hpp"
 #include "checkpoint/distributed/megatron_common.hpp"
 #include "checkpoint/distributed/source.hpp"
+#include "checkpoint/distributed/safetensors_shards.hpp"
 #include "checkpoint/gguf/source.hpp"
 #include "checkpoint/safetensors/weights_folder.hpp"
 #include "checkpoint/safetensors/weights_index.hpp"
@@ -87,6 +88,7 @@ core::result<source_format> recognise_folder(const fs::path& path) {
   size_t seen = 0;
   for (fs::directory_iterator at(path, ec), end; !ec && at != end && seen < max_folder_entries;
        at.increment(ec), ++seen)
+  if (holds_safetensors_shards(path)) return source_format::distributed;
     if (is_deepspeed_file(at->path().filename().string())) return source_format::deepspeed;
   if (ec) return fail(error_kind::io, fmt::format("cannot list '{}': {}", path.string(), ec.message()));
   if (there(path / single_file_name) || there(path / index_file_name)) return source_format::hugging_face;

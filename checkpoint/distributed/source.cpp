@@ -10,12 +10,14 @@
 
 #include "checkpoint/distributed/chunks.hpp"
 #include "checkpoint/distributed/megatron_common.hpp"
+#include "checkpoint/distributed/safetensors_shards.hpp"
 #include "checkpoint/files/tensor_shares.hpp"
 #include "checkpoint/source/element_cast.hpp"
 #include "checkpoint/source/hugging_face.hpp"
 #include "checkpoint/torch/archive.hpp"
 #include "checkpoint/torch/distributed_metadata.hpp"
 #include "checkpoint/torch/pieces.hpp"
+#include "core/source_file.hpp"
 #include "core/tensor_view.hpp"
 
 namespace troupe::checkpoint {
@@ -70,6 +72,9 @@ class distributed_reader {
     entry_map entries;
     if (fs::exists(out_.folder / distributed_metadata_name, ec)) {
       if (auto ok = list(out_.folder, entries); !ok) return fail(ok.error());
+    } else if (holds_safetensors_shards(out_.folder)) {
+      is_plain_ = true;
+      if (auto ok = list(out_.folder, entries); !ok) return fail(ok.error());
     } else {
       for (const auto name : {accelerate_model_folder, accelerate_optimizer_folder})
         if (name == accelerate_model_folder || fs::exists(out_.folder / name / distributed_metadata_name, ec))
@@ -110,7 +115,7 @@ class distributed_reader {
 
   /// Adds the entries of one folder, their files behind those that are known.
   core::result<void> list(const fs::path& folder, entry_map& entries) {
-    auto found = read_distributed_metadata(folder);
+    auto found = is_plain_ ? read_safetensors_shards(folder) : read_distributed_metadata(folder);
     if (!found) return fail(found.error());
     const auto first = static_cast<uint32_t>(out_.files.size());
     for (const auto& name : found->files) {
@@ -209,6 +214,11 @@ class distributed_reader {
     std::vector<placed_chunk> chunks;
     chunks.reserve(e.items.size());
     for (const auto& item : e.items) {
+      if (is_plain_) {
+        const piece whole{item.file, 0, item.bytes / core::size_of(entry.type), item.begin, {}};
+        chunks.push_back({item.offsets, item.sizes, {whole}});
+        continue;
+      }
       const auto archive = open(item);
       if (!archive) return fail(archive.error());
       const auto t = archive->tensor(archive->root());
@@ -225,25 +235,34 @@ class distributed_reader {
     return {};
   }
 
-  /// The updates of one parameter; those of all are the largest.
-  core::result<void> add_step(const distributed_entry& e) {
-    if (e.items.size() != 1 || core::numel_of(e.shape) != 1) return refused("one number was wanted");
-    const auto archive = open(e.items.front());
+  core::result<void> read_number(const distributed_entry& e, std::span<std::byte> out) const {
+    const auto& item = e.items.front();
+    if (is_plain_) {
+      const auto file = core::source_file::open(out_.files[item.file].path);
+      return file ? file->read(item.begin, out) : fail(file.error());
+    }
+    const auto archive = open(item);
     if (!archive) return fail(archive.error());
     const auto t = archive->tensor(archive->root());
     if (!t) return fail(t.error());
     if (t->numel != 1 || t->type != *e.type) return refused("one number of its type was wanted");
+    return archive->read(t->begin, out);
+  }
+
+  /// The updates of one parameter; those of all are the largest.
+  core::result<void> add_step(const distributed_entry& e) {
+    if (e.items.size() != 1 || core::numel_of(e.shape) != 1) return refused("one number was wanted");
     std::array<std::byte, 8> bytes{};
-    if (auto ok = archive->read(t->begin, std::span(bytes).first(core::size_of(t->type))); !ok) return ok;
+    if (auto ok = read_number(e, std::span(bytes).first(core::size_of(*e.type))); !ok) return ok;
     const auto as = [&]<class number>(number n) {
       std::copy_n(bytes.begin(), sizeof n, std::as_writable_bytes(std::span(&n, 1)).begin());
       return static_cast<double>(n);
     };
     double steps = -1;
-    if (t->type == core::dtype::f32) steps = as(float{});
-    if (t->type == core::dtype::f64) steps = as(double{});
-    if (t->type == core::dtype::i64) steps = as(int64_t{});
-    if (t->type == core::dtype::i32) steps = as(int32_t{});
+    if (e.type == core::dtype::f32) steps = as(float{});
+    if (e.type == core::dtype::f64) steps = as(double{});
+    if (e.type == core::dtype::i64) steps = as(int64_t{});
+    if (e.type == core::dtype::i32) steps = as(int32_t{});
     constexpr double most = 9007199254740992;  // beyond, numbers are not exact
     if (!(steps >= 0 && steps <= most) || steps != std::floor(steps))
       return refused(fmt::format("a number of steps was wanted, got {}", steps));
@@ -265,6 +284,7 @@ class distributed_reader {
   }
 
   tensor_source out_;
+  bool is_plain_ = false;  ///< items are elements in safetensors files, not archives
   bool keeps_own_ = true;
   std::map<std::string, const distributed_entry*, std::less<>> weights_;  ///< by the name that the tensor gets
   std::map<std::string, std::string, std::less<>> of_own_;                ///< that name, by the parameter's own

@@ -14,7 +14,8 @@ namespace troupe::checkpoint {
 inline constexpr std::string_view accelerate_model_folder = "pytorch_model_fsdp_0",
                                   accelerate_optimizer_folder = "optimizer_0";
 
-/// Of one folder, or of the two of Accelerate's in it. Weights with their own names, whatever dictionary held them
+/// Of one folder, with `.metadata` or, of safetensors_shards.hpp, without it, or of the two of Accelerate's in it.
+/// Weights with their own names, whatever dictionary held them
 /// (`model` of `{"model": ..., "optim": ...}`); a parameter that has states of the optimizer is a master,
 /// `state.NAME.exp_avg` and `state.exp_avg.NAME` are its moments, their `step` the run's. States of parameters that the
 /// folder does not name are left out, which the format says. Objects are not read, but for the schedule's position.

@@ -3,7 +3,8 @@
 Four processes on the CPU (Gloo) train a model of transformers' of about two thousand parameters for three steps, save
 with dcp.save(), and train three more:
   gpt2_fsdp    GPT-2 by FSDP2 (fully_shard) on four ranks; the embedding is tied to the head
-  llama_2d     Llama by FSDP2 over two ranks and tensor parallelism over two
+  llama_2d     Llama by FSDP2 over two ranks and tensor parallelism over two; its weights also by
+               HuggingFaceStorageWriter, as llama_2d_hf: shards, and the files that they were consolidated to
 Writes tests/checkpoint/fixtures/distributed/<case>/: the folder, and beside it <case>.losses with the three and
 <case>.safetensors with all values; corpus.txt is what both read. One epoch is one batch, so that the order of samples does not matter. Then
 `troupe train --resume` must have those losses; and Troupe trains one step more, saves, `troupe checkpoint to-dcp` writes
@@ -83,6 +84,7 @@ def train(case, load_from):
     import torch
     import torch.distributed as dist
     import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
     from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 
     dist.init_process_group("gloo")
@@ -102,6 +104,9 @@ def train(case, load_from):
         if step == SAVED and not load_from:
             weights, states = get_state_dict(model, optimizer)
             dcp.save({"model": weights, "optim": states, "note": "kept"}, checkpoint_id=case)
+            if case == "llama_2d":
+                dcp.save(weights, storage_writer=HuggingFaceStorageWriter(
+                    f"{case}_hf", save_distributed=True, enable_consolidation=True))
         logits = model(input_ids=mine[:, :-1]).logits
         loss = torch.nn.functional.cross_entropy(logits.float().reshape(-1, VOCABULARY), mine[:, 1:].reshape(-1))
         loss.backward()
@@ -178,7 +183,8 @@ if __name__ == "__main__":
     draw = random.Random(3)
     (OUT / "corpus.txt").write_bytes(bytes(draw.choice(b"abcdefgh ijk\n") for _ in range(COLUMNS * SAMPLES + 1)))
     for name in MODELS:
-        shutil.rmtree(OUT / name, ignore_errors=True)
+        for folder in (name, f"{name}_hf"):
+            shutil.rmtree(OUT / folder, ignore_errors=True)
         wanted = launch(name, OUT)
         write_values(name)
         if not TROUPE:

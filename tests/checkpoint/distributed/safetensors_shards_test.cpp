@@ -1,0 +1,120 @@
+// Folders of PyTorch's HuggingFaceStorageWriter: what it saved on a mesh (tests/peer/troupe_resumes_distributed.py),
+// and small ones by hand.
+#include <fmt/format.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include "checkpoint/convert/open_source.hpp"
+#include "checkpoint/source/hugging_face.hpp"
+#include "checkpoint/source/verify.hpp"
+#include "tests/checkpoint/mutations.hpp"
+#include "tests/checkpoint/random_source.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe;
+using namespace troupe::checkpoint;
+using namespace troupe::tests;
+namespace fs = std::filesystem;
+using core::dtype;
+using core::error_kind;
+
+namespace {
+
+const fs::path fixtures = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/distributed";
+
+/// A rank's file with rows of one matrix.
+void write_shard(const scratch_folder& at, int number, const owned_tensor& t, const std::string& info) {
+  const std::vector<tensor_to_write> all{t.to_write()};
+  std::vector<const tensor_to_write*> listed{&all[0]};
+  auto file = prepare_safetensors(at / fmt::format("shard-{:05}-model-00001-of-00001.safetensors", number), listed,
+                                  info.empty() ? string_map{} : string_map{{"DCP_SHARDING_INFO", info}});
+  check_ok(file);
+  check_ok(file->commit());
+}
+
+void check_refused(const std::string& second, const std::string& words, std::vector<int64_t> shape = {3, 2},
+                   int number = 2, dtype type = dtype::f32) {
+  const scratch_folder at;
+  write_shard(at, 1, {"w", dtype::f32, {2, 2}}, R"({"w": {"saved_offsets": [0, 0]}})");
+  write_shard(at, number, {"w", type, std::move(shape)}, second);
+  check_failed(open_source(at.path()), error_kind::bad_input, words);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(safetensors_shards)
+
+BOOST_AUTO_TEST_CASE(shards_of_a_mesh_and_what_they_were_consolidated_to_have_pytorchs_weights) {
+  const auto wanted = read_hugging_face_source(fixtures / "llama_2d.safetensors");
+  check_ok(wanted);
+  for (const char* name : {"llama_2d_hf", "llama_2d_hf/sharded"}) {
+    const auto got = open_source(fixtures / name);
+    check_ok(got);
+    BOOST_TEST(got->tensors.size() == 12U);
+    for (const auto& t : got->tensors) {
+      const auto* w = find_tensor(*wanted, t.name, tensor_kind::weight);
+      BOOST_REQUIRE_MESSAGE(w != nullptr, shown(t));
+      BOOST_TEST((t.kind == tensor_kind::weight && w->shape == t.shape && bytes_in(*got, t) == bytes_in(*wanted, *w)),
+                 shown(t));
+    }
+    BOOST_TEST(!got->run.steps.has_value());
+    const auto checked = verify_source(real_files(), *got);
+    check_ok(checked);
+    BOOST_TEST(checked->damages == 0U);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(states_of_an_optimizer_go_to_their_parameters) {
+  const scratch_folder at;
+  for (int i = 1; i <= 2; ++i) {
+    const owned_tensor w("model.w", dtype::f32, {2, 2}), m("optim.state.w.exp_avg", dtype::f32, {2, 2});
+    const std::vector<tensor_to_write> all{w.to_write(), m.to_write()};
+    const std::vector<const tensor_to_write*> listed{&all[0], &all[1]};
+    const auto offsets = fmt::format(R"({{"saved_offsets": [{}, 0]}})", 2 * (i - 1));
+    auto file = prepare_safetensors(
+        at / fmt::format("shard-{:05}-model-00001-of-00001.safetensors", i), listed,
+        string_map{
+            {"DCP_SHARDING_INFO", fmt::format(R"({{"model.w": {}, "optim.state.w.exp_avg": {}}})", offsets, offsets)}});
+    check_ok(file);
+    check_ok(file->commit());
+  }
+  const auto got = open_source(at.path());
+  check_ok(got);
+  BOOST_TEST(find_tensor(*got, "w", tensor_kind::master) != nullptr);
+  BOOST_TEST(find_tensor(*got, "w", tensor_kind::moment, "exp_avg") != nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(shards_that_do_not_make_a_tensor_are_refused_by_name) {
+  check_refused(R"({"w": {"saved_offsets": [1, 0]}})", "overlaps");
+  check_refused(R"({"w": {"saved_offsets": [3, 0]}})", "no piece holds");
+  check_refused(R"({"w": {"saved_offsets": [0, 0]}})", "two chunks begin at element (0, 0)");
+  check_refused(R"({"w": {"saved_offsets": [2, 0]}})", "shard 2 are missing", {3, 2}, 3);
+  check_refused(R"({"w": {"saved_offsets": [2, 0]}})", "it is bf16 of 2 dimensions here and fp32", {3, 2}, 2,
+                dtype::bf16);
+  check_refused(R"({"w": {"saved_offsets": [2]}})", "wants 2 whole numbers as saved_offsets");
+  check_refused(R"({"w": {"saved_offsets": [-2, 0]}})", "wants 2 whole numbers as saved_offsets");
+  check_refused(R"({"w": {"saved_offsets": [9223372036854775807, 0]}})", "beyond any tensor");
+  check_refused(R"({"v": {"saved_offsets": [2, 0]}})", "'w': DCP_SHARDING_INFO wants");
+  check_refused(R"([])", "an object was wanted");
+  check_refused("{", "broken JSON");
+  check_refused("", "does not say by DCP_SHARDING_INFO where its tensors lie");
+}
+
+BOOST_AUTO_TEST_CASE(damaged_shards_are_read_or_refused) {
+  const scratch_folder at;
+  fs::copy(fixtures / "llama_2d_hf/sharded", at / "ck");
+  const std::string name = "ck/shard-00002-model-00001-of-00001.safetensors";
+  const auto good = scratch_folder::read(at / name);
+  size_t read = 0;
+  for_mutations(good, 24, json_hints, [&](size_t, const std::string& broken) {
+    fs::remove(at / name);
+    at.write(name, broken);
+    const auto source = open_source(at / "ck");
+    if (!source) return;
+    ++read;
+    for (const auto& t : source->tensors) BOOST_TEST(bytes_in(*source, t).size() == bytes_of(t.type, t.shape).value());
+  });
+  BOOST_TEST(read < mutations());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -15,6 +15,7 @@
 #include "checkpoint/convert/open_source.hpp"
 #include "checkpoint/source/layer_names.hpp"
 #include "checkpoint/source/name_map.hpp"
+#include "checkpoint/source/numbered_states.hpp"
 #include "config/name_map_file.hpp"
 #include "job/layer_reduction.hpp"
 
@@ -83,6 +84,24 @@ core::result<checkpoint::tensor_source> named_for(const core::model_table& table
   return tl::unexpected(checkpoint::unnamed_layers(*named, wanted));
 }
 
+/// The states of an optimizer that knows its parameters by number, under the names of this run's model.
+core::result<void> name_states_for(const core::model_table& table, checkpoint::tensor_source& from,
+                                   const load_options& options) {
+  if (options.load_module_only || !options.load_optimizer_states) {
+    checkpoint::leave_out_states(from, "the options ask for none");
+    return {};
+  }
+  std::vector<checkpoint::wanted_tensor> order;
+  for (const auto& p : table.parameters)
+    if (!p.is_copy() && !p.of_teacher) order.push_back({p.name, p.shape});
+  if (auto ok = checkpoint::name_states(from, order); !ok)
+    return fail(ok.error().kind,
+                fmt::format("{}; checkpoint.load.load_optimizer_states: false (--no-load-optimizer-states) takes the "
+                            "weights without",
+                            ok.error().text));
+  return {};
+}
+
 /// The checkpoint with the names of `table`'s parameters; where the options name each parameter themselves, with its
 /// own.
 core::result<checkpoint::tensor_source> open_for(const core::model_table& table, const std::filesystem::path& path,
@@ -97,6 +116,8 @@ core::result<checkpoint::tensor_source> open_for(const core::model_table& table,
   const auto is_compressed = [](const auto& f) { return f.view != nullptr && f.view->is_compressed(); };
   if (!options.dequantise && std::ranges::any_of(from->files, is_compressed))
     return fail(error_kind::bad_input, checkpoint::compressed_refusal(path));
+  if (from->numbered != nullptr)
+    if (auto ok = name_states_for(table, *from, options); !ok) return fail(ok.error());
   if (options.custom_load_fn) return from;
   return named_for(table, std::move(*from), options.load_module_strict);
 }
@@ -198,6 +219,7 @@ core::result<void> session::parts::take_over(const checkpoint::tensor_source& fr
   if (!said.changed.empty())
     say(fmt::format("'{}': {}: the run continues at sample {} of the data", folder, fmt::join(said.changed, "; "),
                     first_sample));
+  if (!from.remarks.empty()) say(fmt::format("'{}' ({}): {}", folder, from.format, fmt::join(from.remarks, "; ")));
   if (!continues && !options.load_module_only)
     say(fmt::format("'{}' holds weights alone: the run begins at step 0 with them", folder));
   if (!continues) return {};

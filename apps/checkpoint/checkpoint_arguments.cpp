@@ -6,7 +6,9 @@
 #include <filesystem>
 
 #include "apps/base/exit_code.hpp"
+#include "apps/checkpoint/model_description.hpp"
 #include "checkpoint/convert/open_source.hpp"
+#include "checkpoint/source/numbered_states.hpp"
 #include "config/name_map_file.hpp"
 
 namespace troupe::apps {
@@ -30,7 +32,8 @@ void note(const source_arguments& a, const std::string& line) {
   if (a.verbosity != verbosity::quiet) std::fprintf(stderr, "troupe: %s\n", line.c_str());
 }
 
-core::result<checkpoint::tensor_source> open_checkpoint_at(const source_arguments& a) {
+core::result<checkpoint::tensor_source> open_checkpoint_at(const source_arguments& a,
+                                                           const std::filesystem::path& model_config) {
   checkpoint::source_options options;
   if (!a.tag.empty()) options.tag = a.tag;
   auto map = config::read_name_map(a.map);
@@ -38,7 +41,16 @@ core::result<checkpoint::tensor_source> open_checkpoint_at(const source_argument
   options.map = std::move(*map);
   options.fallback_to_previous = a.fallback_to_previous;
   options.say = a.note ? a.note : [](const std::string& line) { std::fprintf(stderr, "troupe: %s\n", line.c_str()); };
-  return checkpoint::open_source(place_of(a.path, options.tag), options);
+  auto source = checkpoint::open_source(place_of(a.path, options.tag), options);
+  if (!source || source->numbered == nullptr) return source;
+  const auto model = describe_model(*source, model_config);
+  if (!model) return fail(model.error());
+  if (const auto order = parameters_of(*model); order.empty())
+    checkpoint::leave_out_states(*source,
+                                 "it knows parameters by number, and nothing here says the order of this model's");
+  else if (const auto ok = checkpoint::name_states(*source, order); !ok)
+    checkpoint::leave_out_states(*source, ok.error().text);
+  return source;
 }
 
 int ended_with(const core::error& e) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -35,8 +36,12 @@ struct output_arguments {  ///< of a command that writes
 /// Says `line` where `a` wants it.
 void note(const source_arguments& a, const std::string& line);
 
-/// Opens what `a` names; what was passed over is noted, or said on stderr even where the user wants quiet.
-core::result<checkpoint::tensor_source> open_checkpoint_at(const source_arguments& a);
+/// Opens what `a` names; what was passed over is noted, or said on stderr even where the user wants quiet. States of an
+/// optimizer that knows parameters by number get the names of the model's parameters, which `model_config`, or else the
+/// checkpoint itself, says the order of; where it does not, or they do not fit, they are left out, which the source's
+/// remarks say.
+core::result<checkpoint::tensor_source> open_checkpoint_at(const source_arguments& a,
+                                                           const std::filesystem::path& model_config = {});
 
 /// Says `e` on stderr and gives its exit code.
 int ended_with(const core::error& e);

@@ -18,8 +18,11 @@
 #include "checkpoint/safetensors/weights_index.hpp"
 #include "checkpoint/source/hugging_face.hpp"
 #include "checkpoint/source/name_rules.hpp"
+#include "checkpoint/source/layer_names.hpp"
 #include "checkpoint/source/torch.hpp"
+#include "checkpoint/source/numbered_states.hpp"
 #include "checkpoint/torch/distributed_metadata.hpp"
+#include "checkpoint/source/trainer.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -92,7 +95,8 @@ core::result<source_format> recognise_folder(const fs::path& path) {
     if (is_deepspeed_file(at->path().filename().string())) return source_format::deepspeed;
   if (ec) return fail(error_kind::io, fmt::format("cannot list '{}': {}", path.string(), ec.message()));
   if (there(path / single_file_name) || there(path / index_file_name)) return source_format::hugging_face;
-  if (there(path / torch_file_name) || there(path / torch_index_file_name)) return source_format::torch;
+  if (there(path / torch_file_name) || there(path / torch_index_file_name) || there(path / full_fsdp_file_name))
+    return source_format::torch;
   if (find_weights_index(path, index_file_name, safetensors_index_infix)) return source_format::hugging_face;
   if (find_weights_index(path, torch_index_file_name, torch_index_infix)) return source_format::torch;
   return refused(
@@ -205,28 +209,46 @@ namespace {
 
 core::result<tensor_source> open_as_it_is(const fs::path& path, const source_options& options) {
   const auto format = recognise(path, options.tag);
+  if (!format)
+    if (const auto newest = newest_trainer_folder(path)) return recognise_folder(*newest);
   if (!format) return fail(format.error());
   switch (*format) {
     case source_format::troupe:
       return open_ours(path, options);
     case source_format::deepspeed:
-      return read_deepspeed_source(path, options.tag);
+/// The checkpoint's own folder, where `path` may hold several.
+core::result<fs::path> own_folder(const fs::path& path, const std::optional<std::string>& tag) {
+  if (tag) return path / *tag;
+  if (!is_folder(path) || there(path / latest_file_name) || there(path / universal_latest_name)) return path;
+  if (there(path / megatron_latest_name)) return megatron_folder(path);
+  if (!recognise_folder(path))
+    if (const auto newest = newest_trainer_folder(path)) return *newest;
+  return path;
+}
+
+/// With what Trainer and Accelerate keep beside the weights; where these say the order of parameters, with its names.
+core::result<tensor_source> with_states(core::result<tensor_source> weights, const fs::path& at) {
+  if (!weights || !is_folder(at)) return weights;
+  auto out = with_trainer_states(std::move(*weights));
+  // who knows the model may still find what its file's own order does not fit
+  if (out && !out->parameter_order.empty()) static_cast<void>(name_states(*out, parameters_of(*out)));
+  return out;
+}
+
+      return read_deepspeed_source(options.tag ? path : *at, options.tag);
     case source_format::universal:
-      return read_universal_source(options.tag ? path / *options.tag : path);
+      return read_universal_source(*at);
+  const auto at = own_folder(path, options.tag);
+  if (!at) return fail(at.error());
     case source_format::distributed:
-      if (!options.tag && there(path / megatron_latest_name)) {
-        const auto folder = megatron_folder(path);
-        return folder ? read_distributed_source(*folder) : fail(folder.error());
-      }
-      return read_distributed_source(options.tag ? path / *options.tag : path);
+      return read_distributed_source(*at);
     case source_format::hugging_face: {
-      const auto at = options.tag ? path / *options.tag : path;
-      const auto is_compressed = is_compressed_folder(at);
+      const auto is_compressed = is_compressed_folder(*at);
       if (!is_compressed) return fail(is_compressed.error());
-      return *is_compressed ? read_compressed_source(at) : read_hugging_face_source(at);
+      return with_states(*is_compressed ? read_compressed_source(*at) : read_hugging_face_source(*at), *at);
     }
     case source_format::torch:
-      return read_torch_source(options.tag ? path / *options.tag : path);
+      return with_states(read_torch_source(*at), *at);
     case source_format::gguf:
       return read_gguf_source(path);
   }

@@ -168,6 +168,7 @@ std::string inspect_text(const tensor_source& s) {
   return out;
 }
 
+  for (const auto& line : s.remarks) out += shown(line) + "\n";
 std::string inspect_json(const tensor_source& s) {
   json out{{"folder", s.folder.string()},
            {"format", s.format},
@@ -213,4 +214,5 @@ std::string inspect_json(const tensor_source& s) {
   return out.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
+  out["remarks"] = s.remarks;
 }  // namespace troupe::checkpoint

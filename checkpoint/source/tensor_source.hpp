@@ -48,6 +48,8 @@ struct source_run {
 };
 
 /// One checkpoint of any format. Pieces cover every element once, ascending, as in a manifest; here they may begin at
+struct numbered_states;
+
 /// any byte of a file, and several may lie on the same bytes.
 struct tensor_source : tensor_list {
   std::string format;                ///< for people: `troupe`, `DeepSpeed ZeRO-3`, `Hugging Face` ...
@@ -68,6 +70,11 @@ struct tensor_source : tensor_list {
   /// How a tensor's elements are stored, by its name here, where that is not as its type: `q4_0`.
   std::map<std::string, std::string, std::less<>> stored_as;
 };
+  /// States of an optimizer that knows parameters by number alone, see numbered_states.hpp; null: there are none, or
+  /// they are among the tensors.
+  std::shared_ptr<const numbered_states> numbered{};
+  /// What of a foreign folder is taken over and what is not: a sentence for each file, for people.
+  std::vector<std::string> remarks{};
 
 /// A checkpoint of ours as a source.
 tensor_source source_of(const checkpoint_folder& c);

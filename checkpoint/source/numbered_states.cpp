@@ -1,0 +1,165 @@
+#include "checkpoint/source/numbered_states.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+#include "checkpoint/source/element_cast.hpp"
+#include "checkpoint/source/name_map.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+/// Whether `part` is a component of the name, such as `norm` of `model.norm.weight`, or ends one behind an underscore.
+bool has_component(std::string_view name, std::string_view part) {
+  for (size_t at = name.find(part); at != name.npos; at = name.find(part, at + 1)) {
+    const bool begins = at == 0 || name[at - 1] == '.' || name[at - 1] == '_';
+    const size_t end = at + part.size();
+    if (begins && (end == name.size() || name[end] == '.')) return true;
+  }
+  return false;
+}
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(), [](unsigned char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : static_cast<char>(c);
+  });
+  return out;
+}
+
+/// transformers' Trainer (get_decay_parameter_names): biases, and what is called a norm.
+bool is_bias_or_norm_by_name(const wanted_tensor& w) {
+  const auto name = lower(w.name);
+  return name.find("bias") != name.npos || name.find("layernorm") != name.npos || name.find("rmsnorm") != name.npos ||
+         has_component(name, "norm");
+}
+/// The same with its norms by class, of which the shape is what is known here: GPT-2's `ln_1`.
+bool is_flat_or_by_name(const wanted_tensor& w) { return w.shape.size() < 2 || is_bias_or_norm_by_name(w); }
+/// The scripts beside transformers' examples (run_clm_no_trainer): by two endings.
+bool is_bias_or_layer_norm(const wanted_tensor& w) {
+  const auto name = lower(w.name);
+  return name.find("bias") != name.npos || name.find("layer_norm.weight") != name.npos ||
+         name.find("layernorm.weight") != name.npos;
+}
+constexpr std::array rules{is_flat_or_by_name, is_bias_or_norm_by_name, is_bias_or_layer_norm};
+
+/// [group]: parameters in the order of their numbers.
+using dealt = std::vector<std::vector<const wanted_tensor*>>;
+
+dealt deal(std::span<const wanted_tensor> order, size_t groups, bool (*is_in_second)(const wanted_tensor&)) {
+  dealt out(groups);
+  for (const auto& w : order) out[groups == 2 && is_in_second(w) ? 1 : 0].push_back(&w);
+  return out;
+}
+
+/// Why the parameters are not those of the file; nothing where they may be.
+std::optional<std::string> misfit(const numbered_states& from, const dealt& parameters) {
+  std::vector<size_t> wanted, got;
+  for (const auto& g : parameters) wanted.push_back(g.size());
+  for (const auto& g : from.groups) got.push_back(g.size());
+  if (wanted != got)
+    return fmt::format("{} parameters were wanted in its groups{}, got {}", fmt::join(wanted, " and "),
+                       wanted.size() == 2 ? ", those that decay in front of biases and norms" : "",
+                       fmt::join(got, " and "));
+  for (size_t g = 0; g < from.groups.size(); ++g)
+    for (size_t i = 0; i < from.groups[g].size(); ++i) {
+      const auto at = from.states.find(from.groups[g][i]);
+      if (at == from.states.end()) continue;
+      for (const auto& t : at->second)
+        if (const auto& w = *parameters[g][i]; t.shape != w.shape)
+          return fmt::format("its {} of parameter number {} has the shape {}, wanted {} of '{}'", shown(t.moment),
+                             at->first, t.shape, w.shape, shown(w.name));
+    }
+  return std::nullopt;
+}
+
+/// The parameters of `order` that are in the source, under its names, each once.
+std::vector<wanted_tensor> own_order(const tensor_source& s, std::span<const wanted_tensor> order) {
+  const name_map names(s);
+  std::map<std::string_view, std::string_view> tied;
+  for (const auto& t : s.tied) tied.emplace(t.name, t.of);
+  std::set<std::string> taken;
+  std::vector<wanted_tensor> out;
+  for (const auto& w : order) {
+    auto name = names.find(w.name);
+    if (!name) continue;
+    if (const auto at = tied.find(*name); at != tied.end()) name = at->second;
+    if (taken.insert(*name).second) out.push_back({std::move(*name), w.shape});
+  }
+  return out;
+}
+
+/// `exp_avg, exp_avg_sq`, of all parameters together.
+std::string moments_of(const numbered_states& from) {
+  std::set<std::string> out;
+  for (const auto& [number, states] : from.states)
+    for (const auto& t : states) out.insert(shown(t.moment));
+  return fmt::format("{}", fmt::join(out, ", "));
+}
+
+}  // namespace
+
+core::result<void> name_states(tensor_source& s, std::span<const wanted_tensor> order) {
+  if (s.numbered == nullptr) return {};
+  const auto& from = *s.numbered;
+  if (from.problem) return fail(*from.problem);
+  const auto where = fmt::format("'{}'", from.file.string());
+  if (from.groups.empty() || from.groups.size() > 2)
+    return fail(error_kind::mismatch, fmt::format("{}: parameters in one or two groups were wanted, got {} groups",
+                                                  where, from.groups.size()));
+  const auto own = own_order(s, order);
+  std::optional<dealt> found;
+  std::string why;
+  for (const auto rule : rules) {
+    auto parameters = deal(own, from.groups.size(), rule);
+    const auto wrong = misfit(from, parameters);
+    if (wrong && why.empty()) why = *wrong;
+    if (wrong || (found && *found == parameters)) continue;
+    if (found)
+      return fail(error_kind::mismatch,
+                  fmt::format("{}: two ways to deal the model's parameters to its groups fit it, so which state is "
+                              "whose is not known",
+                              where));
+    found = std::move(parameters);
+  }
+  if (!found) return fail(error_kind::mismatch, fmt::format("{}: {}", where, why));
+  std::set<std::string_view> has_states;
+  tensor_source named = s;
+  for (size_t g = 0; g < from.groups.size(); ++g)
+    for (size_t i = 0; i < from.groups[g].size(); ++i) {
+      const auto at = from.states.find(from.groups[g][i]);
+      if (at == from.states.end()) continue;
+      const auto& name = (*found)[g][i]->name;
+      if (!at->second.empty()) has_states.insert(name);
+      for (auto t : at->second) {
+        t.name = name;
+        named.tensors.push_back(std::move(t));
+      }
+    }
+  for (auto& t : named.tensors)
+    if (t.kind == tensor_kind::weight && is_floating(t.type) && has_states.contains(t.name))
+      t.kind = tensor_kind::master;
+  named.numbered = nullptr;
+  named.remarks.push_back(fmt::format("{}: {} of {} parameters are taken over", from.file.filename().string(),
+                                      moments_of(from), has_states.size()));
+  if (auto ok = complete(named); !ok) return ok;
+  s = std::move(named);
+  return {};
+}
+
+void leave_out_states(tensor_source& s, const std::string& why) {
+  if (s.numbered == nullptr) return;
+  s.remarks.push_back(
+      fmt::format("{}: the optimizer's states are not taken over: {}", s.numbered->file.filename().string(), why));
+  s.numbered = nullptr;
+}
+
+}  // namespace troupe::checkpoint

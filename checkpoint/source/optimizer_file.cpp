@@ -1,0 +1,135 @@
+#include "checkpoint/source/optimizer_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "checkpoint/torch/pieces.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+core::result<uint64_t> steps_from(double number) {
+  if (number >= 0 && number <= static_cast<double>(max_exact_steps) && number == std::floor(number))
+    return static_cast<uint64_t>(number);
+  return fail(error_kind::bad_input, fmt::format("a number of steps was wanted, got {}", number));
+}
+
+/// `optimizer.state_dict()` of torch.optim in a file.
+class optimizer_reader {
+ public:
+  optimizer_reader(const torch_archive& archive, uint32_t file) : archive_(archive), file_(file) {}
+
+  core::result<optimizer_states> run() {
+    const auto& tree = archive_.tree();
+    const auto groups = tree.find(archive_.root(), "param_groups"), states = tree.find(archive_.root(), "state");
+    if (!groups || !states || tree.kind(*groups) != pickle_kind::list || tree.kind(*states) != pickle_kind::dict)
+      return refused("what torch.optim's state_dict() gives was wanted, 'state' and 'param_groups'");
+    if (auto ok = read_groups(*groups); !ok) return fail(ok.error());
+    const auto items = tree.items(*states);
+    for (size_t i = 0; i + 1 < items.size(); i += 2) {
+      auto all = states_of(items[i + 1]);
+      if (!all) return fail(all.error().in(fmt::format("'{}': state {}", archive_.name(), shown_key(items[i]))));
+      if (tree.kind(items[i]) == pickle_kind::text) {
+        out_.by_name.insert_or_assign(std::string(tree.text(items[i])), std::move(*all));
+      } else if (tree.kind(items[i]) == pickle_kind::integer && tree.integer(items[i]) >= 0) {
+        out_.by_number.states.insert_or_assign(static_cast<uint64_t>(tree.integer(items[i])), std::move(*all));
+      } else {
+        return refused("a state's key is neither a number nor a name");
+      }
+    }
+    return std::move(out_);
+  }
+
+ private:
+  [[nodiscard]] tl::unexpected<core::error> refused(const std::string& why) const {
+    return fail(error_kind::bad_input, fmt::format("'{}': {}", archive_.name(), why));
+  }
+
+  [[nodiscard]] std::string shown_key(pickle_ref key) const {
+    const auto& tree = archive_.tree();
+    if (tree.kind(key) == pickle_kind::integer) return std::to_string(tree.integer(key));
+    return tree.kind(key) == pickle_kind::text ? "'" + shown(tree.text(key)) + "'" : "of another key";
+  }
+
+  core::result<void> read_groups(pickle_ref groups) {
+    const auto& tree = archive_.tree();
+    for (const pickle_ref g : tree.items(groups)) {
+      const auto numbers = tree.find(g, "params");
+      if (!numbers || tree.kind(*numbers) != pickle_kind::list) return refused("params of a group: a list was wanted");
+      auto& group = out_.by_number.groups.emplace_back();
+      for (const pickle_ref n : tree.items(*numbers)) {
+        if (tree.kind(n) == pickle_kind::text) continue;  // parameters have names
+        if (tree.kind(n) != pickle_kind::integer || tree.integer(n) < 0)
+          return refused("params of a group: whole numbers were wanted");
+        group.push_back(static_cast<uint64_t>(tree.integer(n)));
+        if ((parameters_ += 1) > max_tensors)
+          return fail(error_kind::limit, fmt::format("'{}': more than {} parameters", archive_.name(), max_tensors));
+      }
+    }
+    return {};
+  }
+
+  core::result<std::vector<tensor_entry>> states_of(pickle_ref dict) {
+    const auto& tree = archive_.tree();
+    if (tree.kind(dict) != pickle_kind::dict) return fail(error_kind::bad_input, "a dictionary was wanted");
+    std::vector<tensor_entry> all;
+    const auto items = tree.items(dict);
+    for (size_t i = 0; i + 1 < items.size(); i += 2) {
+      if (tree.kind(items[i]) != pickle_kind::text) continue;
+      const std::string key(tree.text(items[i]));
+      if (key == "step") {
+        const auto n = number_at(items[i + 1]);
+        if (!n) return fail(n.error().in("step"));
+        out_.steps = std::max(out_.steps.value_or(0), *n);
+      } else if (archive_.is_tensor(items[i + 1])) {
+        const auto t = archive_.tensor(items[i + 1]);
+        if (!t) return fail(t.error());
+        tensor_entry entry{"", tensor_kind::moment, key, t->type, t->shape, {}};
+        if (auto ok = add_pieces(entry.pieces, file_, *t); !ok) return fail(ok.error());
+        if ((pieces_ += entry.pieces.size()) > max_pieces)
+          return fail(error_kind::limit, fmt::format("more than {} pieces", max_pieces));
+        all.push_back(std::move(entry));
+      }
+    }
+    return all;
+  }
+
+  [[nodiscard]] core::result<uint64_t> number_at(pickle_ref v) const {
+    const auto& tree = archive_.tree();
+    if (tree.kind(v) == pickle_kind::integer) return steps_from(static_cast<double>(tree.integer(v)));
+    if (tree.kind(v) == pickle_kind::real) return steps_from(tree.real(v));
+    const auto t = archive_.tensor(v);
+    if (!t) return fail(t.error());
+    std::array<std::byte, 8> bytes{};
+    if (t->numel != 1) return fail(error_kind::bad_input, "one number was wanted");
+    if (auto ok = archive_.read(t->begin, std::span(bytes).first(core::size_of(t->type))); !ok) return fail(ok.error());
+    const auto as = [&]<class number>(number n) {
+      std::copy_n(bytes.begin(), sizeof n, std::as_writable_bytes(std::span(&n, 1)).begin());
+      return static_cast<double>(n);
+    };
+    if (t->type == core::dtype::f32) return steps_from(as(float{}));
+    if (t->type == core::dtype::f64) return steps_from(as(double{}));
+    if (t->type == core::dtype::i64) return steps_from(as(int64_t{}));
+    return fail(error_kind::bad_input, fmt::format("a number was wanted, got one of {}", core::name_of(t->type)));
+  }
+
+  const torch_archive& archive_;
+  optimizer_states out_;
+  uint32_t file_;
+  size_t parameters_ = 0, pieces_ = 0;
+};
+
+}  // namespace
+
+core::result<optimizer_states> read_optimizer_states(const torch_archive& archive, uint32_t file) {
+  return optimizer_reader(archive, file).run();
+}
+
+}  // namespace troupe::checkpoint

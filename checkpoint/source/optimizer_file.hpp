@@ -1,0 +1,30 @@
+// A file with the `state_dict()` of an optimizer of torch.optim: its groups, and the states of each parameter, by
+// number or by name. Owns that form; what numbers mean is numbered_states.hpp's, where such files lie trainer.hpp's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/source/numbered_states.hpp"
+#include "checkpoint/torch/archive.hpp"
+#include "core/error.hpp"
+
+namespace troupe::checkpoint {
+
+/// Numbers beyond are not exact as floating point, in which torch counts steps.
+inline constexpr uint64_t max_exact_steps = 9'007'199'254'740'992;
+
+struct optimizer_states {
+  numbered_states by_number;
+  std::map<std::string, std::vector<tensor_entry>> by_name;  ///< of parameters that it names
+  std::optional<uint64_t> steps;                             ///< the most updates of one parameter
+};
+
+/// The states lie in file number `file` of a source; of them only the numbers of steps are read. Refused (bad_input)
+/// with the archive: any other form, a tensor that depends on a call, a `step` that is no whole number.
+core::result<optimizer_states> read_optimizer_states(const torch_archive& archive, uint32_t file);
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,229 @@
+#include "checkpoint/source/trainer.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "checkpoint/files/file_system.hpp"
+#include "checkpoint/source/name_map.hpp"
+#include "checkpoint/source/numbered_states.hpp"
+#include "checkpoint/source/optimizer_file.hpp"
+#include "checkpoint/torch/archive.hpp"
+#include "core/json_text.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using core::error_kind;
+using core::fail;
+
+constexpr std::string_view state_name = "trainer_state.json";
+constexpr std::array<std::string_view, 2> optimizer_names{"optimizer.pt", "optimizer.bin"};
+constexpr std::array<std::string_view, 2> scheduler_names{"scheduler.pt", "scheduler.bin"};
+/// Beginnings of names of files that nothing is taken over from.
+constexpr std::array<std::string_view, 10> left_names{
+    "rng_state",  "random_states_", "training_args.bin",  "scaler.pt",     "sampler",
+    "optimizer_", "scheduler_",     "custom_checkpoint_", "dl_state_dict", "model_1"};
+
+/// Python writes losses that are no numbers as NaN and Infinity, which JSON has not: as 0, of the same length.
+std::string with_numbers(std::string text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"') {
+      for (++i; i < text.size() && text[i] != '"'; ++i)
+        if (text[i] == '\\') ++i;
+      continue;
+    }
+    for (const std::string_view word : {"NaN", "-Infinity", "Infinity"})
+      if (text.compare(i, word.size(), word) == 0)
+        text.replace(i, word.size(), std::string(word.size() - 1, ' ') + "0");
+  }
+  return text;
+}
+
+/// The one of these that lies in the folder.
+template <size_t n>
+std::optional<fs::path> first_of(const fs::path& folder, const std::array<std::string_view, n>& names) {
+  std::error_code ec;
+  for (const auto name : names)
+    if (fs::is_regular_file(folder / name, ec)) return folder / name;
+  return std::nullopt;
+}
+
+class trainer_reader {
+ public:
+  explicit trainer_reader(tensor_source s) : out_(std::move(s)) {}
+
+  core::result<tensor_source> run() {
+    std::error_code ec;
+    const auto optimizer = first_of(out_.folder, optimizer_names);
+    const bool is_trainers = fs::is_regular_file(out_.folder / state_name, ec);
+    if (!optimizer && !is_trainers) return std::move(out_);
+    out_.format = is_trainers ? "transformers Trainer" : "Accelerate";
+    if (is_trainers)
+      if (auto ok = read_step(); !ok) return fail(ok.error());
+    if (optimizer)
+      if (auto ok = read_optimizer(*optimizer); !ok) return fail(ok.error());
+    if (!out_.run.steps) out_.run.steps = updates_;
+    out_.run.applied_updates = updates_ ? updates_ : out_.run.steps;
+    if (out_.run.steps) out_.run.schedule_position = static_cast<int64_t>(*out_.run.applied_updates);
+    if (const auto schedule = first_of(out_.folder, scheduler_names); schedule && out_.run.steps)
+      read_schedule(*schedule, is_trainers);
+    say_others();
+    return std::move(out_);
+  }
+
+ private:
+  core::result<void> read_step() {
+    const auto file = out_.folder / state_name;
+    auto text = read_small_file(real_files(), file, max_trainer_state_bytes);
+    if (!text) return fail(text.error());
+    // the log may be long: of it nothing is built
+    const auto watch = [](int depth, nlohmann::json::parse_event_t event, nlohmann::json&) {
+      using enum nlohmann::json::parse_event_t;
+      return depth == 0 || (event != object_start && event != array_start);
+    };
+    const auto json = core::parse_json(with_numbers(std::move(*text)), core::max_json_depth, watch);
+    if (!json) return fail(json.error().kind, fmt::format("'{}': {}", file.string(), json.error().why));
+    const auto at = json->is_object() ? json->find("global_step") : json->end();
+    if (at == json->end() || !at->is_number_unsigned() || at->get<uint64_t>() > max_exact_steps)
+      return fail(error_kind::bad_input,
+                  fmt::format("'{}': a number of steps was wanted as global_step", file.string()));
+    out_.run.steps = at->get<uint64_t>();
+    out_.remarks.push_back(fmt::format("{}: step {} is taken over, its log and the place in the data are not",
+                                       state_name, *out_.run.steps));
+    return {};
+  }
+
+  core::result<void> read_optimizer(const fs::path& file) {
+    const auto number = static_cast<uint32_t>(out_.files.size());
+    auto numbered = std::make_shared<numbered_states>();
+    const auto archive = torch_archive::open(file);
+    core::result<void> did = archive ? core::result<void>() : fail(archive.error());
+    if (archive) {
+      auto states = read_optimizer_states(*archive, number);
+      if (states) {
+        updates_ = states->steps;
+        out_.files.push_back({file, archive->file_bytes()});
+        if (!states->by_name.empty()) return add_named(file, states->by_name);
+        *numbered = std::move(states->by_number);
+      } else {
+        did = fail(states.error());
+      }
+    }
+    numbered->file = file;
+    if (!did) numbered->problem = did.error();
+    out_.numbered = std::move(numbered);
+    return {};
+  }
+
+  /// States of parameters that the file names, as FSDP's full states are.
+  core::result<void> add_named(const fs::path& file, std::map<std::string, std::vector<tensor_entry>>& states) {
+    const name_map names(out_);
+    auto numbered = std::make_shared<numbered_states>();
+    numbered->file = file;
+    tensor_source named = out_;
+    size_t parameters = 0;
+    for (auto& [name, all] : states) {
+      auto own = names.find(name);
+      for (const auto& t : named.tied)
+        if (own && t.name == *own) own = t.of;
+      const auto is_it = [&](const tensor_entry& t) { return own && t.name == *own; };
+      const auto weight = std::ranges::find_if(named.tensors, is_it);
+      for (auto& t : all)
+        if (weight == named.tensors.end() || weight->shape != t.shape) {
+          numbered->problem =
+              core::error{error_kind::mismatch, fmt::format("'{}': its {} of '{}' has the shape {}, wanted {}",
+                                                            file.string(), shown(t.moment), shown(name), t.shape,
+                                                            weight == named.tensors.end()
+                                                                ? "that of a parameter, which is not among the weights"
+                                                                : fmt::format("{}", weight->shape))};
+          out_.numbered = std::move(numbered);
+          return {};
+        }
+      if (all.empty()) continue;
+      ++parameters;
+      weight->kind = tensor_kind::master;
+      for (auto& t : all) {
+        t.name = *own;
+        more_.push_back(std::move(t));
+      }
+    }
+    named.tensors.insert(named.tensors.end(), more_.begin(), more_.end());
+    named.remarks.push_back(
+        fmt::format("{}: the states of {} parameters are taken over", file.filename().string(), parameters));
+    if (auto ok = complete(named); !ok) return ok;
+    out_ = std::move(named);
+    return {};
+  }
+
+  void read_schedule(const fs::path& file, bool is_trainers) {
+    const auto name = file.filename().string();
+    const auto archive = torch_archive::open(file);
+    const auto at = archive ? archive->tree().find(archive->root(), "last_epoch") : std::nullopt;
+    const auto position = at ? archive->integer(*at) : core::result<int64_t>(-1);
+    if (!position || *position < 0) {
+      out_.remarks.push_back(fmt::format("{}: not taken over: {}", name,
+                                         archive ? "it does not say last_epoch, its position" : archive.error().text));
+      return;
+    }
+    const auto updates = static_cast<int64_t>(*out_.run.applied_updates);
+    // Accelerate lets a schedule count every process's step
+    if (!is_trainers && updates > 0 && *position != updates && *position % updates == 0) {
+      out_.remarks.push_back(fmt::format("{}: it counts {} for {} updates, one for each process: {} is taken over",
+                                         name, *position, updates, updates));
+      return;
+    }
+    out_.run.schedule_position = *position;
+    out_.remarks.push_back(
+        fmt::format("{}: its position, {}, is taken over; what the schedule is, the job says", name, *position));
+  }
+
+  void say_others() {
+    std::vector<std::string> names;
+    std::error_code ec;
+    size_t seen = 0;
+    for (fs::directory_iterator at(out_.folder, ec), end; !ec && at != end && seen < max_folder_entries;
+         at.increment(ec), ++seen) {
+      auto name = at->path().filename().string();
+      if (std::ranges::any_of(left_names, [&](std::string_view n) { return name.starts_with(n); }))
+        names.push_back(shown(name));
+    }
+    std::ranges::sort(names);
+    if (!names.empty()) out_.remarks.push_back(fmt::format("not taken over: {}", fmt::join(names, ", ")));
+  }
+
+  tensor_source out_;
+  std::optional<uint64_t> updates_;
+  std::vector<tensor_entry> more_;
+};
+
+}  // namespace
+
+core::result<tensor_source> with_trainer_states(tensor_source s) { return trainer_reader(std::move(s)).run(); }
+
+std::optional<fs::path> newest_trainer_folder(const fs::path& root) {
+  constexpr std::array<std::string_view, 2> beginnings{"checkpoint-", "checkpoint_"};
+  std::optional<std::pair<uint64_t, fs::path>> newest;
+  std::error_code ec, no_folder;
+  size_t seen = 0;
+  for (fs::directory_iterator at(root, ec), end; !ec && at != end && seen < max_folder_entries;
+       at.increment(ec), ++seen) {
+    const auto name = at->path().filename().string();
+    for (const auto begin : beginnings) {
+      if (!name.starts_with(begin) || !at->is_directory(no_folder)) continue;
+      uint64_t number = 0;
+      const auto [stop, error] = std::from_chars(name.data() + begin.size(), name.data() + name.size(), number);
+      if (error != std::errc() || stop != name.data() + name.size()) continue;
+      if (!newest || number > newest->first) newest = {number, at->path()};
+    }
+  }
+  return newest ? std::optional(newest->second) : std::nullopt;
+}
+
+}  // namespace troupe::checkpoint

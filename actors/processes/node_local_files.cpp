@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <set>
-#include <sstream>
 
 #include "checkpoint/commit/commit.hpp"
 #include "checkpoint/commit/names.hpp"
+#include "checkpoint/commit/node_parts.hpp"
 #include "checkpoint/files/atomic_file.hpp"
 
 namespace troupe::actors {
@@ -20,9 +20,8 @@ using checkpoint::input_file;
 using checkpoint::real_files;
 using core::error_kind;
 
-constexpr std::string_view parts_name = ".parts", writers_name = "writers";
+constexpr std::string_view parts_name = checkpoint::node_parts_name, writers_name = checkpoint::node_writers_name;
 constexpr std::string_view disk_mark = machine_files::disk_mark;
-constexpr uint64_t writers_bytes_max = uint64_t{16} << 20;
 
 bool is_of_checkpoints(const std::string& name) {
   return name == checkpoint::manifest_file_name || name == checkpoint::latest_file_name || name == writers_name ||
@@ -53,14 +52,6 @@ class far_file final : public input_file {  ///< on another machine
   uint64_t bytes_;
 };
 
-/// [file]: the host that wrote it.
-std::map<std::string, std::string> writers_in(const std::string& text) {
-  std::map<std::string, std::string> out;
-  std::istringstream lines(text);
-  for (std::string file, host; lines >> file >> host;) out[file] = host;
-  return out;
-}
-
 core::result<std::set<std::string>> ids_in(const fs::path& root) {
   std::set<std::string> out;
   const auto all = real_files().list(root);
@@ -88,7 +79,7 @@ core::result<void> remove_parts_but(const fs::path& root, const std::set<std::st
 }  // namespace
 
 fs::path parts_folder(const fs::path& root, checkpoint::digest128 save_id) {
-  return root / parts_name / checkpoint::to_hex(save_id);
+  return checkpoint::node_parts_folder(root, save_id);
 }
 
 fs::path native_folder(const fs::path& path, const std::optional<std::string>& tag) {
@@ -223,10 +214,11 @@ core::result<std::unique_ptr<input_file>> node_local_files::open(const fs::path&
 
 core::error node_local_files::missing(const fs::path& path) {
   std::string wrote = "a host that is not known";
-  if (const auto file = find(path.parent_path() / writers_name); file && (*file)->bytes() < writers_bytes_max) {
+  if (const auto file = find(path.parent_path() / writers_name);
+      file && (*file)->bytes() < checkpoint::max_node_writers_bytes) {
     std::string text((*file)->bytes(), '\0');
     if (checkpoint::read_exactly(**file, path, 0, std::as_writable_bytes(std::span(text)))) {
-      const auto all = writers_in(text);
+      const auto all = checkpoint::node_writers_in(text);
       if (const auto at = all.find(path.filename().string()); at != all.end()) wrote = "host " + at->second;
     }
   }

@@ -43,6 +43,12 @@ std::string some_names(const checkpoint::tensor_source& s) {
 }
 
 core::error nothing_compared(const checkpoint::tensor_source& first, const checkpoint::tensor_source& second) {
+/// "good", or that all is good that lies on this machine.
+std::string verdict_of(const checkpoint::verify_report& r) {
+  if (r.damages > 0) return fmt::format("{} damaged", r.damages);
+  return r.elsewhere.empty() ? "good" : "good as far as it lies on this machine";
+}
+
   return {core::error_kind::mismatch,
           fmt::format("no tensor of one has its name in the other: '{}' holds {}, '{}' holds {}; a file of names "
                       "(--map) says which is which",
@@ -74,9 +80,8 @@ int verify_checkpoint_at(const source_arguments& a) {
                  static_cast<unsigned long long>(r->damages - r->listed.size()));
   if (a.verbosity != verbosity::quiet)
     std::printf("%s\n", fmt::format("{}: {}: {} tensor{} in {} piece{}, {} read, {}", checkpoint::shown_place(*s),
-                                    r->damages == 0 ? "good" : fmt::format("{} damaged", r->damages), r->tensors,
-                                    plural(r->tensors), r->pieces, plural(r->pieces), human_bytes(r->bytes),
-                                    what_was_compared(*s, *r))
+                                    verdict_of(*r), r->tensors, plural(r->tensors), r->pieces, plural(r->pieces),
+                                    human_bytes(r->bytes), what_was_compared(*s, *r))
                             .c_str());
   return r->damages == 0 ? 0 : 1;
 }
@@ -132,3 +137,6 @@ int diff_checkpoints_at(const diff_arguments& a) {
 }
 
 }  // namespace troupe::apps
+  if (a.verbosity != verbosity::quiet)
+    for (const auto& [host, files] : r->elsewhere)
+      std::printf("%s\n", fmt::format("not read, on the disk of {}: {}", host, checkpoint::first_names(files)).c_str());

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "checkpoint/commit/commit.hpp"
+#include "checkpoint/commit/node_parts.hpp"
 #include "checkpoint/commit/reading_mark.hpp"
 #include "checkpoint/compressed/source.hpp"
 #include "checkpoint/deepspeed/source.hpp"
@@ -141,8 +142,14 @@ core::result<source_format> recognise_index(const fs::path& path) {
 
 core::result<tensor_source> open_ours(const fs::path& path, const source_options& options) {
   const open_options how{.fallback_to_previous = options.fallback_to_previous && !options.tag, .say = options.say};
-  const auto found = open_checkpoint(real_files(), options.tag ? path / *options.tag : path, how);
-  if (!found) return fail(found.error());
+  const auto at = options.tag ? path / *options.tag : path;
+  const auto found = open_checkpoint(real_files(), at, how);
+  if (!found) {
+    auto parts = open_node_parts(real_files(), at);
+    if (!parts || !*parts) return fail(found.error());
+    (*parts)->mark = mark_as_read((*parts)->folder);
+    return std::move(**parts);
+  }
   auto out = source_of(*found);
   out.mark = mark_as_read(found->folder);
   return out;

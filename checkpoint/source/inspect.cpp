@@ -98,11 +98,17 @@ json run_json(const source_run& r) {
   return out;
 }
 
+/// Nothing where it is a plain file of this machine.
+std::string how_there(const source_file& f) {
+  if (!f.host.empty()) return " on the disk of " + f.host;
+  return f.view != nullptr ? " as numbers" : "";
+}
+
 std::string head_of(const tensor_source& s) {
   std::string run;
   if (s.run.steps) run += fmt::format(", step {}", *s.run.steps);
   if (s.run.applied_updates) run += fmt::format(" ({} updates applied)", *s.run.applied_updates);
-  const auto views = std::ranges::count_if(s.files, [](const auto& f) { return f.view != nullptr; });
+  const auto views = std::ranges::count_if(s.files, [](const auto& f) { return f.view != nullptr && f.host.empty(); });
   const size_t files = s.files.size() - static_cast<size_t>(views);
   return fmt::format("{}: {}{}, {} {} of {} in {} {}\n", shown_place(s), s.format, run, s.tensors.size(),
                      s.tensors.size() == 1 ? "tensor" : "tensors", core::human_bytes(all_bytes(s)), files,
@@ -159,16 +165,16 @@ std::string inspect_text(const tensor_source& s) {
   for (const auto& t : s.tied) out += fmt::format("  {} is {}\n", shown(t.name), shown(t.of));
   const auto holdings = holdings_of(s);
   for (uint32_t f = 0; f < s.files.size(); ++f)
-    out += fmt::format("{}{}: {}, {} {} of {}\n", shown_file(s, f), s.files[f].view != nullptr ? " as numbers" : "",
+    out += fmt::format("{}{}: {}, {} {} of {}\n", shown_file(s, f), how_there(s.files[f]),
                        core::human_bytes(s.files[f].bytes), holdings[f].pieces,
                        holdings[f].pieces == 1 ? "piece" : "pieces", core::human_bytes(holdings[f].bytes));
+  for (const auto& line : s.remarks) out += shown(line) + "\n";
   for (const auto& u : unknown_names_in(s))
     out += fmt::format("{}: names that mean nothing here, none of them imported: {}\n", u.file.filename().string(),
                        fmt::join(u.names, ", "));
   return out;
 }
 
-  for (const auto& line : s.remarks) out += shown(line) + "\n";
 std::string inspect_json(const tensor_source& s) {
   json out{{"folder", s.folder.string()},
            {"format", s.format},
@@ -181,6 +187,8 @@ std::string inspect_json(const tensor_source& s) {
                      {"bytes", s.files[f].bytes},
                      {"pieces", holdings[f].pieces},
                      {"piece_bytes", holdings[f].bytes}});
+  for (uint32_t f = 0; f < s.files.size(); ++f)
+    if (!s.files[f].host.empty()) files[f]["host"] = s.files[f].host;
   uint64_t elements = 0;
   auto& tensors = out["tensors"] = json::array();
   for (const auto& t : s.tensors) {
@@ -206,6 +214,7 @@ std::string inspect_json(const tensor_source& s) {
   }
   auto& tied = out["tied"] = json::array();
   for (const auto& t : s.tied) tied.push_back({{"name", t.name}, {"of", t.of}});
+  out["remarks"] = s.remarks;
   auto& unknown = out["unknown_names"] = json::array();
   for (const auto& u : unknown_names_in(s))
     unknown.push_back({{"file", u.file.filename().string()}, {"names", u.names}});
@@ -214,5 +223,4 @@ std::string inspect_json(const tensor_source& s) {
   return out.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
-  out["remarks"] = s.remarks;
 }  // namespace troupe::checkpoint

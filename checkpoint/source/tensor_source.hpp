@@ -25,6 +25,7 @@ struct source_file {  ///< one file that pieces lie in
   uint64_t bytes = 0;
   std::shared_ptr<const std::vector<std::byte>> content{};  ///< of one that is in memory alone; its path is for people
   std::shared_ptr<const source_view> view{};                ///< of one that is worked out of others when it is read
+  std::string host{};  ///< of one that lies on another machine's disk alone: that machine
 
   /// Whether it is a file of the file system's.
   [[nodiscard]] bool is_stored() const { return content == nullptr && view == nullptr; }
@@ -47,9 +48,9 @@ struct source_run {
   std::vector<input_range> input_ranges{};  ///< as run_state::input_ranges
 };
 
-/// One checkpoint of any format. Pieces cover every element once, ascending, as in a manifest; here they may begin at
 struct numbered_states;
 
+/// One checkpoint of any format. Pieces cover every element once, ascending, as in a manifest; here they may begin at
 /// any byte of a file, and several may lie on the same bytes.
 struct tensor_source : tensor_list {
   std::string format;                ///< for people: `troupe`, `DeepSpeed ZeRO-3`, `Hugging Face` ...
@@ -69,12 +70,12 @@ struct tensor_source : tensor_list {
   std::map<std::string, std::string, std::less<>> names_in_files;
   /// How a tensor's elements are stored, by its name here, where that is not as its type: `q4_0`.
   std::map<std::string, std::string, std::less<>> stored_as;
-};
   /// States of an optimizer that knows parameters by number alone, see numbered_states.hpp; null: there are none, or
   /// they are among the tensors.
   std::shared_ptr<const numbered_states> numbered{};
   /// What of a foreign folder is taken over and what is not: a sentence for each file, for people.
   std::vector<std::string> remarks{};
+};
 
 /// A checkpoint of ours as a source.
 tensor_source source_of(const checkpoint_folder& c);

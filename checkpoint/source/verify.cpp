@@ -39,7 +39,7 @@ class verifier {
     for (const auto& t : s.tensors)
       for (const auto& p : t.pieces) {
         places_[p.file].push_back({p.offset_bytes, p.count * core::size_of(t.type), &p, &t});
-        if (s.has_digests) total_ += places_[p.file].back().bytes;
+        if (s.has_digests && s.files[p.file].host.empty()) total_ += places_[p.file].back().bytes;
       }
     for (auto& of_file : places_)
       std::sort(of_file.begin(), of_file.end(),
@@ -51,6 +51,10 @@ class verifier {
 
   core::result<verify_report> all() {
     for (uint32_t number = 0; number < source_.files.size(); ++number) {
+      if (const auto& host = source_.files[number].host; !host.empty()) {
+        out_.elsewhere[host].push_back(shown_file(source_, number));
+        continue;
+      }
       out_.pieces += places_[number].size();
       const auto file = open_source_file(files_, source_, number);
       if (!file) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct verify_report {
   uint64_t compared_bytes = 0;  ///< of these, those that a digest or a zip archive's CRC-32 says something of
   uint64_t damages = 0;         ///< all of them; 0: the checkpoint is whole, as far as its format can tell
   std::vector<damage> listed;
+  /// By host the files that lie on its disk alone; nothing of them is read.
+  std::map<std::string, std::vector<std::string>> elsewhere{};
 };
 
 /// Compares every digest, and padding with zeros, where the source has digests; every CRC-32 of files that are zip

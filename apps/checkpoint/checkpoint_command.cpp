@@ -22,10 +22,12 @@ struct checkpoint_command::arguments {
 };
 
 namespace {
+  bool prints_map = false;
+  std::string model_config;
 
 constexpr const char* path_help =
     "a checkpoint, a folder of them or a run's output folder: Troupe's, DeepSpeed's (universal too), PyTorch's "
-    "distributed (FSDP), Hugging Face's; or one .safetensors, .pt, "
+    "distributed (FSDP), Trainer's, Accelerate's, Hugging Face's; or one .safetensors, .pt, "
     ".bin or .gguf file";
 
 constexpr const char* model_config_help =
@@ -74,7 +76,13 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   auto* inspect = command_->add_subcommand("inspect", "the tree of tensors: shapes, dtypes, sizes, who holds what");
   add_source(*inspect, a.source);
   add_json(*inspect, a.form);
-  actions_.emplace_back(inspect, [&a] { return inspect_checkpoint(a.source, a.form); });
+  inspect->add_flag(
+      "--print-map", a.prints_map,
+      "instead: a file for --map, with a row for each name and what it becomes by --map and in the model");
+  inspect->add_option("--model-config", a.model_config, model_config_help);
+  actions_.emplace_back(inspect, [&a] {
+    return a.prints_map ? print_names(a.source, a.model_config) : inspect_checkpoint(a.source, a.form, a.model_config);
+  });
 
   auto* verify = command_->add_subcommand("verify", "read every byte and compare every digest");
   add_source(*verify, a.source);

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "apps/base/stop_request.hpp"
 #include "apps/base/work_display.hpp"
@@ -10,7 +13,11 @@
 #include "checkpoint/source/diff.hpp"
 #include "checkpoint/source/inspect.hpp"
 #include "checkpoint/source/layer_names.hpp"
+#include "checkpoint/source/name_map.hpp"
+#include "checkpoint/source/name_rules.hpp"
+#include "checkpoint/source/printed_map.hpp"
 #include "checkpoint/source/verify.hpp"
+#include "config/name_map_file.hpp"
 #include "core/text.hpp"
 
 namespace troupe::apps {
@@ -36,6 +43,12 @@ std::vector<checkpoint::wanted_tensor> wanted_of(const checkpoint::tensor_source
   return checkpoint::parameters_of(s);
 }
 
+/// "good", or that all is good that lies on this machine.
+std::string verdict_of(const checkpoint::verify_report& r) {
+  if (r.damages > 0) return fmt::format("{} damaged", r.damages);
+  return r.elsewhere.empty() ? "good" : "good as far as it lies on this machine";
+}
+
 std::string some_names(const checkpoint::tensor_source& s) {
   std::vector<std::string> names;
   for (const auto& p : checkpoint::parameters_of(s)) names.push_back(p.name);
@@ -43,12 +56,6 @@ std::string some_names(const checkpoint::tensor_source& s) {
 }
 
 core::error nothing_compared(const checkpoint::tensor_source& first, const checkpoint::tensor_source& second) {
-/// "good", or that all is good that lies on this machine.
-std::string verdict_of(const checkpoint::verify_report& r) {
-  if (r.damages > 0) return fmt::format("{} damaged", r.damages);
-  return r.elsewhere.empty() ? "good" : "good as far as it lies on this machine";
-}
-
   return {core::error_kind::mismatch,
           fmt::format("no tensor of one has its name in the other: '{}' holds {}, '{}' holds {}; a file of names "
                       "(--map) says which is which",
@@ -58,11 +65,62 @@ std::string verdict_of(const checkpoint::verify_report& r) {
 
 }  // namespace
 
-int inspect_checkpoint(const source_arguments& a, output_form form) {
-  const auto s = open_checkpoint_at(a);
+int inspect_checkpoint(const source_arguments& a, output_form form, const std::string& model_config) {
+  const auto s = open_checkpoint_at(a, model_config);
   if (!s) return ended_with(s.error());
   const auto text = form == output_form::json ? checkpoint::inspect_json(*s) : checkpoint::inspect_text(*s);
   std::fwrite(text.data(), 1, text.size(), stdout);
+  return 0;
+}
+
+namespace {
+
+core::result<std::string> names_of(const source_arguments& a, const std::string& model_config) {
+  source_arguments as_it_is = a;
+  as_it_is.map.clear();
+  const auto before = open_checkpoint_at(as_it_is, model_config);
+  if (!before) return core::fail(before.error());
+  auto lines = config::read_name_map(a.map);
+  if (!lines) return core::fail(lines.error());
+  const auto rules = checkpoint::name_rules::of(*lines);
+  if (!rules) return core::fail(rules.error());
+  const auto model = describe_model(*before, model_config);
+  if (!model) return core::fail(model.error());
+  auto mapped = rules->applied_to(*before);
+  if (!mapped) return core::fail(mapped.error());
+  const auto wanted = parameters_of(*model);
+  const auto named = checkpoint::named_by_layers(std::move(*mapped), wanted);
+  if (!named) return core::fail(named.error());
+  const checkpoint::name_map find(*named);
+  std::map<std::string, std::string> in_model;
+  for (const auto& w : wanted)
+    if (const auto name = find.find(w.name)) in_model.emplace(*name, w.name);
+  std::map<std::string, std::string> got;  // by the name in the checkpoint
+  const auto add = [&](const std::string& name) {
+    const auto own = named->names_in_files.find(name);
+    const auto at = in_model.find(name);
+    got.emplace(own == named->names_in_files.end() ? name : own->second, at == in_model.end() ? name : at->second);
+  };
+  for (const auto& t : named->tensors) add(t.name);
+  for (const auto& t : named->tied) add(t.name);
+  std::vector<std::pair<std::string, std::string>> pairs;
+  const auto take = [&](const std::string& name) {
+    const auto in_file = before->names_in_files.find(name);
+    const auto at = got.find(in_file == before->names_in_files.end() ? name : in_file->second);
+    if (at != got.end()) pairs.emplace_back(name, at->second);
+  };
+  for (const auto& t : before->tensors)
+    if (pairs.empty() || pairs.back().first != t.name) take(t.name);
+  for (const auto& t : before->tied) take(t.name);
+  return checkpoint::printed_map(pairs);
+}
+
+}  // namespace
+
+int print_names(const source_arguments& a, const std::string& model_config) {
+  const auto text = names_of(a, model_config);
+  if (!text) return ended_with(text.error());
+  std::fwrite(text->data(), 1, text->size(), stdout);
   return 0;
 }
 
@@ -83,6 +141,9 @@ int verify_checkpoint_at(const source_arguments& a) {
                                     verdict_of(*r), r->tensors, plural(r->tensors), r->pieces, plural(r->pieces),
                                     human_bytes(r->bytes), what_was_compared(*s, *r))
                             .c_str());
+  if (a.verbosity != verbosity::quiet)
+    for (const auto& [host, files] : r->elsewhere)
+      std::printf("%s\n", fmt::format("not read, on the disk of {}: {}", host, checkpoint::first_names(files)).c_str());
   return r->damages == 0 ? 0 : 1;
 }
 
@@ -137,6 +198,3 @@ int diff_checkpoints_at(const diff_arguments& a) {
 }
 
 }  // namespace troupe::apps
-  if (a.verbosity != verbosity::quiet)
-    for (const auto& [host, files] : r->elsewhere)
-      std::printf("%s\n", fmt::format("not read, on the disk of {}: {}", host, checkpoint::first_names(files)).c_str());

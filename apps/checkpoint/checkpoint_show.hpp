@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "apps/checkpoint/checkpoint_arguments.hpp"
 #include "checkpoint/source/diff.hpp"
@@ -23,7 +24,10 @@ struct compared_checkpoints {
 /// Opens both and compares them. A pipeline's layers without names get those of the other one.
 core::result<compared_checkpoints> compare_checkpoints(const diff_arguments& a);
 
-int inspect_checkpoint(const source_arguments& a, output_form form);
+int inspect_checkpoint(const source_arguments& a, output_form form, const std::string& model_config = {});
+/// Prints a file for `--map` instead: each tensor's name and the one that it gets by `a.map`, else in its model, which
+/// `model_config` or the checkpoint describes.
+int print_names(const source_arguments& a, const std::string& model_config);
 int verify_checkpoint_at(const source_arguments& a);
 int diff_checkpoints_at(const diff_arguments& a);
 

@@ -13,6 +13,7 @@
 #include "apps/agent/agent_command.hpp"
 #include "apps/agent/cert_command.hpp"
 #include "apps/agent/doctor_command.hpp"
+#include "apps/agent/launch_command.hpp"
 #include "apps/base/common_options.hpp"
 #include "apps/base/help.hpp"
 #include "apps/base/integer_options.hpp"
@@ -83,7 +84,7 @@ int run(int argc, char** argv) {
     apps::add_train_options(*train, of_train);
     apps::add_agent_options(*agent, of_agent);
   }
-  app.add_subcommand("launch", "one job on the machines of a DeepSpeed hostfile, by ssh");
+  apps::launch_command launch(app);
   apps::cert_command cert(app);
   apps::plan_command plan(app);
   apps::schedule_command schedule(app);

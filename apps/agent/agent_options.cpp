@@ -3,6 +3,7 @@
 #include "apps/agent/agent_command.hpp"
 #include "apps/agent/cert_command.hpp"
 #include "apps/agent/doctor_command.hpp"
+#include "apps/agent/launch_command.hpp"
 #include "apps/base/common_options.hpp"
 
 namespace troupe::apps {
@@ -50,6 +51,27 @@ cert_command::cert_command(CLI::App& parent)
   for (auto* c : {issue_, renew_}) c->add_option("hosts", hosts_, "names or IP addresses")->required();
   for (auto* c : {init_, issue_}) c->add_flag("--force", force_, "over what is there");
   init_->add_option("--name", authority_, "of the authority")->capture_default_str();
+}
+
+launch_command::launch_command(CLI::App& parent)
+    : command_(parent.add_subcommand("launch",
+                                     "one job on the machines of a DeepSpeed hostfile, by ssh; behind its options "
+                                     "the file, and what else `troupe train` takes")) {
+  command_->add_option("--hostfile", hostfile_, "lines `HOST slots=N`: a rank for each slot; the first host leads")
+      ->required();
+  command_->add_option("--include", include_, "HOST or HOST:SLOT,SLOT, joined by @: only these");
+  command_->add_option("--exclude", exclude_, "the same: all but these");
+  command_->add_option("--master-addr,--master_addr", leader_,
+                       "how the others reach the first host, where not by its name in the hostfile");
+  command_
+      ->add_option("--master-port,--master_port", port_, "where it waits for them, if the file has no cluster.listen")
+      ->check(CLI::Range(1, 65'535))
+      ->capture_default_str();
+  command_->add_option("--program", program_, "troupe on the other hosts, where it is not in the same place as here");
+  command_->add_option("--ssh-port", ssh_.port, "instead of the one that ssh's configuration says");
+  command_->add_option("--ssh-option", ssh_.further, "KEY=VALUE, as for ssh -o; may come several times")
+      ->allow_extra_args(false);
+  command_->prefix_command();
 }
 
 }  // namespace troupe::apps

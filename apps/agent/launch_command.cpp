@@ -55,27 +55,6 @@ launch_place place_of(const std::vector<host_slots>& hosts, const std::string& f
 
 }  // namespace
 
-launch_command::launch_command(CLI::App& parent)
-    : command_(parent.add_subcommand("launch",
-                                     "one job on the machines of a DeepSpeed hostfile, by ssh; behind its options "
-                                     "the file, and what else `troupe train` takes")) {
-  command_->add_option("--hostfile", hostfile_, "lines `HOST slots=N`: a rank for each slot; the first host leads")
-      ->required();
-  command_->add_option("--include", include_, "HOST or HOST:SLOT,SLOT, joined by @: only these");
-  command_->add_option("--exclude", exclude_, "the same: all but these");
-  command_->add_option("--master-addr,--master_addr", leader_,
-                       "how the others reach the first host, where not by its name in the hostfile");
-  command_
-      ->add_option("--master-port,--master_port", port_, "where it waits for them, if the file has no cluster.listen")
-      ->check(CLI::Range(1, 65'535))
-      ->capture_default_str();
-  command_->add_option("--program", program_, "troupe on the other hosts, where it is not in the same place as here");
-  command_->add_option("--ssh-port", ssh_.port, "instead of the one that ssh's configuration says");
-  command_->add_option("--ssh-option", ssh_.further, "KEY=VALUE, as for ssh -o; may come several times")
-      ->allow_extra_args(false);
-  command_->prefix_command();
-}
-
 int launch_command::run(const std::filesystem::path& programs) const {
   const auto bad = [](const std::string& text) { return failed({core::error_kind::bad_input, text}); };
   auto hosts = read_hosts(hostfile_);

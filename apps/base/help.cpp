@@ -61,8 +61,27 @@ constexpr command_example examples[] = {
     {"man", "troupe man ~/.local/share/man"},
 };
 
+/// A list of choices that no line holds, broken behind commas; what follows the first line stands at `indent`.
+std::string broken(const std::string& words, size_t column, size_t indent) {
+  if (column + words.size() <= help_columns) return words;
+  std::string out;
+  for (size_t at = 0; at < words.size();) {
+    const size_t end = std::min(words.find(',', at), words.size() - 1) + 1;
+    if (column + (end - at) > help_columns && column > indent) {
+      out += "\n" + std::string(indent, ' ');
+      column = indent;
+    }
+    out += words.substr(at, end - at);
+    column += end - at;
+    at = end;
+  }
+  return out;
+}
+
 /// `text` in lines of a width, the first of which begins behind `begin`.
 std::string folded(std::string begin, std::string_view text, size_t indent) {
+  constexpr size_t more_indent = 6;
+  if (begin.size() > help_columns) begin = broken(begin, 0, more_indent);
   if (begin.size() + 1 > indent && !text.empty())
     begin += "\n" + std::string(indent, ' ');
   else
@@ -78,8 +97,10 @@ std::string folded(std::string begin, std::string_view text, size_t indent) {
       out += ' ';
       ++column;
     }
-    out += text.substr(0, end);
-    column += end;
+    const auto word = broken(std::string(text.substr(0, end)), column, indent);
+    out += word;
+    const size_t last = word.rfind('\n');
+    column = last == std::string::npos ? column + end : word.size() - last - 1;
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return out + "\n";

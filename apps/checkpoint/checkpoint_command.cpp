@@ -1,5 +1,8 @@
 #include "apps/checkpoint/checkpoint_command.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 
 #include "apps/base/common_options.hpp"
@@ -19,11 +22,11 @@ struct checkpoint_command::arguments {
   distributed_arguments distributed;
   reshape_arguments reshape;
   output_form form = output_form::text;
+  bool prints_map = false;
+  std::string model_config;
 };
 
 namespace {
-  bool prints_map = false;
-  std::string model_config;
 
 constexpr const char* path_help =
     "a checkpoint, a folder of them or a run's output folder: Troupe's, DeepSpeed's (universal too), PyTorch's "
@@ -121,7 +124,9 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   auto* gguf = command_->add_subcommand("to-gguf", "one file that llama.cpp loads, with its vocabulary");
   add_source(*gguf, a.gguf.source);
   add_output(*gguf, a.gguf.output, "a file, NAME.gguf");
-  gguf->add_option("--type", a.gguf.type, "of the matrices: " + checkpoint::mixture_names())->capture_default_str();
+  gguf->add_option("--type", a.gguf.type, "of the matrices")
+      ->capture_default_str()
+      ->type_name("{" + fmt::format("{}", fmt::join(checkpoint::all_mixtures(), ",")) + "}");
   gguf->add_option("--tokenizer", a.gguf.tokenizer,
                    "a tokenizer.model, tokenizer.json, vocab.json, a folder with one, or 'bytes'; by default what lies "
                    "beside the weights or what the run was trained on");

@@ -18,6 +18,9 @@ void offer(found& out, const std::string& typed, const std::string& text, const 
   if (text.starts_with(typed)) out.push_back({text, meaning.substr(0, meaning.find('\n'))});
 }
 
+/// In front of a choice that stands for a file.
+constexpr std::string_view file_choice = "FILE";
+
 /// The names between the braces of an option's type; none: it has no choices.
 std::vector<std::string> choices_of(const CLI::Option& o) {
   const std::string type = o.get_type_name();
@@ -35,8 +38,13 @@ std::vector<std::string> choices_of(const CLI::Option& o) {
 found values_of(const CLI::Option& o, const std::string& typed, const std::string& before) {
   found out;
   if (const auto choices = choices_of(o); !choices.empty()) {
-    for (const auto& c : choices)
-      if (c.starts_with(typed)) out.push_back({before + c, ""});
+    for (const auto& c : choices) {
+      if (c.starts_with(file_choice)) {
+        for (auto& file : suggest_files(typed, before)) out.push_back(std::move(file));
+      } else if (c.starts_with(typed)) {
+        out.push_back({before + c, ""});
+      }
+    }
     return out;
   }
   const std::string type = o.get_type_name();
@@ -65,7 +73,7 @@ size_t words_of(const CLI::Option& o) {
 /// What has been typed, understood word by word.
 class reader {
  public:
-  explicit reader(const CLI::App& program) : at_(&program) {}
+  explicit reader(const CLI::App& program) : program_(program), at_(&program) {}
 
   void take(const std::string& word) {
     if (wanting_ > 0 && !(word.starts_with("--") && wanting_ > 1)) {
@@ -75,7 +83,7 @@ class reader {
     wanting_ = 0;
     if (word.starts_with("-") && word.size() > 1) {
       if (const size_t equals = word.find('='); equals != std::string::npos) return;
-      option_ = option_named(*at_, word);
+      option_ = known(word);
       given_.push_back(word);
       wanting_ = option_ == nullptr ? 0 : words_of(*option_);
       return;
@@ -93,20 +101,22 @@ class reader {
     if (wanting_ > 0) return values_of(*option_, word, "");
     if (word.starts_with("--"))
       if (const size_t equals = word.find('='); equals != std::string::npos) {
-        const auto* const o = option_named(*at_, word.substr(0, equals));
+        const auto* const o = known(word.substr(0, equals));
         return o == nullptr ? found() : values_of(*o, word.substr(equals + 1), word.substr(0, equals + 1));
       }
     found out;
     if (word.starts_with("-")) {
-      for (const auto* o : at_->get_options([](const CLI::Option* x) { return x->nonpositional(); }))
-        for (const auto& name : o->get_lnames())
-          if (o->get_items_expected_max() > 1 || std::ranges::find(given_, "--" + name) == given_.end())
-            offer(out, word, "--" + name, o->get_description());
+      for (const auto* app : open())
+        for (const auto* o : app->get_options([](const CLI::Option* x) { return x->nonpositional(); }))
+          for (const auto& name : o->get_lnames())
+            if ((o->get_items_expected_max() > 1 || std::ranges::find(given_, "--" + name) == given_.end()) &&
+                std::ranges::find(out, "--" + name, &suggestion::text) == out.end())
+              offer(out, word, "--" + name, o->get_description());
       return out;
     }
     for (const auto* c : at_->get_subcommands([](const CLI::App*) { return true; }))
       offer(out, word, c->get_name(), c->get_description());
-    const auto arguments = at_->get_options([](const CLI::Option* o) { return o->get_positional(); });
+    const auto arguments = open().back()->get_options([](const CLI::Option* o) { return o->get_positional(); });
     if (arguments.empty()) return out;
     const size_t index = std::min(arguments_, arguments.size() - 1);
     if (arguments_ > index && arguments[index]->get_items_expected_max() <= 1) return out;
@@ -115,6 +125,23 @@ class reader {
   }
 
  private:
+  /// The command, and the one whose words stand behind its options where it hands on what it does not know: `train`.
+  [[nodiscard]] std::vector<const CLI::App*> open() const {
+    std::vector<const CLI::App*> out{at_};
+    if (at_ != &program_ && at_->get_prefix_command())
+      for (const auto* c : program_.get_subcommands([](const CLI::App* x) { return x->check_name(handed_to); }))
+        out.push_back(c);
+    return out;
+  }
+
+  [[nodiscard]] const CLI::Option* known(const std::string& word) const {
+    for (const auto* app : open())
+      if (const auto* o = option_named(*app, word)) return o;
+    return nullptr;
+  }
+
+  static constexpr const char* handed_to = "train";
+  const CLI::App& program_;
   const CLI::App* at_;
   const CLI::Option* option_ = nullptr;
   size_t wanting_ = 0, arguments_ = 0;

@@ -14,12 +14,26 @@
 #include "apps/checkpoint/conversion.hpp"
 #include "apps/checkpoint/model_description.hpp"
 #include "apps/compress/compress_clean.hpp"
+#include "apps/compress/compress_target.hpp"
 #include "apps/compress/compress_validation.hpp"
+#include "checkpoint/compressed/scheme.hpp"
 #include "checkpoint/convert/open_source.hpp"
+#include "checkpoint/gguf/mixture.hpp"
 #include "core/text.hpp"
 
 namespace troupe::apps {
 namespace {
+
+/// All that `--to` takes.
+std::string target_names() {
+  std::string out;
+  const auto add = [&out](std::string_view prefix, std::string_view name) {
+    out.append(out.empty() ? "{" : ",").append(prefix).append(name);
+  };
+  for (const auto name : checkpoint::scheme_formats()) add(folder_prefix, name);
+  for (const auto& name : checkpoint::all_mixtures()) add(gguf_prefix, name);
+  return out + "}";
+}
 
 namespace fs = std::filesystem;
 using core::error_kind;
@@ -166,11 +180,11 @@ compress_command::compress_command(CLI::App& parent)
   command_->footer("Exit codes: 0 well; 1 failed; 2 arguments or SOURCE refused; 130 interrupted.");
   command_->add_option("source", a.source.path, "a checkpoint or weights, as troupe checkpoint takes them")->required();
   command_->add_option("out", a.output.out, "a folder, or a GGUF file")->required();
-  command_->add_option(
-      "--to", a.to,
-      "compressed-tensors:FORMAT, of int4, int8 (or int2 to int7), w8a8, fp8, mxfp4, nvfp4: int8 codes of "
-      "activations, too, are w8a8's; or gguf:TYPE, a file for llama.cpp, of the types of `troupe "
-      "checkpoint to-gguf`");
+  command_
+      ->add_option("--to", a.to,
+                   "compressed-tensors:FORMAT, a folder, where int8 codes of activations, too, are w8a8's; or "
+                   "gguf:TYPE, a file for llama.cpp, as `troupe checkpoint to-gguf` writes it")
+      ->type_name(target_names());
   command_->add_flag("--clean", a.clean,
                      "what the run was compressed with becomes permanent first: grids and masks in the weights, "
                      "related modules cut; without --to a checkpoint that a run resumes");

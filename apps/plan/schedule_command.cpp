@@ -25,6 +25,13 @@ std::string list_of_names() {
   return out;
 }
 
+/// Those names, `search`, and that a file may stand there.
+std::string choices() {
+  std::string out = "{";
+  for (const auto& s : plan::named_schedules()) out.append(s.name).append(",");
+  return out + "search,FILE.csv}";
+}
+
 plan::pipeline_costs costs_of(uint32_t stages, const std::vector<double>& each, double transfer) {
   plan::pipeline_costs out;
   out.stages.assign(stages, {each[0], each[1], each[2], 1, 0});
@@ -54,8 +61,10 @@ void show_cut(const plan::pipeline_table& t, uint32_t units) {
 
 schedule_command::schedule_command(CLI::App& app)
     : command_(app.add_subcommand("schedule", "the order in which the ranks of a pipeline compute, proved and timed")) {
-  command_->add_option("schedule", what_,
-                       "a name, `search`, or a file in PyTorch's CSV notation; without it: the names");
+  command_
+      ->add_option("schedule", what_,
+                   "one of " + choices() + ", the file in PyTorch's notation; without it: what the names mean")
+      ->type_name(choices());
   command_->add_option("--ranks", ranks_, "of the pipeline")->check(CLI::Range(1U, 4096U))->capture_default_str();
   command_->add_option("--chunks", chunks_, "stages of each rank; 0: as many as the schedule wants");
   command_->add_option("--micro-batches", micro_batches_, "of a step")

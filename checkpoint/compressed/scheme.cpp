@@ -144,6 +144,12 @@ kernels::code_format weight_scheme::codes() const {
 
 core::dtype weight_scheme::value_type() const { return has_halves(layout) ? core::dtype::bf16 : scale_type; }
 
+std::span<const std::string_view> scheme_formats() {
+  static constexpr std::array<std::string_view, 11> all{"int2", "int3", "int4", "int5",  "int6", "int7",
+                                                        "int8", "w8a8", "fp8",  "mxfp4", "nvfp4"};
+  return all;
+}
+
 core::result<weight_scheme> scheme_of(const scheme_wish& wish) {
   weight_scheme out{.bits = 8, .symmetric = !wish.asymmetric, .scale_type = wish.type};
   const auto integer = bits_of(wish.format);

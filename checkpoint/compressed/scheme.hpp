@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +52,8 @@ struct scheme_wish {
   core::dtype type = core::dtype::bf16;  ///< of scales and of what is not compressed
 };
 core::result<weight_scheme> scheme_of(const scheme_wish& wish);
+/// Every format that a wish may name.
+std::span<const std::string_view> scheme_formats();
 
 /// The text of `config` (a JSON object) with the key quantization_config that says how all linear layers but `ignored`
 /// are compressed.

@@ -12,18 +12,18 @@
 #include "checkpoint/deepspeed/source.hpp"
 #include "checkpoint/deepspeed/universal_source.hpp"
 #include "checkpoint/distributed/megatron_common.hpp"
-#include "checkpoint/distributed/source.hpp"
 #include "checkpoint/distributed/safetensors_shards.hpp"
+#include "checkpoint/distributed/source.hpp"
 #include "checkpoint/gguf/source.hpp"
 #include "checkpoint/safetensors/weights_folder.hpp"
 #include "checkpoint/safetensors/weights_index.hpp"
 #include "checkpoint/source/hugging_face.hpp"
-#include "checkpoint/source/name_rules.hpp"
 #include "checkpoint/source/layer_names.hpp"
-#include "checkpoint/source/torch.hpp"
+#include "checkpoint/source/name_rules.hpp"
 #include "checkpoint/source/numbered_states.hpp"
-#include "checkpoint/torch/distributed_metadata.hpp"
+#include "checkpoint/source/torch.hpp"
 #include "checkpoint/source/trainer.hpp"
+#include "checkpoint/torch/distributed_metadata.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -88,11 +88,11 @@ core::result<source_format> recognise_folder(const fs::path& path) {
   if (is_folder(path / "zero")) return source_format::universal;
   if (there(path / distributed_metadata_name) || there(path / accelerate_model_folder / distributed_metadata_name))
     return source_format::distributed;
+  if (holds_safetensors_shards(path)) return source_format::distributed;
   std::error_code ec;
   size_t seen = 0;
   for (fs::directory_iterator at(path, ec), end; !ec && at != end && seen < max_folder_entries;
        at.increment(ec), ++seen)
-  if (holds_safetensors_shards(path)) return source_format::distributed;
     if (is_deepspeed_file(at->path().filename().string())) return source_format::deepspeed;
   if (ec) return fail(error_kind::io, fmt::format("cannot list '{}': {}", path.string(), ec.message()));
   if (there(path / single_file_name) || there(path / index_file_name)) return source_format::hugging_face;
@@ -100,6 +100,10 @@ core::result<source_format> recognise_folder(const fs::path& path) {
     return source_format::torch;
   if (find_weights_index(path, index_file_name, safetensors_index_infix)) return source_format::hugging_face;
   if (find_weights_index(path, torch_index_file_name, torch_index_infix)) return source_format::torch;
+  for (const auto infix : {safetensors_index_infix, torch_index_infix})
+    if (const auto all = weights_indices(path, infix); all.size() > 1)
+      return refused(fmt::format("'{}' has {} indices of weights: wanted one of them, such as '{}'", path.string(),
+                                 all.size(), all.front().string()));
   return refused(
       fmt::format("'{}' is no checkpoint: it holds neither {} nor {}, no *_model_states.pt of DeepSpeed's, no folder "
                   "zero, no {} of torch.distributed.checkpoint, no {} or {} of Hugging Face's",
@@ -107,10 +111,6 @@ core::result<source_format> recognise_folder(const fs::path& path) {
                   torch_file_name));
 }
 
-  for (const auto infix : {safetensors_index_infix, torch_index_infix})
-    if (const auto all = weights_indices(path, infix); all.size() > 1)
-      return refused(fmt::format("'{}' has {} indices of weights: wanted one of them, such as '{}'", path.string(),
-                                 all.size(), all.front().string()));
 core::result<source_format> recognise_tag(const fs::path& root, const std::string& tag, const std::string& who) {
   if (!is_plain_name(tag)) return refused(fmt::format("{} '{}', which is no name of a folder", who, shown(tag)));
   if (!is_folder(root / tag))
@@ -118,13 +118,6 @@ core::result<source_format> recognise_tag(const fs::path& root, const std::strin
   return recognise_folder(root / tag);
 }
 
-core::result<source_format> recognise_file(const fs::path& path) {
-  const auto file = real_files().open(path);
-  if (!file) return fail(file.error());
-  std::array<std::byte, 10> begin{};
-  const auto got = (*file)->read_at(0, begin);
-  if (!got) return fail(got.error());
-  const auto byte = [&](size_t i) { return i < *got ? std::to_integer<int>(begin[i]) : -1; };
 /// What the shards of an index are, by the first one's ending.
 core::result<source_format> recognise_index(const fs::path& path) {
   const auto weights = read_weights_index(path);
@@ -132,8 +125,15 @@ core::result<source_format> recognise_index(const fs::path& path) {
   return weights->front().second.ends_with(".safetensors") ? source_format::hugging_face : source_format::torch;
 }
 
-  if (begins_like_gguf(std::span(begin).first(*got))) return source_format::gguf;
+core::result<source_format> recognise_file(const fs::path& path) {
   if (is_index_name(path)) return recognise_index(path);
+  const auto file = real_files().open(path);
+  if (!file) return fail(file.error());
+  std::array<std::byte, 10> begin{};
+  const auto got = (*file)->read_at(0, begin);
+  if (!got) return fail(got.error());
+  const auto byte = [&](size_t i) { return i < *got ? std::to_integer<int>(begin[i]) : -1; };
+  if (begins_like_gguf(std::span(begin).first(*got))) return source_format::gguf;
   if (byte(8) == '{') return source_format::hugging_face;
   if ((byte(0) == 'P' && byte(1) == 'K') || byte(0) == 0x80) return source_format::torch;
   return refused(
@@ -209,20 +209,13 @@ core::result<source_format> recognise(const fs::path& path, const std::optional<
   }
   auto format = recognise_folder(path);
   if (!format && has_ours(path)) return source_format::troupe;  // one whose `latest` is gone
+  if (!format)
+    if (const auto newest = newest_trainer_folder(path)) return recognise_folder(*newest);
   return format;
 }
 
 namespace {
 
-core::result<tensor_source> open_as_it_is(const fs::path& path, const source_options& options) {
-  const auto format = recognise(path, options.tag);
-  if (!format)
-    if (const auto newest = newest_trainer_folder(path)) return recognise_folder(*newest);
-  if (!format) return fail(format.error());
-  switch (*format) {
-    case source_format::troupe:
-      return open_ours(path, options);
-    case source_format::deepspeed:
 /// The checkpoint's own folder, where `path` may hold several.
 core::result<fs::path> own_folder(const fs::path& path, const std::optional<std::string>& tag) {
   if (tag) return path / *tag;
@@ -242,11 +235,18 @@ core::result<tensor_source> with_states(core::result<tensor_source> weights, con
   return out;
 }
 
+core::result<tensor_source> open_as_it_is(const fs::path& path, const source_options& options) {
+  const auto format = recognise(path, options.tag);
+  if (!format) return fail(format.error());
+  const auto at = own_folder(path, options.tag);
+  if (!at) return fail(at.error());
+  switch (*format) {
+    case source_format::troupe:
+      return open_ours(path, options);
+    case source_format::deepspeed:
       return read_deepspeed_source(options.tag ? path : *at, options.tag);
     case source_format::universal:
       return read_universal_source(*at);
-  const auto at = own_folder(path, options.tag);
-  if (!at) return fail(at.error());
     case source_format::distributed:
       return read_distributed_source(*at);
     case source_format::hugging_face: {

@@ -71,6 +71,12 @@ std::optional<gguf_mixture> mixture_from(std::string_view text) {
 
 std::string name_of(const gguf_mixture& m) { return std::string(row_of(m).name); }
 
+std::vector<std::string> all_mixtures() {
+  std::vector<std::string> out;
+  for (const auto& r : table) out.emplace_back(r.name);
+  return out;
+}
+
 std::string mixture_names() {
   std::string out;
   for (const auto& r : table) out.append(out.empty() ? "" : ", ").append(r.name);

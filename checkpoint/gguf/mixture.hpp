@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "checkpoint/gguf/families.hpp"
 #include "checkpoint/gguf/tensor_type.hpp"
@@ -22,7 +23,9 @@ struct gguf_mixture {
 /// `f32`, `q4_0`, `q4_k_m` ...; nothing for any other text.
 std::optional<gguf_mixture> mixture_from(std::string_view text);
 std::string name_of(const gguf_mixture& m);
-/// All of them, for messages.
+/// The names of all of them.
+std::vector<std::string> all_mixtures();
+/// The same in one text, for messages.
 std::string mixture_names();
 
 /// `general.file_type`: llama.cpp's number of the mixture.

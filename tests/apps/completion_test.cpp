@@ -99,7 +99,27 @@ BOOST_AUTO_TEST_CASE(commands_options_files_and_keys_are_offered_in_their_places
   BOOST_TEST(has_word(suggested(at, {"plan", "--set", "zero_optimization.stage="}), "zero_optimization.stage=3"));
   BOOST_TEST(has_word(suggested(at, {"plan", "--set", "fp16.enabled="}), "fp16.enabled=true"));
   BOOST_TEST(suggested(at, {"plan", "--set", "no_such."}).empty());
+  BOOST_TEST(has_word(suggested(at, {"checkpoint", "to-gguf", "--type", "q4_"}), "q4_k_m"));
+  BOOST_TEST(has_word(suggested(at, {"compress", "--to", "gguf:q8"}), "gguf:q8_0"));
+  BOOST_TEST(has_word(suggested(at, {"compress", "--to", ""}), "compressed-tensors:nvfp4"));
+  for (const char* one : {"1f1b", "search", "job.yaml"})
+    BOOST_TEST(has_word(suggested(at, {"schedule", ""}), one), one);
   BOOST_TEST(suggested(at, {"no such command", "--"}).size() > 0U);
+}
+
+BOOST_AUTO_TEST_CASE(launch_offers_its_own_options_and_behind_them_what_train_takes) {
+  const command_folder at;
+  for (const char* one : {"--hostfile", "--ssh-option", "--resume", "--set"})
+    BOOST_TEST(has_word(suggested(at, {"launch", "--"}), one), one);
+  BOOST_TEST(has_word(suggested(at, {"launch", "--hostfile", ""}), "job.yaml"));
+  const std::vector<std::string> begun{"launch", "--hostfile", "hosts"};
+  const auto behind = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), begun.begin(), begun.end());
+    return suggested(at, more);
+  };
+  BOOST_TEST(has_word(behind({""}), "job.yaml"));
+  BOOST_TEST(has_word(behind({"job.yaml", "--set", "zero_optimization.stage="}), "zero_optimization.stage=3"));
+  BOOST_TEST(!has_word(behind({"job.yaml", "--fresh", "--"}), "--fresh"));
 }
 
 BOOST_AUTO_TEST_CASE(bash_completes) {

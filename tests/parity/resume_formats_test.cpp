@@ -88,6 +88,44 @@ settings peers_job(int ranks, int stage) {
           "zero_optimization.stage3_param_persistence_threshold=0"};
 }
 
+/// The three losses behind a checkpoint of another program's, as its recipe in tests/peer wrote them.
+std::vector<double> losses_in(const fs::path& file) {
+  std::vector<double> out(3);
+  std::ifstream in(file);
+  for (auto& loss : out) in >> loss;
+  BOOST_TEST_REQUIRE(in.good(), file.string());
+  return out;
+}
+void check_losses(const std::vector<double>& got, const std::vector<double>& wanted) {
+  for (size_t i = 0; i < wanted.size(); ++i)
+    BOOST_TEST(std::abs(got[i] - wanted[i]) <= 2e-6 * wanted[i], got[i] << " and " << wanted[i]);
+}
+
+struct place {  ///< where a run continues
+  int ranks, stage, tensor = 1;
+};
+
+const fs::path distributed = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/distributed";
+
+const fs::path trainers = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/trainer";
+
+/// The models of tests/peer/troupe_resumes_distributed.py, and of troupe_resumes_trainer.py.
+const std::map<std::string, std::string> distributed_models{
+    {"gpt2_fsdp", peers_model},
+    {"llama_2d",
+     "model: {model_type: llama, num_hidden_layers: 1, hidden_size: 8, intermediate_size: 12, num_attention_heads: 4, "
+     "num_key_value_heads: 2, max_position_embeddings: 8, vocab_size: 128}\n"}};
+/// Its optimizer, and no schedule.
+settings their_job(int ranks, int stage, int tensor) {
+  return {"parallel.data=" + std::to_string(ranks),
+          "parallel.tensor=" + std::to_string(tensor),
+          "zero_optimization.stage=" + std::to_string(stage),
+          "train_micro_batch_size_per_gpu=" + std::to_string(6 / ranks),
+          "data.sequence_length=8",
+          "gradient_clipping=0",
+          "optimizer={type: AdamW, params: {lr: 3.0e-3, betas: [0.9, 0.95], weight_decay: 0.1}}"};
+}
+
 std::vector<float> rounded_to_bf16(std::vector<float> values) {
   for (auto& x : values) {
     const auto bits = std::bit_cast<uint32_t>(x);
@@ -129,9 +167,6 @@ BOOST_AUTO_TEST_SUITE(resume_formats)
 
 BOOST_AUTO_TEST_CASE(runs_resume_from_deepspeed_folders_at_any_degrees_with_deepspeeds_losses) {
   const small_job job(peers_model, scratch_folder::read(fixtures / "corpus.txt"));
-  struct place {
-    int ranks, stage, tensor = 1;
-  };
   const std::vector<place> places{{1, 0}, {1, 2}, {2, 1}, {2, 3}, {3, 0}, {3, 3}, {1, 2, 2}, {2, 3, 2}};
   for (const std::string name : {"stage1_bf16", "stage2_fp32", "stage3_fp32"}) {
     const bool bf16 = name.ends_with("bf16");
@@ -186,6 +221,56 @@ names: {tied_modules\.embed\.weight: transformer.wte.weight}
       for (size_t i = 0; i < 3; ++i)
         BOOST_TEST(std::abs(got[i] - wanted[i]) <= 2e-6 * wanted[i], got[i] << " and " << wanted[i]);
     }
+}
+
+BOOST_AUTO_TEST_CASE(runs_resume_from_folders_of_torch_distributed_checkpoint_with_pytorchs_losses) {
+  for (const auto& [name, model] : distributed_models) {
+    const small_job job(model, scratch_folder::read(distributed / "corpus.txt"));
+    const auto wanted = losses_in(distributed / (name + ".losses"));
+    for (const auto& [ranks, stage, tensor] : std::vector<place>{{1, 0}, {2, 3}, {3, 1}, {1, 2, 2}})
+      BOOST_TEST_CONTEXT(name << " on " << ranks << " x tensor " << tensor << " ranks at stage " << stage) {
+        auto run = resume(job.config(their_job(ranks, stage, tensor)), distributed / name);
+        BOOST_TEST(run.session->steps_done() == 3U);
+        BOOST_TEST(run.warned("(PyTorch distributed) does not say its seed"));
+        BOOST_TEST(run.warnings.size() == 1U);
+        check_losses(losses_of(*run.session, 3), wanted);
+      }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(runs_resume_from_folders_of_trainer_and_accelerate_with_their_losses) {
+  for (const std::string name : {"trainer_gpt2", "trainer_llama", "accelerate_gpt2", "accelerate_llama"}) {
+    const bool is_trainers = name.starts_with("trainer");
+    const small_job job(name.ends_with("gpt2") ? peers_model : distributed_models.at("llama_2d"),
+                        scratch_folder::read(trainers / "corpus.txt"));
+    const auto wanted = losses_in(trainers / (name + ".losses"));
+    settings set;
+    if (is_trainers) set = {"gradient_clipping=1.0", "parameter_groups=[{match: 'bias|norm|ln_', weight_decay: 0}]"};
+    for (const auto& [ranks, stage, tensor] : std::vector<place>{{1, 0}, {2, 3}, {3, 1}, {1, 2, 2}})
+      BOOST_TEST_CONTEXT(name << " on " << ranks << " x tensor " << tensor << " ranks at stage " << stage) {
+        auto run = resume(job.config(their_job(ranks, stage, tensor) + set), trainers / name);
+        BOOST_TEST(run.session->steps_done() == 3U);
+        BOOST_TEST(run.warned("exp_avg, exp_avg_sq of"));
+        BOOST_TEST(run.warned("does not say its seed"));
+        BOOST_TEST(run.warnings.size() == 2U);
+        check_losses(losses_of(*run.session, 3), wanted);
+      }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_optimizer_of_another_model_is_refused_by_name_and_can_be_left_out) {
+  const scratch_folder at;
+  fs::copy(trainers / "trainer_gpt2/checkpoint-3", at / "ck");
+  fs::copy_file(trainers / "trainer_llama/checkpoint-3/optimizer.pt", at / "ck/optimizer.pt",
+                fs::copy_options::overwrite_existing);
+  const small_job job(peers_model, scratch_folder::read(trainers / "corpus.txt"));
+  const auto config = job.config(their_job(1, 0, 1));
+  check_refused(try_resume(config, at / "ck"), error_kind::mismatch, "(--no-load-optimizer-states)");
+  check_refused(try_resume(config, at / "ck"), error_kind::mismatch, "6 and 10 parameters were wanted in its groups");
+  auto without = resume(config, at / "ck", {.load_optimizer_states = false});
+  BOOST_TEST(without.session->steps_done() == 3U);
+  BOOST_TEST(without.warned("the optimizer's states are not taken over: the options ask for none"));
+  BOOST_TEST(all_zero(moments_of(*without.session)));
 }
 
 BOOST_AUTO_TEST_CASE(a_run_resumes_in_another_precision) {

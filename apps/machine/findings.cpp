@@ -125,13 +125,18 @@ finding open_files(const machine_facts& m) {
 
 finding ring(const machine_facts& m, const tried_facts& t) {
   if (t.io_uring.good) return {"io_uring", fine, "a ring can be set up (Linux " + m.kernel + ")"};
-  const std::string costs = "offload to disk falls back on threads: more processor time for each read and write";
+  const std::string costs =
+      "offload to disk works through threads instead, with the same bytes: more processor time for each read and write";
   if (m.io_uring_disabled.value_or(0) > 0)
     return {"io_uring", poor,
             "kernel.io_uring_disabled = " + std::to_string(*m.io_uring_disabled) + " (" + t.io_uring.why + ")", costs,
             "sudo sysctl kernel.io_uring_disabled=0"};
-  return {"io_uring", poor, t.io_uring.why, costs,
-          "docker run --security-opt seccomp=unconfined ... (in a container; else a kernel from 5.1 on)"};
+  if (m.seccomp_filter)
+    return {"io_uring", poor, "refused by a seccomp filter, as that of container engines does (" + t.io_uring.why + ")",
+            costs,
+            "docker run --security-opt seccomp=FILE ... (a profile that allows io_uring_setup, io_uring_enter and "
+            "io_uring_register, or unconfined; docs/install.md)"};
+  return {"io_uring", poor, t.io_uring.why, costs, "a kernel from 5.1 on, built with io_uring"};
 }
 
 finding queue(const tried_facts& t) {

@@ -26,6 +26,7 @@ struct machine_facts {
   uint64_t memlock_bytes = 0, open_files = 0;  ///< soft limits of this process
   std::optional<uint64_t> open_files_hard;
   std::optional<int> io_uring_disabled;  ///< kernel.io_uring_disabled, from Linux 6.6 on
+  bool seccomp_filter = false;           ///< this process may not make every system call, as in a container
   uint32_t numa_nodes = 1;
   uint64_t cgroup_memory_bytes = unlimited;
   double cgroup_cpus = 0;     ///< cores' worth of time; 0: no limit

@@ -1,11 +1,13 @@
 // The doctor: facts read from a machine's files, its findings, and the command on this machine.
 #include "apps/machine/doctor.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
 #include "tests/apps/process.hpp"
 #include "tests/scratch_folder.hpp"
+#include "tests/seccomp_filter.hpp"
 
 using namespace troupe::apps;
 using troupe::tests::scratch_folder;
@@ -30,6 +32,7 @@ struct server {
                "MemTotal:       16000000 kB\nMemAvailable:   12000000 kB\nSwapTotal:             0 kB\n"
                "HugePages_Total:       8\nHugePages_Free:        3\nHugepagesize:       2048 kB\n");
     root.write("proc/self/limits", limits);
+    root.write("proc/self/status", "Name:\ttroupe\nSeccomp:\t2\nSeccomp_filters:\t1\n");
     root.write("proc/self/cgroup", "0::/box/inner\n");
     root.write("sys/fs/cgroup/box/memory.max", "4096000000\n");
     root.write("sys/fs/cgroup/box/inner/memory.max", "max\n");
@@ -97,6 +100,7 @@ BOOST_AUTO_TEST_CASE(facts_are_read_from_the_files_below_a_root) {
   BOOST_TEST(m.open_files == 1024U);
   BOOST_TEST(m.open_files_hard.value_or(0) == 524'288U);
   BOOST_TEST(m.io_uring_disabled.value_or(0) == 2);
+  BOOST_TEST(m.seccomp_filter);
   BOOST_TEST(m.numa_nodes == 2U);
   BOOST_TEST(m.cgroup_memory_bytes == 4'096'000'000U);
   BOOST_TEST(m.cgroup_cpus == 1.5);
@@ -199,6 +203,24 @@ BOOST_AUTO_TEST_CASE(a_gpu_that_training_leaves_idle_is_no_reason_to_build_for_c
   }
 }
 
+BOOST_AUTO_TEST_CASE(what_refuses_rings_is_named) {
+  auto t = all_well();
+  t.io_uring = {false, "Operation not permitted"};
+  auto m = good_machine();
+  m.seccomp_filter = true;
+  const auto filtered = examine(m, t);
+  BOOST_TEST(about(filtered, "io_uring").found ==
+             "refused by a seccomp filter, as that of container engines does (Operation not permitted)");
+  m.seccomp_filter = false;
+  t.io_uring.why = "Function not implemented";
+  const auto old = examine(m, t);
+  BOOST_TEST(about(old, "io_uring").found == "Function not implemented");
+  BOOST_TEST(about(old, "io_uring").command.find("kernel") != std::string::npos);
+  m.io_uring_disabled = 1;
+  const auto off = examine(m, t);
+  BOOST_TEST(about(off, "io_uring").found.starts_with("kernel.io_uring_disabled = 1"));
+}
+
 BOOST_AUTO_TEST_CASE(a_user_exempt_from_the_limit_of_locked_memory_is_told_so) {
   auto m = good_machine();
   m.memlock_bytes = 8'388'608;
@@ -278,6 +300,26 @@ BOOST_AUTO_TEST_CASE(the_command_says_it_in_json_and_leaves_nothing_behind) {
   BOOST_TEST(j["versions"]["troupe"].get<std::string>() == versions().troupe);
   BOOST_TEST(j["findings"].size() >= 13U);
   BOOST_TEST(std::filesystem::is_empty(here.path()));
+}
+
+BOOST_AUTO_TEST_CASE(it_says_that_a_filter_refuses_rings_and_what_that_means) {
+  const scratch_folder here;
+  const auto did = troupe::tests::run({TROUPE_BINARY, "doctor", here.path().string(), "--json"}, here.path(),
+                                      troupe::tests::forbid_io_uring);
+  if (did.code == troupe::tests::no_filter) {
+    BOOST_TEST_MESSAGE("this kernel takes no seccomp filter from us");
+    return;
+  }
+  const auto all = nlohmann::json::parse(did.out).at("findings");
+  const auto about = [&](const char* topic) {
+    return *std::ranges::find_if(all, [&](const auto& f) { return f["topic"] == topic; });
+  };
+  const auto ring = about("io_uring");
+  BOOST_TEST(ring["condition"] == "poor");
+  BOOST_TEST(ring["found"].get<std::string>().starts_with("refused by a seccomp filter"), ring.dump());
+  BOOST_TEST(ring["costs"].get<std::string>().find("works through threads instead") != std::string::npos, ring.dump());
+  BOOST_TEST(ring["command"].get<std::string>().find("--security-opt seccomp=") != std::string::npos, ring.dump());
+  BOOST_TEST(about("queue")["found"].get<std::string>().starts_with("threads: io_uring: wanted a ring"), did.out);
 }
 
 BOOST_AUTO_TEST_CASE(without_a_folder_to_write_to_it_ends_with_1) {

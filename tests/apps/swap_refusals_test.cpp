@@ -10,7 +10,10 @@
 
 #include <linux/capability.h>
 
+#include <nlohmann/json.hpp>
 #include <sstream>
+
+#include "tests/seccomp_filter.hpp"
 
 using namespace troupe::tests;
 namespace fs = std::filesystem;
@@ -51,6 +54,14 @@ void check_refused(const finished& got, const std::vector<std::string>& parts) {
   for (std::string line; std::getline(all, line);) sentences += line.ends_with(" s") ? 0 : 1;
   BOOST_TEST(sentences == 1U, got.err);
   for (const auto& part : parts) BOOST_TEST(has(got.err, part), part << " in: " << got.err);
+}
+
+std::vector<double> losses_of(const finished& run) {
+  std::vector<double> out;
+  std::istringstream in(run.out);
+  for (std::string line; std::getline(in, line);)
+    if (const auto told = nlohmann::json::parse(line); told["event"] == "step") out.push_back(told["loss"]);
+  return out;
 }
 
 const std::vector<std::string> many_steps = {"--json", "--set", "steps=100000"};
@@ -158,6 +169,23 @@ BOOST_AUTO_TEST_CASE(memory_that_may_not_be_locked_is_reported_once_and_the_run_
   const auto first = got.err.find("ulimit -l");
   BOOST_TEST(first != std::string::npos, got.err);
   BOOST_TEST(got.err.find("ulimit -l", first + 1) == std::string::npos, got.err);
+}
+
+BOOST_AUTO_TEST_CASE(where_a_containers_filter_refuses_rings_threads_swap_and_the_losses_are_the_same) {
+  const swapping_folder job;
+  const std::vector<std::string> few_steps = {"--json", "--set", "steps=3"};
+  const auto filtered = job.at(job.folder / "nvme", few_steps, forbid_io_uring);
+  if (filtered.code == no_filter) {
+    BOOST_TEST_MESSAGE("this kernel takes no seccomp filter from us");
+    return;
+  }
+  BOOST_TEST_REQUIRE(filtered.code == 0, filtered.err);
+  BOOST_TEST(has(filtered.err, "reading and writing with threads instead"), filtered.err);
+  const auto free = job.at(job.folder / "nvme", few_steps);
+  BOOST_TEST_REQUIRE(free.code == 0, free.err);
+  BOOST_TEST(losses_of(free).size() == 3U);
+  BOOST_TEST(losses_of(filtered) == losses_of(free), boost::test_tools::per_element());
+  BOOST_TEST(job.is_clean());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -2,8 +2,6 @@
 #include "storage/queue/io_queue.hpp"
 
 #include <linux/capability.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -22,6 +20,7 @@
 #include "core/math.hpp"
 #include "storage/memory/huge_memory.hpp"
 #include "tests/scratch_folder.hpp"
+#include "tests/seccomp_filter.hpp"
 #include "tests/storage/queues.hpp"
 
 using namespace troupe;
@@ -47,18 +46,6 @@ file made(const std::filesystem::path& path) {
 bool readable(const io_queue& queue) {
   pollfd look{queue.event_descriptor(), POLLIN, 0};
   return ::poll(&look, 1, 0) == 1;
-}
-
-// Makes the kernel refuse a system call to this thread and to those that it starts, as a container's filter does.
-bool forbid(uint32_t call) {
-  sock_filter program[] = {
-      {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
-      {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, call},
-      {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | EPERM},
-      {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW},
-  };
-  const sock_fprog filter{std::size(program), program};
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
 
 // Moves `memory` in blocks, as many in flight as there are credits; the first error, or none.
@@ -382,7 +369,7 @@ BOOST_AUTO_TEST_CASE(a_seccomp_filter_like_a_containers_leads_to_threads) {
   std::string name, remark;
   bool filtered = false;
   std::thread contained([&] {
-    filtered = forbid(__NR_io_uring_setup);
+    filtered = tests::forbid(__NR_io_uring_setup);
     if (const auto queue = make_queue({})) {
       name = (*queue)->name();
       if (!(*queue)->remarks().empty()) remark = (*queue)->remarks().front();
@@ -403,7 +390,7 @@ BOOST_AUTO_TEST_CASE(a_ring_that_accepts_nothing_any_more_fails_each_request_and
   bool filtered = false, announced = false;
   std::thread contained([&] {
     const auto queue = open_uring_queue(with_depth(4));
-    filtered = forbid(__NR_io_uring_enter);
+    filtered = tests::forbid(__NR_io_uring_enter);
     if (!queue || !filtered) return;
     const auto f = *file::in_memory("refused");
     std::vector<std::byte> memory(512);

@@ -8,10 +8,10 @@ ARGS ?=
 SOURCES = git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test train cut survive cluster cuda install wheel wheel-check soak asan tsan mutants fuzz bench peer format tidy docs clean
+.PHONY: help setup build test train cut survive cluster cuda install package package-check wheel wheel-check soak asan tsan mutants fuzz bench peer format tidy docs clean
 
 help: ## lists the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## installs missing Debian packages and LibTorch (into .venv), says what and why
 	@cmake/setup.sh
@@ -45,6 +45,19 @@ cluster: setup ## cuts one of three hosts off that train, and compares what foll
 	@$(call configure,release)
 	@ninja -C build/release -j $(JOBS) cluster
 	@build/release/tests/machines/cluster $(CURDIR)/build/release/troupe $(CURDIR)/examples/cluster.yaml
+
+.PHONY: package package-check
+package: build ## writes Debian packages of the command, of training and of what hosts are built with into dist/
+	@cmake/setup.sh dpkg-dev file
+	@ninja -C build/release -j $(JOBS) troupe-agent troupe-sdk
+	@rm -rf build/package && mkdir -p dist && rm -f dist/*.deb
+	@cpack --config build/release/CPackConfig.cmake -B build/package >build/package.log || { tail -30 build/package.log; exit 1; }
+	@mv build/package/*.deb dist/ && rm -rf build/package
+	@ls -sh1 dist/*.deb
+
+package-check: package ## installs, uses, upgrades and purges the packages in a bare Debian made in a folder; the Dockerfile's steps too (root or sudo)
+	@cmake/setup.sh lintian debootstrap
+	@$(if $(filter 0,$(shell id -u)),,sudo )python3 tests/package/check.py dist build/package-check build/release
 
 install: build ## installs programs, headers and libraries under PREFIX, with LibTorch; the tree may be moved
 	@ninja -C build/release -j $(JOBS) troupe-sdk

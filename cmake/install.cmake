@@ -1,11 +1,14 @@
 # What `cmake --install` writes, and where. Everything refers to everything else relative to itself, so that the tree may
 # be moved and needs neither this checkout nor .venv.
-#   bin/                     troupe, troupe-train, troupe-agent  component programs
-#   lib/troupe/torch/lib/    LibTorch and what it links         component programs
-#   share/troupe/            examples, their schema, docs       component programs
-#   share/man/, share/*/     manual, completions of shells      component programs
+#   bin/troupe                                                  component command
+#   share/troupe/            examples, their schema, docs       component command
+#   share/man/, share/*/     manual, completions of shells      component command
+#   bin/troupe-train, bin/troupe-agent                          component training
+#   lib/troupe/torch/lib/    LibTorch and what it links         component training
+#   share/troupe/torch-licences/                                component training
 #   include/troupe/, lib/*.a, lib/cmake/troupe/                 component sdk
 #   lib/troupe/torch/include/  for hosts that see tensors       component torch-headers
+# package.cmake makes Debian packages of the same components.
 include(CMakePackageConfigHelpers)
 get_property(libraries GLOBAL PROPERTY TROUPE_LIBRARIES)
 
@@ -26,16 +29,22 @@ install(FILES ${CMAKE_BINARY_DIR}/troupe-config.cmake ${CMAKE_BINARY_DIR}/troupe
 install(CODE "set(TROUPE_SOURCE_DIR \"${CMAKE_SOURCE_DIR}\")" COMPONENT sdk)
 install(SCRIPT cmake/install_headers.cmake COMPONENT sdk)
 
-install(TARGETS troupe troupe-train troupe-agent RUNTIME DESTINATION bin COMPONENT programs)
+install(TARGETS troupe RUNTIME DESTINATION bin COMPONENT command)
+install(DIRECTORY examples DESTINATION share/troupe COMPONENT command)
+install(CODE "set(TROUPE_PROGRAM \"$<TARGET_FILE:troupe>\")" COMPONENT command)
+install(SCRIPT cmake/install_editing.cmake COMPONENT command)
+install(DIRECTORY docs DESTINATION share/troupe COMPONENT command FILES_MATCHING PATTERN "*.md")
+
+install(TARGETS troupe-train troupe-agent RUNTIME DESTINATION bin COMPONENT training)
 set_target_properties(troupe-train PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/troupe/torch/lib")
-install(DIRECTORY examples DESTINATION share/troupe COMPONENT programs)
-install(CODE "set(TROUPE_PROGRAM \"$<TARGET_FILE:troupe>\")" COMPONENT programs)
-install(SCRIPT cmake/install_editing.cmake COMPONENT programs)
-install(DIRECTORY docs DESTINATION share/troupe COMPONENT programs FILES_MATCHING PATTERN "*.md")
 install(CODE "set(TROUPE_TORCH_LIBRARIES \"${LIBTORCH_CPU};${LIBTORCH_C10}\")
-set(TROUPE_TORCH_FOLDERS \"${LIBTORCH_RPATH}\")" COMPONENT programs)
-install(SCRIPT cmake/install_torch.cmake COMPONENT programs)
+set(TROUPE_TORCH_FOLDERS \"${LIBTORCH_RPATH}\")" COMPONENT training)
+install(SCRIPT cmake/install_torch.cmake COMPONENT training)
 install(DIRECTORY ${LIBTORCH_FOLDER}/include DESTINATION lib/troupe/torch COMPONENT torch-headers)
-file(GLOB licences ${LIBTORCH_FOLDER}/../torch-*.dist-info/*LICENSE* ${LIBTORCH_FOLDER}/../torch-*.dist-info/NOTICE
-  ${LIBTORCH_FOLDER}/../torch-*.dist-info/licenses/*)
-install(FILES ${licences} DESTINATION share/troupe/torch-licences COMPONENT programs)
+# The licences of LibTorch and of the two libraries of NVIDIA's that it links, by what they are of.
+foreach(name torch nvidia_cuda_runtime nvidia_cuda_cupti)
+  file(GLOB licences ${LIBTORCH_FOLDER}/../${name}-*.dist-info/LICENSE* ${LIBTORCH_FOLDER}/../${name}-*.dist-info/NOTICE
+    ${LIBTORCH_FOLDER}/../${name}-*.dist-info/[Ll]icense*.txt ${LIBTORCH_FOLDER}/../${name}-*.dist-info/licenses/*)
+  install(FILES ${licences} DESTINATION share/troupe/torch-licences/${name} COMPONENT training)
+endforeach()
+include(package)

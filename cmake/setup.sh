@@ -20,7 +20,7 @@ packages() {
   [ -n "$missing" ] || return 0
   echo "setup: installing Debian packages:"
   for name in $missing; do
-    sed -n "s/^[?]\{0,1\}\($name\) \{1,\}\(.*\)/  \1 (\2)/p" "$root/cmake/packages.txt"
+    sed -n "s/^[?+]\{0,1\}\($name\) \{1,\}\(.*\)/  \1 (\2)/p" "$root/cmake/packages.txt"
   done
   command -v apt-get >/dev/null || die "wanted Debian's apt-get for$missing; this machine has none"
   as_root=
@@ -51,6 +51,6 @@ if [ $# -gt 0 ]; then
   packages "$@"
 else
   # shellcheck disable=SC2046
-  packages $(sed -n 's/^\([a-z0-9][^ ]*\) .*/\1/p' "$root/cmake/packages.txt")
+  packages $(sed -n 's/^+\{0,1\}\([a-z0-9][^ ]*\) .*/\1/p' "$root/cmake/packages.txt")
   libtorch
 fi

@@ -46,7 +46,6 @@ cluster: setup ## cuts one of three hosts off that train, and compares what foll
 	@ninja -C build/release -j $(JOBS) cluster
 	@build/release/tests/machines/cluster $(CURDIR)/build/release/troupe $(CURDIR)/examples/cluster.yaml
 
-.PHONY: package package-check
 package: build ## writes Debian packages of the command, of training and of what hosts are built with into dist/
 	@cmake/setup.sh dpkg-dev file
 	@ninja -C build/release -j $(JOBS) troupe-agent troupe-sdk

@@ -87,7 +87,11 @@ class agent {
     if (children_) children_->let_end();
     return {};
   }
-  core::result<void> follow(const start_place& x) { return children_->start(x.place); }
+  core::result<void> follow(const start_place& x) {
+    if (const auto ok = children_->start(x.place); !ok)
+      state_.process_ended(x.place, "cannot be started: " + ok.error().text);
+    return {};
+  }
   core::result<void> follow(const kill_place& x) {
     children_->kill(x.place);
     return {};

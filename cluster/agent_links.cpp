@@ -96,7 +96,7 @@ void agent_links::let_go(uint32_t machine, int64_t now_ns) {
   tell(machine, job_over{0}, now_ns);
   links_[machine].reset();
   came_[machine] = false;  // nobody waits for it at the end
-  decides_.parted(machine, "has gone: its host was replaced, and its agent told to end", now_ns);
+  decides_.let_go(machine, "has gone: its host was replaced, and its agent told to end", now_ns);
 }
 
 }  // namespace troupe::cluster

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "cluster/silence.hpp"
@@ -9,6 +10,19 @@
 namespace troupe::cluster {
 
 using core::error_kind;
+
+namespace {
+
+/// For which process of this machine it is.
+std::optional<uint32_t> place_in(const message& m) {
+  if (const auto* x = std::get_if<start_place>(&m)) return x->place;
+  if (const auto* x = std::get_if<kill_place>(&m)) return x->place;
+  if (const auto* x = std::get_if<signalled>(&m)) return x->place;
+  if (const auto* x = std::get_if<passed>(&m)) return x->place;
+  return std::nullopt;
+}
+
+}  // namespace
 
 std::vector<agent_action> agent_state::take() { return std::exchange(actions_, {}); }
 
@@ -27,6 +41,8 @@ core::result<void> agent_state::hear(message m, int64_t now_ns) {
     actions_.emplace_back(let_end{});
   }
   if (!order_) return {};
+  if (const auto place = place_in(m); place && std::ranges::find(order_->places, *place) == order_->places.end())
+    return core::fail(error_kind::mismatch, fmt::format("an agent: wanted a place of this machine, got {}", *place));
   if (const auto* x = std::get_if<start_place>(&m)) actions_.emplace_back(*x);
   if (const auto* x = std::get_if<kill_place>(&m)) actions_.emplace_back(*x);
   if (const auto* x = std::get_if<signalled>(&m)) actions_.emplace_back(*x);

@@ -50,6 +50,10 @@ std::string children::condition_of(uint32_t place) const {
 }
 
 core::result<void> children::start(uint32_t place) {
+  if (std::ranges::find(dying_, place, &std::pair<uint32_t, pid_t>::first) != dying_.end())
+    return core::fail(core::error_kind::limit,
+                      "the one before was killed and has not ended yet: it waits for a disk "
+                      "or a device that does not answer");
   auto ends = make_pair();
   if (!ends) return core::fail(ends.error());
   const int inherited = ends->second->number();
@@ -77,17 +81,21 @@ core::result<void> children::start(uint32_t place) {
   ::posix_spawn_file_actions_destroy(&files);
   ::posix_spawnattr_destroy(&how);
   if (refused != 0)
-    return core::fail(core::error_kind::limit, fmt::format("cluster.processes: the system refuses process {}, {}: {}",
-                                                           place, setup_.program.string(), std::strerror(refused)));
+    return core::fail(core::error_kind::limit,
+                      fmt::format("the system refuses {}: {}", setup_.program.string(), std::strerror(refused)));
   all_[place] = {pid, false, std::make_unique<socket_link>(ends->first)};
   return {};
 }
 
+// One that waits for a disk or a device may take long: whoever waited for it could not say that it lives.
 void children::kill(uint32_t place) {
   child& c = all_[place];
   if (c.pid > 0) {
     ::kill(c.pid, SIGKILL);
-    ::waitpid(c.pid, nullptr, 0);
+    const int64_t until = core::now_ns() + reaping_ns;
+    pid_t gone = 0;
+    while ((gone = ::waitpid(c.pid, nullptr, WNOHANG)) == 0 && core::now_ns() < until) ::usleep(200);
+    if (gone == 0) dying_.emplace_back(place, c.pid);
   }
   c = {};
 }
@@ -125,6 +133,7 @@ void children::end_of_link(uint32_t place, const std::string& how) {
 }
 
 void children::reap() {
+  std::erase_if(dying_, [](const auto& x) { return ::waitpid(x.second, nullptr, WNOHANG) != 0; });
   for (uint32_t p = 0; p < all_.size(); ++p) {
     child& c = all_[p];
     int status = 0;

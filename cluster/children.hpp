@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cluster/link.hpp"
@@ -36,7 +37,8 @@ class children {
 
   /// Errors: limit, where the system refuses a process or a link.
   core::result<void> start(uint32_t place);
-  /// Returns when it is gone: nothing writes its memory afterwards. Says nothing.
+  /// Nothing that it computes is written afterwards. Says nothing. Waits for its end, but not long: one that the system
+  /// holds is reaped later, and nobody starts in its place before.
   void kill(uint32_t place);
   void kill_all();
   void send(uint32_t place, parcel p);
@@ -69,6 +71,7 @@ class children {
   heard heard_;
   ended ended_;
   std::vector<child> all_;
+  std::vector<std::pair<uint32_t, pid_t>> dying_;  ///< places and processes that were killed and have not ended
   bool may_end_ = false;
 };
 

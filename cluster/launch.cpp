@@ -47,7 +47,8 @@ class launcher {
         return core::fail(core::error_kind::peer_lost, "another host leads the job now");
       }
       supervision_.tick(core::now_ns());
-      if (options_.misses) options_.misses(supervision_.misses_hosts(core::now_ns()));
+      if (options_.watch) options_.watch({supervision_.has_run(), supervision_.misses_hosts(core::now_ns())});
+      pass_signal_again();
     }
   }
 
@@ -81,8 +82,11 @@ class launcher {
     return {};
   }
   core::result<void> follow(const start_process& x) {
-    if (is_here(x.place)) return children_.start(x.place);
-    tell(options_.job.machine_of(x.place), start_place{x.place});
+    if (!is_here(x.place)) {
+      tell(options_.job.machine_of(x.place), start_place{x.place});
+    } else if (const auto ok = children_.start(x.place); !ok) {
+      supervision_.closed(x.place, "cannot be started: " + ok.error().text, core::now_ns());
+    }
     return {};
   }
   core::result<void> follow(const kill_process& x) {
@@ -114,7 +118,7 @@ class launcher {
   void tell(uint32_t machine, message m) { agents_.tell(machine, std::move(m), core::now_ns()); }
   /// A host that is cut off joins again when it is heard, to be told that the job is over.
   [[nodiscard]] bool waits_for_agents() const {
-    return agents_.some_are_away() && core::now_ns() < over_ns_ + ending_ns_max;
+    return agents_.some_are_away() && core::now_ns() < over_ns_ + std::max(ending_ns_max, options_.job.lost_after_ns);
   }
 
   void welcome() {
@@ -128,11 +132,23 @@ class launcher {
     signal_ = number;
     signal_ns_ = now;
     if (number != SIGUSR1 && supervision_.stops_before_it_began(128 + number)) return;
-    const uint32_t leader = supervision_.leader();
-    if (is_here(leader))
-      children_.pass_signal(leader, number);
+    signal_to(supervision_.leader(), number);
+    if (number != SIGUSR1) stop_ = stop{number, supervision_.leader()};
+  }
+  void signal_to(uint32_t place, int number) {
+    if (is_here(place))
+      children_.pass_signal(place, number);
     else
-      tell(options_.job.machine_of(leader), signalled{number, leader});
+      tell(options_.job.machine_of(place), signalled{number, place});
+  }
+  /// Who leads may be lost before it has taken the signal, or have been lost already: whoever leads then is told.
+  void pass_signal_again() {
+    if (!stop_ || code_) return;
+    const auto is = supervision_.of(stop_->told);
+    if (is == standing::absent || is == standing::starting) stop_->was_lost = true;
+    if (!supervision_.is_running() || (!stop_->was_lost && stop_->told == supervision_.leader())) return;
+    stop_ = stop{stop_->number, supervision_.leader()};
+    signal_to(stop_->told, stop_->number);
   }
   void pass_on() {
     signalfd_siginfo info{};
@@ -173,7 +189,13 @@ class launcher {
   std::optional<int> code_;
   int64_t over_ns_ = 0;
   bool is_replaced_ = false;
-  int signal_ = 0;  ///< the last that was passed on
+  struct stop {
+    int number;
+    uint32_t told;  ///< the place whose process has the signal
+    bool was_lost = false;
+  };
+  std::optional<stop> stop_;  ///< somebody wants the job to end
+  int signal_ = 0;            ///< the last that was passed on
   int64_t signal_ns_ = 0;
 };
 

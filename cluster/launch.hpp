@@ -28,6 +28,11 @@ class arrivals {  ///< the agents of other machines, as they come
   virtual std::vector<arrival> take() = 0;
 };
 
+struct job_standing {         ///< of a job that another host may have to lead
+  bool has_run = false;       ///< steps have been done, or were about to be
+  bool misses_hosts = false;  ///< supervision::misses_hosts
+};
+
 struct launch_options {  ///< a job and how its processes are started
   supervised_job job;
   std::filesystem::path program;       ///< of every process; it finds its link as process.hpp says
@@ -38,8 +43,8 @@ struct launch_options {  ///< a job and how its processes are started
   arrivals* agents = nullptr;  ///< of a job on several machines
   /// Readable once another host leads the job: then everything ends here. Null: this one leads to the end.
   shared_descriptor replaced{};
-  std::function<void(bool)> misses{};  ///< told whether hosts are not there that could lead; null: nobody asks
-  job_order order{};                   ///< for them: arguments and the file that one of them names
+  std::function<void(const job_standing&)> watch{};  ///< again and again; null: nobody asks
+  job_order order{};                                 ///< for them: arguments and the file that one of them names
 };
 
 /// How long processes may take to end once the job is over; then they are killed.

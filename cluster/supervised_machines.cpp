@@ -10,7 +10,7 @@
 namespace troupe::cluster {
 
 void supervision::joined(uint32_t machine, int64_t now_ns) {
-  machines_[machine] = {true, now_ns, false};
+  machines_[machine] = {true, now_ns};
   if (!starts_processes()) return;
   if (machine > 0) actions_.push_back(say{fmt::format("host {} is there", job_.hosts[machine])});
   const bool had_term = term_.number > 0;
@@ -24,13 +24,21 @@ void supervision::joined(uint32_t machine, int64_t now_ns) {
 void supervision::parted(uint32_t machine, const std::string& how, int64_t now_ns) {
   machines_[machine].is_there = false;
   kept_.lose(machine);
+  const bool is_before = term_.is == phase::none;
+  if (is_before && starts_processes())
+    actions_.push_back(say{fmt::format("host {} {}; waits for it", job_.hosts[machine], how)});
   for (uint32_t p = 0; p < members_.size(); ++p) {
     if (job_.machine_of(p) != machine) continue;
-    if (term_.is == phase::none)
+    if (is_before)
       members_[p] = {};  // the first term waits for the machine
     else
       closed(p, how, now_ns);
   }
+}
+
+void supervision::let_go(uint32_t machine, const std::string& how, int64_t now_ns) {
+  machines_[machine].was_let_go = true;
+  parted(machine, how, now_ns);
 }
 
 // Of processes whose machine was silent nothing could be heard: they have as long again.
@@ -56,8 +64,11 @@ std::vector<uint32_t> supervision::awaited_machines() const {
 }
 
 bool supervision::misses_hosts(int64_t now_ns) const {
-  for (uint32_t m = 1; m < machines_.size() && term_.number > 0 && !over_; ++m)
-    if ((!machines_[m].is_there || misses_beats(m, now_ns)) && !machines_[m].rests && !has_only_spares(m)) return true;
+  for (uint32_t m = 1; m < machines_.size() && term_.number > 0 && !over_; ++m) {
+    const auto& x = machines_[m];
+    const bool is_missing = !x.is_there || now_ns - x.heard_ns > give_up_ns(job_.lost_after_ns);
+    if (is_missing && !x.was_let_go && !has_only_spares(m)) return true;
+  }
   return false;
 }
 

@@ -194,6 +194,7 @@ void supervision::heard(uint32_t place, const ready& x) {
   }
   if (!std::ranges::all_of(term_.seats, [&](const seat& s) { return members_[s.place].is_ready; })) return;
   term_.is = phase::running;
+  has_run_ = true;
   for (const seat& s : term_.seats) send(s.place, started{term_.number});
   tell_who_is_there();
   ask_to_join();
@@ -350,9 +351,9 @@ void supervision::tick(int64_t now_ns) {
   const bool was_away = now_ns - ticked_ns_ > job_.lost_after_ns / 2;
   ticked_ns_ = now_ns;
   if (over_) return;
-  if (term_.is == phase::none && !has_gathered_ && now_ns - began_ns_ > job_.gathers_ns) {
+  if (term_.is == phase::none && now_ns - began_ns_ > job_.gathers_ns) {
     has_gathered_ = true;
-    begin_first();
+    if (std::ranges::any_of(members_, [](const member& m) { return m.is == standing::idle; })) begin_first();
   }
   if (was_away) followed_ns_ = now_ns;
   if (final_ && (!final_ns_ || was_away)) final_ns_ = now_ns;

@@ -101,6 +101,8 @@ class supervision {  ///< of one job; one thread
   void heard_agent(uint32_t machine, int64_t now_ns);
   /// It is not there any more: all its processes are lost. `how` as above.
   void parted(uint32_t machine, const std::string& how, int64_t now_ns);
+  /// The same, of one whose agent was told to end and will not come back by itself.
+  void let_go(uint32_t machine, const std::string& how, int64_t now_ns);
 
   /// What is to be done since the last call, in order.
   std::vector<action> take();
@@ -119,7 +121,11 @@ class supervision {  ///< of one job; one thread
   [[nodiscard]] uint32_t leader() const { return term_.seats.empty() ? 0 : term_.seats.front().place; }
   /// Those for which the first term waits.
   [[nodiscard]] std::vector<uint32_t> awaited_machines() const;
-  /// Whether hosts with ranks of a job that has begun are not there, or so quiet that they may have given this one up.
+  /// Whether steps may be done, now or ever.
+  [[nodiscard]] bool is_running() const { return term_.is == phase::running; }
+  [[nodiscard]] bool has_run() const { return has_run_; }
+  /// Whether hosts of a job that has begun, which could lead it, are not there, or so quiet that they are about to be
+  /// lost.
   [[nodiscard]] bool misses_hosts(int64_t now_ns) const;
   /// It was replaced by another one.
   [[nodiscard]] bool is_resting(uint32_t machine) const { return machines_[machine].rests; }
@@ -143,6 +149,7 @@ class supervision {  ///< of one job; one thread
     bool is_there = false;
     int64_t heard_ns = 0;  ///< its agent, but for the first one, which has none
     bool rests = false;    ///< was replaced: it has ranks again only where others are too few
+    bool was_let_go = false;
   };
   enum class phase : uint8_t { none, beginning, running, ending };
   struct current_term {
@@ -201,7 +208,7 @@ class supervision {  ///< of one job; one thread
   /// Of the first process that failed since another gave up: the other's reason has not come yet.
   std::optional<core::error> followed_;
   int64_t followed_ns_ = 0;
-  bool over_ = false;
+  bool over_ = false, has_run_ = false;
   uint32_t losses_ = 0, fruitless_ = 0;
   std::vector<machine> machines_;
   kept_saves kept_;

@@ -48,13 +48,13 @@ std::string text_of(const json& x) { return x.is_string() ? x.get<std::string>()
 
 class etcd_store final : public leader_store {
  public:
-  etcd_store(std::string name, std::vector<core::host_port> members, std::optional<identity> me, const std::string& job,
-             uint32_t lease_s)
+  etcd_store(std::string name, std::vector<core::host_port> members, std::optional<identity> shown,
+             const std::string& job, uint32_t lease_s)
       : name_(std::move(name)),
         key_(key_of_leader(job)),
         end_key_(key_of_end(job)),
         lease_s_(lease_s),
-        me_(std::move(me)) {
+        shown_(std::move(shown)) {
     for (auto& m : members) members_.push_back({std::move(m), {}});
   }
 
@@ -70,6 +70,7 @@ class etcd_store final : public leader_store {
     const auto done = ask("/v3/kv/txn", {{"compare", free}, {"success", then}, {"failure", reads()}});
     if (done && field(*done, "succeeded") == true) {
       lease_ = lease;
+      me_ = me;
       return standing{me, std::nullopt, true};
     }
     (void)ask("/v3/lease/revoke", {{"ID", lease}});  // else it runs out by itself
@@ -95,10 +96,13 @@ class etcd_store final : public leader_store {
 
   core::result<void> give_up(std::optional<int> over) override {
     if (lease_.empty()) return {};
-    if (over)
-      if (auto told = ask("/v3/kv/put", {{"key", to_base64(end_key_)}, {"value", to_base64(std::to_string(*over))}});
-          !told)
-        return core::fail(told.error());
+    if (over) {
+      json mine = json::array(), told = json::array();
+      mine.push_back(
+          {{"key", to_base64(key_)}, {"target", "VALUE"}, {"result", "EQUAL"}, {"value", to_base64(as_text(me_))}});
+      told.push_back({{"request_put", {{"key", to_base64(end_key_)}, {"value", to_base64(std::to_string(*over))}}}});
+      if (auto done = ask("/v3/kv/txn", {{"compare", mine}, {"success", told}}); !done) return core::fail(done.error());
+    }
     const auto done = ask("/v3/lease/revoke", {{"ID", std::exchange(lease_, {})}});
     if (!done) return core::fail(done.error());
     return {};
@@ -176,7 +180,8 @@ class etcd_store final : public leader_store {
         of.addresses = std::move(*found);
       }
       for (const auto& a : of.addresses) {
-        const auto answer = post({a, of.at, me_ ? &*me_ : nullptr}, path, what, core::now_ns() + store_answer_ns_max);
+        const auto answer =
+            post({a, of.at, shown_ ? &*shown_ : nullptr}, path, what, core::now_ns() + store_answer_ns_max);
         if (!answer) {
           last = answer.error();
           continue;
@@ -193,10 +198,11 @@ class etcd_store final : public leader_store {
 
   std::string name_, key_, end_key_;
   uint32_t lease_s_;
-  std::optional<identity> me_;  ///< over TLS
+  std::optional<identity> shown_;  ///< over TLS
   std::vector<member> members_;
   size_t last_ = 0;
   std::string lease_;  ///< its number; empty: none
+  lead me_;            ///< who has it
 };
 
 }  // namespace

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,14 +44,10 @@ class leader_store {  ///< of one job and one host; one thread
   virtual core::result<bool> refresh() = 0;
   /// Errors: as `take`.
   virtual core::result<standing> read() = 0;
-  /// Nobody leads any more, where this host did. `over`: the job's end, which hosts that are cut off hear later.
-  /// Errors: peer_lost; then the lease runs out.
+  /// Nobody leads any more, where this host did. `over`: the job's end, which hosts that are cut off hear later; nobody
+  /// hears it where another one leads by now. Errors: peer_lost; then the lease runs out.
   virtual core::result<void> give_up(std::optional<int> over) = 0;
 };
-
-/// Opens the store that a job's file names. Errors: bad_input, for what names none.
-using store_opener = std::function<core::result<std::unique_ptr<leader_store>>(
-    const std::string& store, const std::string& job, uint32_t lease_s)>;
 
 /// A lease's length: `lost_after` in whole seconds, which is what etcd counts in, and not below its shortest, 2 s.
 uint32_t lease_s_for(double lost_after_s);

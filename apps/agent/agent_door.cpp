@@ -9,7 +9,9 @@
 
 #include "apps/agent/introduction.hpp"
 #include "apps/agent/present_agents.hpp"
+#include "apps/agent/refusal_log.hpp"
 #include "apps/launch/launch_place.hpp"
+#include "core/clock.hpp"
 #include "core/host_port.hpp"
 #include "net/address.hpp"
 #include "net/own_address.hpp"
@@ -86,6 +88,8 @@ core::result<std::unique_ptr<agent_door>> agent_door::open(const config::loaded&
                     c.hosts.front().name, me->name()));
   const auto names = std::make_shared<const host_names>(host_names{c.hosts, rules.names_hosts});
   const auto present = std::make_shared<present_agents>(static_cast<int64_t>(c.lost_after_s * 0.5e9));
+  const auto log = std::make_shared<refusal_log>(
+      rules.say ? rules.say : [](const std::string& line) { std::fprintf(stderr, "troupe: %s\n", line.c_str()); });
   const auto admit = [names, present, rules = std::move(rules),
                       own = introduction_of(c.job, configuration_digest(job))](
                          const std::string& name, const std::string& said) -> core::result<std::string> {
@@ -94,8 +98,8 @@ core::result<std::unique_ptr<agent_door>> agent_door::open(const config::loaded&
     if (rules.on_refused) rules.on_refused(name, good.error().text);
     return core::fail(good.error());
   };
-  auto door = net::endpoint::open({.me = std::move(*me), .admit = admit, .on_refused = [](const core::error& why) {
-                                     std::fprintf(stderr, "troupe: refused: %s\n", why.text.c_str());
+  auto door = net::endpoint::open({.me = std::move(*me), .admit = admit, .on_refused = [log](const core::error& why) {
+                                     log->add(why.text, core::now_ns());
                                    }});
   if (!door) return core::fail(door.error());
   const auto at = core::read_host_port(c.listen);  // as config has checked

@@ -20,8 +20,10 @@ struct host_names;
 struct door_rules {
   bool names_hosts = true;  ///< the configuration's names are those of certificates; else a launcher's numbers
   bool compares_configurations = true;
-  /// Is told of each refusal, besides the standard error. Another thread.
+  /// Is told of each refusal of somebody with a certificate of the job. Another thread.
   std::function<void(const std::string& name, const std::string& why)> on_refused{};
+  /// Lines about refusals, which refusal_log limits. Another thread. Null: they go to the standard error.
+  std::function<void(const std::string&)> say{};
 };
 
 class agent_door final : public cluster::arrivals {

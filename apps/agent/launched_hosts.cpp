@@ -21,6 +21,8 @@ namespace {
 
 /// ssh's own exit code.
 constexpr int no_connection = 255;
+/// And what it says of a program that a signal has ended, above this.
+constexpr int killed = 128;
 /// One that ends badly may do so because the job does: so long the one that leads has to say it.
 constexpr int64_t say_ns_max = 3'000'000'000;
 /// And so long the others have to end once it has.
@@ -138,6 +140,9 @@ void launched_hosts::ended(host& h) {
   } else if (*h.code == no_connection) {
     std::fprintf(stderr, "troupe: warning: %s: the connection has ended; its agent serves the job without it\n",
                  h.name.c_str());
+  } else if (*h.code > killed) {
+    std::fprintf(stderr, "troupe: warning: %s: its agent was killed (signal %d); the job goes on as it can\n",
+                 h.name.c_str(), *h.code - killed);
   } else {
     give_up(*h.code);
   }

@@ -46,29 +46,30 @@ class lead_part {
     std::vector<char*> argv;
     for (auto& x : arguments) argv.push_back(x.data());
     argv.push_back(nullptr);
-    const auto code =
-        launch_processes(static_cast<int>(arguments.size()), argv.data(), program_,
-                         [this](const config::loaded& job, bool names_hosts) { return open(job, names_hosts); });
+    const auto code = launch_processes(static_cast<int>(arguments.size()), argv.data(), program_,
+                                       [this](const config::loaded& job, bool names_hosts, const say_function& say) {
+                                         return open(job, names_hosts, say);
+                                       });
     lead_ended out{code ? *code : 2, std::move(follows_), std::move(cluster_), std::move(arguments)};
     if (kept_ && kept_->is_replaced())
       out.follows = net::lead{};
-    else if (kept_)
+    else if (kept_ && (has_run_ || out.code > 128))  // what ended before a step says nothing of the job
       kept_->end(out.code);
     kept_.reset();
     return out;
   }
 
  private:
-  core::result<agents_of_hosts> open(const config::loaded& job, bool names_hosts) {
+  core::result<agents_of_hosts> open(const config::loaded& job, bool names_hosts, const say_function& say) {
     const auto& c = job.config.cluster;
-    if (c.store.empty()) return listen_for_agents(job, names_hosts);
+    if (c.store.empty()) return listen_for_agents(job, names_hosts, say);
     cluster_ = c;
     if (!taken_) {
       if (auto ok = take(c); !ok) return core::fail(ok.error().in("cluster.store"));
       if (follows_) return agents_of_hosts{};
     }
     const auto of = store_of_job::of(c);
-    auto out = listen_for_agents(job, names_hosts);
+    auto out = listen_for_agents(job, names_hosts, say);
     if (!out) {
       (void)taken_->store->give_up(std::nullopt);
       return out;
@@ -76,9 +77,12 @@ class lead_part {
     const auto lost = std::ranges::find(c.hosts, taken_->lost, &config::cluster_host::name);
     if (lost != c.hosts.end()) out->lost.push_back(static_cast<uint32_t>(lost - c.hosts.begin()));
     if (continues_) out->gathers_ns = int64_t{2} * of.lease_s * 1'000'000'000;
-    kept_ = std::make_unique<kept_lead>(std::move(taken_->store), std::move(taken_->me), of.lease_s, tell);
+    kept_ = std::make_unique<kept_lead>(std::move(taken_->store), std::move(taken_->me), of.lease_s, say);
     out->replaced = kept_->replaced();
-    out->misses = [this](bool some) { kept_->miss_hosts(some); };
+    out->watch = [this](const cluster::job_standing& is) {
+      has_run_ = has_run_ || is.has_run;
+      kept_->miss_hosts(is.misses_hosts);
+    };
     return out;
   }
 
@@ -98,7 +102,8 @@ class lead_part {
         taken_ = lead_taken{std::move(*store), me, {}};
         return {};
       }
-      if (!got->who) continue;  // it ended between two answers
+      if (!got->who)
+        return core::fail(error_kind::mismatch, "wanted who leads of a store that lets nobody lead, got nobody");
       if (auto why = objection(*got->who, me.authority, of); !why.empty())
         return core::fail(error_kind::mismatch, std::move(why));
       if (got->who->host != host) {
@@ -114,6 +119,7 @@ class lead_part {
 
   const std::filesystem::path& program_;
   bool continues_;  ///< a job that had begun
+  bool has_run_ = false;
   std::optional<lead_taken> taken_;
   std::unique_ptr<kept_lead> kept_;
   std::optional<net::lead> follows_;

@@ -12,6 +12,6 @@ namespace troupe::apps {
 std::string draw_term_secret();
 
 /// Takes agents of this version, this job and this configuration. Errors: those of agent_door::open.
-core::result<agents_of_hosts> listen_for_agents(const config::loaded& job, bool names_hosts);
+core::result<agents_of_hosts> listen_for_agents(const config::loaded& job, bool names_hosts, const say_function& say);
 
 }  // namespace troupe::apps

@@ -157,22 +157,23 @@ std::optional<int> launch(int argc, char** argv, const std::filesystem::path& pr
   options.job = job::supervised(config);
   options.program = program;
   options.arguments = arguments;
-  process_log log(config.output.empty() ? config.output : std::filesystem::absolute(config.output), "supervisor");
-  options.say = [&log](const std::string& line) {
+  const auto log = std::make_shared<process_log>(
+      config.output.empty() ? config.output : std::filesystem::absolute(config.output), "supervisor");
+  options.say = [log](const std::string& line) {
     std::fprintf(stderr, "troupe: %s\n", line.c_str());
-    log.line(line);
+    log->line(line);
   };
   raise_descriptors();
   options.signals = take_signals();
   agents_of_hosts agents;
   if (spans_hosts) {
-    auto opened = open_agents(asked, names_hosts);
+    auto opened = open_agents(asked, names_hosts, options.say);
     if (!opened) return failed(opened.error());
     agents = std::move(*opened);
     if (agents.arrivals == nullptr) return 1;
     ::setenv(cluster::address_variable, agents.address.c_str(), 1);
     options.replaced = agents.replaced;
-    options.misses = agents.misses;
+    options.watch = agents.watch;
     options.job.lost = agents.lost;
     options.job.gathers_ns = agents.gathers_ns;
     options.agents = agents.arrivals.get();

@@ -16,16 +16,19 @@ namespace troupe::apps {
 
 struct agents_of_hosts {  ///< those of a job's other hosts
   std::unique_ptr<cluster::arrivals> arrivals;
-  std::function<std::string()> secret;    ///< supervised_job::secret
-  std::string address;                    ///< on which processes of this host take bytes
-  cluster::shared_descriptor replaced{};  ///< launch_options::replaced
-  std::function<void(bool)> misses{};     ///< launch_options::misses
-  std::vector<uint32_t> lost{};           ///< supervised_job::lost
-  int64_t gathers_ns = INT64_MAX;         ///< supervised_job::gathers_ns
+  std::function<std::string()> secret;                        ///< supervised_job::secret
+  std::string address;                                        ///< on which processes of this host take bytes
+  cluster::shared_descriptor replaced{};                      ///< launch_options::replaced
+  std::function<void(const cluster::job_standing&)> watch{};  ///< launch_options::watch
+  std::vector<uint32_t> lost{};                               ///< supervised_job::lost
+  int64_t gathers_ns = INT64_MAX;                             ///< supervised_job::gathers_ns
 };
 /// Listens for them. `names_hosts`: the configuration's names are those of certificates; else a launcher's numbers.
 /// Without arrivals: another host leads the job, and nothing is started here.
-using agents_opener = std::function<core::result<agents_of_hosts>(const config::loaded&, bool names_hosts)>;
+/// What they say goes to `say`, from any thread, also after the job.
+using say_function = std::function<void(const std::string&)>;
+using agents_opener =
+    std::function<core::result<agents_of_hosts>(const config::loaded&, bool names_hosts, const say_function& say)>;
 
 /// As a user or a launcher starts it (launched_train.hpp); of the programs that a launcher starts on one machine, one
 /// acts. Runs the job to its end, each process as `program` with the same arguments, and gives the exit code. Nothing

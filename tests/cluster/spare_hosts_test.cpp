@@ -226,4 +226,44 @@ BOOST_AUTO_TEST_CASE(
   BOOST_TEST(late.hosts() == "a");
 }
 
+BOOST_AUTO_TEST_CASE(a_job_that_waits_no_longer_begins_when_the_host_that_was_about_to_come_is_lost) {
+  auto job = job_with_a_spare::job();
+  job.lost = {2};
+  job.gathers_ns = 1'000'000'000;
+  job_with_a_spare x(job);
+  x.join(0);
+  (*x).joined(1, 10);  // its process starts
+  x.wait(1'100'000'000);
+  BOOST_TEST(x.hosts().empty());
+  x.part(1);
+  BOOST_TEST(x.said().find("host b was lost; waits for it") != std::string::npos, x.said());
+  x.wait(1'000'000);
+  BOOST_TEST(x.hosts() == "a");
+}
+
+BOOST_AUTO_TEST_CASE(a_host_that_rests_and_is_cut_off_could_lead_and_one_that_was_told_to_end_could_not) {
+  job_with_a_spare cut, told;
+  for (job_with_a_spare* j : {&cut, &told}) {
+    for (const uint32_t m : {0U, 1U, 2U, 3U}) j->join(m);
+    BOOST_TEST(!(**j).misses_hosts(100));
+    j->replace("b");
+    j->save();
+    j->boundary();
+    BOOST_TEST(j->state(1) == "resting");
+    BOOST_TEST(!(**j).misses_hosts(100));
+  }
+  cut.part(1);
+  BOOST_TEST((*cut).misses_hosts(100));
+  (*told).let_go(1, "was told to end", 100);
+  BOOST_TEST(!(*told).misses_hosts(100));
+  told.join(1);
+  told.part(1);
+  BOOST_TEST((*told).misses_hosts(100));
+  // A host that is only quiet counts from when it gives its ranks up.
+  job_with_a_spare quiet;
+  for (const uint32_t m : {0U, 1U, 2U, 3U}) quiet.join(m);
+  BOOST_TEST(!(*quiet).misses_hosts(3'900'000'000));  // of 5 s
+  BOOST_TEST((*quiet).misses_hosts(4'100'000'000));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -74,7 +74,8 @@ class fake_etcd {
     core::result<void> give_up(std::optional<int> over) override {
       if (!of_->answers) return silent();
       if (lease_ == 0) return {};
-      if (over) of_->over = over;
+      of_->look();
+      if (over && of_->value && of_->lease == lease_) of_->over = over;
       if (of_->lease == lease_) of_->value.reset();
       lease_ = 0;
       return {};

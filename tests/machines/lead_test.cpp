@@ -89,6 +89,17 @@ BOOST_AUTO_TEST_CASE(a_lease_that_has_run_out_is_taken_again_where_nobody_has_it
   BOOST_TEST((x.store->read()->who == me));
 }
 
+BOOST_AUTO_TEST_CASE(the_hosts_own_entry_is_no_other_leader) {
+  keeping x;
+  x.etcd.pass(10);
+  const auto of_a_lost_answer = x.etcd.open(lease_s);
+  BOOST_TEST_REQUIRE(of_a_lost_answer->take(me, net::leader_store::part::continues)->is_mine);
+  BOOST_TEST((x.keeper.look() == lead_keeper::standing::unheard));
+  BOOST_TEST(x.has_said("this host's own entry"));
+  x.etcd.pass(10);
+  BOOST_TEST((x.keeper.look() == lead_keeper::standing::held));
+}
+
 BOOST_AUTO_TEST_CASE(a_host_that_was_cut_off_gives_way_to_the_one_that_leads_now) {
   keeping x;
   x.etcd.answer(false);

@@ -104,6 +104,29 @@ BOOST_AUTO_TEST_CASE(one_host_leads_at_a_time_in_a_store_of_memory) {
   play({[&] { return store.open(lease_s); }, [&](int64_t s) { store.pass(s); }});
 }
 
+/// Who was replaced says no end.
+void play_late_end(const any_store& x) {
+  const auto a = x.open(), b = x.open();
+  BOOST_TEST(take(*a, host("a"), begins).is_mine);
+  x.pass(lease_s + 2);
+  BOOST_TEST(take(*b, host("b")).is_mine);
+  BOOST_TEST(a->give_up(7).has_value());
+  const auto now = b->read();
+  BOOST_TEST_REQUIRE(now.has_value());
+  BOOST_TEST((now->who == host("b") && !now->over));
+  BOOST_TEST(b->give_up(3).has_value());
+  BOOST_TEST((b->read()->over == 3));
+}
+
+BOOST_AUTO_TEST_CASE(only_who_leads_says_that_the_job_is_over) {
+  const tests::fake_etcd store;
+  play_late_end({[&] { return store.open(lease_s); }, [&](int64_t s) { store.pass(s); }});
+  const auto* const server = etcd();
+  if (server == nullptr) return;
+  play_late_end({[&] { return opened(server->store(), "late end"); },
+                 [](int64_t s) { std::this_thread::sleep_for(std::chrono::seconds(s)); }});
+}
+
 BOOST_AUTO_TEST_CASE(one_host_leads_at_a_time_in_a_real_etcd) {
   const auto* const server = etcd();
   if (server == nullptr) return;

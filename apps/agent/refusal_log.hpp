@@ -1,0 +1,43 @@
+// What is said of those who are refused at a port: strangers decide how many they are, so only some lines a minute are
+// written, and the rest is counted. Owns the limit.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+
+namespace troupe::apps {
+
+/// Lines within a minute.
+inline constexpr uint32_t refusals_said_max = 10;
+
+class refusal_log {  ///< one thread
+ public:
+  explicit refusal_log(std::function<void(const std::string&)> say) : say_(std::move(say)) {}
+
+  void add(const std::string& why, int64_t now_ns) {
+    constexpr int64_t minute_ns = 60'000'000'000;
+    if (said_ == 0 || now_ns - since_ns_ > minute_ns) {
+      if (unsaid_ > 0) say_("refused: " + std::to_string(unsaid_) + " more in the minutes before");
+      since_ns_ = now_ns;
+      said_ = 0;
+      unsaid_ = 0;
+    }
+    if (said_ == refusals_said_max) {
+      ++unsaid_;
+      return;
+    }
+    ++said_;
+    say_("refused: " + why);
+    if (said_ == refusals_said_max) say_("refused: more of them in this minute are counted and not said");
+  }
+
+ private:
+  std::function<void(const std::string&)> say_;
+  int64_t since_ns_ = 0;
+  uint32_t said_ = 0;
+  uint64_t unsaid_ = 0;
+};
+
+}  // namespace troupe::apps

@@ -8,12 +8,14 @@
 if(NOT TROUPE_WHEEL)
   return()
 endif()
-find_package(Python 3.11 COMPONENTS Interpreter Development.Module REQUIRED)
-execute_process(COMMAND ${Python_EXECUTABLE} -m nanobind --cmake_dir OUTPUT_STRIP_TRAILING_WHITESPACE
-  OUTPUT_VARIABLE nanobind_DIR ERROR_QUIET)
-find_package(nanobind CONFIG QUIET)
-if(NOT nanobind_FOUND)
-  message(STATUS "no nanobind in ${Python_EXECUTABLE}: this build makes no wheel (make wheel does)")
+find_package(Python 3.11 QUIET COMPONENTS Interpreter Development.Module)
+if(Python_FOUND)
+  execute_process(COMMAND ${Python_EXECUTABLE} -m nanobind --cmake_dir OUTPUT_STRIP_TRAILING_WHITESPACE
+    OUTPUT_VARIABLE nanobind_DIR ERROR_QUIET)
+  find_package(nanobind CONFIG QUIET)
+endif()
+if(NOT nanobind_FOUND)  # an earlier `make wheel` brought it, and it is gone
+  message(STATUS "no wheel: wanted Python 3.11 or later with headers and nanobind, got none (make wheel)")
   return()
 endif()
 
@@ -51,7 +53,8 @@ troupe_wheel_program(troupe-train troupe/bin "$ORIGIN/../lib" "$ORIGIN/../../tor
 troupe_wheel_program(troupe-agent troupe/bin "$ORIGIN/../lib")
 set_target_properties(troupe-of-wheel PROPERTIES CXX_LINKER_LAUNCHER ${CMAKE_CURRENT_LIST_DIR}/link_archives.sh)
 
-nanobind_add_module(troupe-native BACKEND_MODULE nanobind_backend STABLE_ABI_VERSION 3.11 PROTECT_STACK NB_SUPPRESS_WARNINGS
+nanobind_add_module(troupe-native
+  BACKEND_MODULE nanobind_backend STABLE_ABI_VERSION 3.11 PROTECT_STACK NB_SUPPRESS_WARNINGS
   apps/python/module.cpp apps/python/python_error.cpp apps/python/interruptible.cpp apps/python/weights.cpp
   apps/python/conversions.cpp)
 target_link_libraries(troupe-native PRIVATE troupe_options troupe::checkpoint_command troupe::compress_command fmt::fmt)

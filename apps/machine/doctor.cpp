@@ -41,6 +41,7 @@ tried_facts try_everything(const std::string& folder) {
   const fs::path here = own_folder();
   const auto trainer = trainer_program(here, "troupe train");
   t.train_program = trainer ? trainer->string() : trainer.error().text;
+  if (!trainer && trainer.error().kind == core::error_kind::mismatch) t.train_mend = "pip install 'troupe[train]'";
   t.train_program_there = trainer && fs::is_regular_file(*trainer, e);
   const fs::path installed = here.parent_path() / "lib" / "troupe" / "torch" / "lib";
   if (here.filename() == "bin" && trainer && trainer->parent_path() == here) {

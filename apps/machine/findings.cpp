@@ -24,9 +24,7 @@ std::string quoted(const std::string& path) {
 }
 
 finding programs(const tried_facts& t) {
-  if (!t.train_program_there)
-    return {"programs", missing, t.train_program, "nothing can be trained",
-            "what it says, or make install PREFIX=... (in Troupe's source tree)"};
+  if (!t.train_program_there) return {"programs", missing, t.train_program, "nothing can be trained", t.train_mend};
   if (!t.torch_library.empty() && !t.torch_library_there)
     return {"programs", missing, t.torch_library + " is not there", "troupe-train does not start",
             "make install PREFIX=... (in Troupe's source tree)"};

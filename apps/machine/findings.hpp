@@ -36,6 +36,7 @@ struct tried_facts {
   bool cuda_built = false;    ///< this troupe has CUDA kernels
   std::string train_program;  ///< where troupe-train is, or why there is none
   bool train_program_there = false;
+  std::string train_mend = "make install PREFIX=... (in Troupe's source tree)";  ///< brings it
   std::string torch_library;  ///< where an installed LibTorch should stand; empty: not an installed troupe
   bool torch_library_there = false;
 };

@@ -1,6 +1,8 @@
 from collections.abc import Iterator
 from os import PathLike
-from typing import Any
+from typing import Any, Literal, TypeAlias
+
+_Kind: TypeAlias = Literal["only_in_first", "only_in_second", "type", "shape", "content"]
 
 __version__: str
 
@@ -39,7 +41,7 @@ def diff(
     tag: str | None = None,
     map: str | PathLike[str] | None = None,
     fallback_to_previous: bool = False,
-) -> tuple[int, int, list[tuple[str, str, int, int, float, str]], int, int]: ...
+) -> tuple[int, int, list[tuple[str, _Kind, int, int, float, str]], int, int]: ...
 def convert(
     path: str | PathLike[str],
     out: str | PathLike[str],

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import starmap
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, cast
 
@@ -62,6 +63,10 @@ class Tensor:
         return f"Tensor({self.dtype}, {list(self.shape)})"
 
 
+def _named(name: str, dtype: str, shape: tuple[int, ...], array: Any) -> tuple[str, Tensor]:
+    return name, Tensor(dtype, shape, array)
+
+
 def to_fp32(
     path: Path,
     *,
@@ -73,7 +78,7 @@ def to_fp32(
 ) -> Iterator[tuple[str, Tensor]]:
     """The weights in fp32 under the model's names, one tensor in memory at a time: what `to-fp32` would write."""
     weights = _native.to_fp32(path, tag, map, fallback_to_previous, exclude_frozen, model_config)
-    return ((name, Tensor(dtype, shape, array)) for name, dtype, shape, array in weights)
+    return starmap(_named, weights)  # which holds none of them, unlike a generator
 
 
 class Piece(TypedDict, total=False):
@@ -151,8 +156,11 @@ def verify(
     path: Path, *, tag: str | None = None, map: Path | None = None, fallback_to_previous: bool = False
 ) -> Verification:
     """Reads every byte and compares every digest. What is damaged is listed, not raised."""
-    *counts, listed = _native.verify(path, tag, map, fallback_to_previous)
-    return Verification(*counts, [Damage(*one) for one in listed])
+    tensors, pieces, size, compared, damages, listed = _native.verify(path, tag, map, fallback_to_previous)
+    return Verification(tensors, pieces, size, compared, damages, [Damage(*one) for one in listed])
+
+
+DifferenceKind: TypeAlias = Literal["only_in_first", "only_in_second", "type", "shape", "content"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +168,7 @@ class Difference:
     """How one tensor differs; of its content the first element, how many, and the largest difference."""
 
     tensor: str
-    kind: Literal["only_in_first", "only_in_second", "type", "shape", "content"]
+    kind: DifferenceKind
     element: int
     elements: int
     largest: float
@@ -195,8 +203,7 @@ def diff(
     tensors, size, found, moments, weights = _native.diff(
         first, second, tolerance, tag, map, fallback_to_previous
     )
-    differences = [Difference(name, cast(Any, kind), *rest) for name, kind, *rest in found]
-    return Differences(tensors, size, differences, moments, weights)
+    return Differences(tensors, size, [Difference(*one) for one in found], moments, weights)
 
 
 class Options(TypedDict, total=False):

@@ -3,11 +3,11 @@
 Values are compared with what numpy reads from the safetensors files that DeepSpeed's own converter wrote.
 """
 
-import _thread
 import ctypes
 import json
 import os
 import resource
+import signal
 import struct
 import subprocess
 import sys
@@ -130,7 +130,9 @@ class Functions(unittest.TestCase):
         checkpoint.convert(source, self.folder / "ds", to="deepspeed", stage=1, ranks=2, dtype="bf16", job=job)
         checkpoint.convert(source, self.folder / "universal", to="universal", dtype="bf16", job=job)
         checkpoint.convert(source, self.folder / "dcp", to="dcp", ranks=2, job=job)
-        checkpoint.convert(source, self.folder / "reshaped", "reshape", tp=2, stage=1, dtype="bf16", job=job, model_config=config)
+        checkpoint.convert(
+            source, self.folder / "reshaped", to="reshape", tp=2, stage=1, dtype="bf16", job=job, model_config=config
+        )
         for name in ("ds", "universal", "dcp", "reshaped"):
             with self.subTest(name):
                 self.assertTrue(checkpoint.diff(source, self.folder / name, tolerance=0).are_equal)
@@ -169,26 +171,27 @@ class Functions(unittest.TestCase):
         self.assertEqual([(d.kind, d.elements) for d in found.differences], [("content", 1)])
 
     def test_errors_are_one_class_with_the_commands_sentence_and_a_kind(self) -> None:
+        source = DEEPSPEED / "stage2_bf16"
         refusals: list[tuple[Any, str, str]] = [
             (lambda: checkpoint.to_fp32(self.folder / "none"), "bad_input", "none"),
             (lambda: checkpoint.inspect(self.folder), "bad_input", str(self.folder)),
-            (lambda: checkpoint.convert(DEEPSPEED / "stage2_bf16", self.folder / "x.zip"), "bad_input", "x.zip"),
+            (lambda: checkpoint.convert(source, self.folder / "x.zip"), "bad_input", "x.zip"),
             (
-                lambda: checkpoint.convert(DEEPSPEED / "stage2_bf16", self.folder / "x", to="gguf", stage=2),
+                lambda: checkpoint.convert(source, self.folder / "x", to="gguf", stage=2),
                 "bad_input",
                 "convert(to='gguf'): wanted options among type, tokenizer, model_config, got stage",
             ),
             (
-                lambda: checkpoint.convert(DEEPSPEED / "stage2_bf16", self.folder / "x", to="dcp", ranks="two"),  # type: ignore[arg-type]
+                lambda: checkpoint.convert(source, self.folder / "x", to="dcp", ranks="two"),  # type: ignore[arg-type]
                 "bad_input",
                 "convert(to='dcp'): ranks: wanted a whole number, got 'two'",
             ),
             (
-                lambda: checkpoint.convert(DEEPSPEED / "stage2_bf16", self.folder / "x", to="zip"),  # type: ignore[arg-type]
+                lambda: checkpoint.convert(source, self.folder / "x", to="zip"),  # type: ignore[arg-type]
                 "bad_input",
                 "convert(to=...): wanted fp32, hf, gguf, deepspeed, universal, dcp or reshape, got 'zip'",
             ),
-            (lambda: checkpoint.diff(DEEPSPEED / "stage2_bf16", DEEPSPEED, tolerance=-1), "bad_input", "got -1"),
+            (lambda: checkpoint.diff(source, DEEPSPEED, tolerance=-1), "bad_input", "got -1"),
         ]
         for number, (call, kind, sentence) in enumerate(refusals):
             with self.subTest(number), self.assertRaises(troupe.Error) as caught:
@@ -217,13 +220,13 @@ class Functions(unittest.TestCase):
             "import resource, sys; from troupe import checkpoint\n"
             "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
             "before = peak(); size = 0\n"
-            "for name, tensor in checkpoint.to_fp32(sys.argv[1]): size += memoryview(tensor._array).nbytes; del tensor\n"
+            "for _, tensor in checkpoint.to_fp32(sys.argv[1]): size += memoryview(tensor._array).nbytes; del tensor\n"
             "print(size, 1024 * (peak() - before))"
         )
         said = subprocess.run([sys.executable, "-c", code, big], check=True, capture_output=True, text=True).stdout
         size, grown = map(int, said.split())
         self.assertEqual(size, 25 * 16 << 20)
-        self.assertLess(grown, 40 << 20, "wanted one tensor of 16 MiB, two for a moment, and buffers")
+        self.assertLess(grown, 28 << 20, "wanted one tensor of 16 MiB, and buffers")
 
     def test_other_threads_run_while_files_are_read(self) -> None:
         big = self.folder / "big.safetensors"
@@ -248,10 +251,16 @@ class Functions(unittest.TestCase):
         big = self.folder / "big.safetensors"
         write_safetensors(big, {"one": [1 << 28]})
         out = self.folder / "out.safetensors"
-        for work in (lambda: checkpoint.convert(big, out), lambda: next(checkpoint.to_fp32(big)), lambda: checkpoint.verify(big)):
-            timer = threading.Timer(0.1, _thread.interrupt_main)
+        works: list[Any] = [
+            lambda: checkpoint.convert(big, out),
+            lambda: next(checkpoint.to_fp32(big)),
+            lambda: checkpoint.verify(big),
+            lambda: checkpoint.diff(big, big),
+        ]
+        for number, work in enumerate(works):
+            timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
             timer.start()
-            with self.assertRaises(KeyboardInterrupt):
+            with self.subTest(number), self.assertRaises(KeyboardInterrupt):
                 work()
             timer.join()
         self.assertEqual([entry.name for entry in self.folder.iterdir()], ["big.safetensors"])

@@ -67,8 +67,8 @@ wheel: build ## a wheel for Python 3.11 and later: dist/troupe-*.whl
 	@cmake/setup.sh python3-dev
 	@cmake/wheel.sh $(JOBS)
 
-wheel-check: wheel ## installs the wheel as users would and tries it (minutes; ARGS: another Python)
-	@tests/wheel/check.sh $(ARGS)
+wheel-check: wheel ## installs the wheel as users would and tries it (minutes; ARGS: another Python, or trixie for Debian 13's in a folder)
+	@tests/wheel/$(if $(filter trixie,$(ARGS)),in_debian,check).sh $(ARGS)
 
 soak: setup ## runs the tests that draw cases at random, with many times the cases; ARGS=FOLDER those of one folder, ARGS=cluster kills and stops processes
 	@$(call configure,release)
@@ -125,7 +125,7 @@ format: ## formats all sources with clang-format
 
 tidy: build ## checks all sources with clang-tidy (slow)
 	@cmake/setup.sh clang-tidy
-	@git ls-files '*.cpp' ':!tests' | xargs -P $(JOBS) -n 1 clang-tidy -p build/release --quiet
+	@git ls-files '*.cpp' ':!tests' $(if $(wildcard build/release/_native.abi3.so),,':!apps/python') | xargs -P $(JOBS) -n 1 clang-tidy -p build/release --quiet
 
 docs: setup ## writes docs/configuration.md and the schema anew from the table of keys
 	@$(call configure,release)

@@ -5,7 +5,7 @@
 #   site-packages/troupe/_native.abi3.so
 #   share/troupe/examples
 # What Debian has as an archive is linked into `troupe`; what else the four need is copied by wheel_libraries.cmake.
-if(NOT TROUPE_WHEEL)
+if(NOT SKBUILD)  # an ordinary build
   return()
 endif()
 find_package(Python 3.11 QUIET COMPONENTS Interpreter Development.Module)

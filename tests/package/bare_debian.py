@@ -8,7 +8,7 @@ import subprocess
 import time
 
 SUITE = "bookworm"
-USER = "reader"  # an ordinary one
+USER, USER_ID = "reader", 2000  # an ordinary one
 KEEP_DAYS = 7  # the age at which a base is made anew
 # What apt and dpkg write for themselves, and what follows from which libraries there are.
 OWN_STATE = re.compile(r"^(var/lib/(apt|dpkg)|var/cache/(apt|debconf|ldconfig|man)|var/log|etc/ld\.so\.cache|root/|tmp)(/|$)")
@@ -95,7 +95,7 @@ def make_base(path):
             file.write(proxies)
     shutil.copyfile("/etc/resolv.conf", path + "/etc/resolv.conf")
     base = Folder(path)
-    base.must(f"useradd --create-home --shell /bin/bash {USER} && apt-get update -qq")
+    base.must(f"useradd --create-home --uid {USER_ID} --shell /bin/bash {USER} && apt-get update -qq")
     with open(stamp, "w", encoding="utf-8") as file:
         file.write(sources)
 

@@ -126,8 +126,9 @@ def check_user(checks, folder, packages, scratch):
                 not folder.has("/usr/share/troupe/docs/tiers.md"), "pages that it has no more are gone")
     checks.ended_well(folder.run("cd && " + SMALLEST + " --steps 2 --fresh", user=USER), "and it trains")
     checks.ended_well(folder.run("apt-get purge -y troupe troupe-train && apt-get autoremove --purge -y"), "both are purged")
-    after = {name: what for name, what in folder.files().items() if not name.startswith(f"home/{USER}/")}
-    left = sorted(set(after) - set(before)) + sorted(name for name in before if before[name] != after.get(name))
+    after = folder.files()
+    left = sorted(name for name in set(after) - set(before) if not name.startswith(f"home/{USER}/"))
+    left += sorted(name for name in before if before[name] != after.get(name))
     checks.that(not left, "nothing is left and nothing is missing", left)
 
 

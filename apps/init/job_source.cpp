@@ -6,6 +6,7 @@
 
 #include "apps/checkpoint/model_description.hpp"
 #include "checkpoint/convert/open_source.hpp"
+#include "checkpoint/safetensors/weights_index.hpp"
 #include "config/load.hpp"
 #include "config/values.hpp"
 #include "core/text.hpp"
@@ -57,14 +58,16 @@ uint64_t samples_of_a_step(const checkpoint::source_run& run) {
 core::result<void> put_source(job_text& text, std::map<std::string, std::string>& given, const fs::path& from,
                               const fs::path& folder) {
   std::error_code e;
-  if (from.extension() == ".json" && fs::is_regular_file(from, e)) return import_deepspeed(text, given, from, folder);
+  if (from.extension() == ".json" && fs::is_regular_file(from, e) && !checkpoint::is_index_name(from))
+    return import_deepspeed(text, given, from, folder);
   source_arguments a;
   a.path = from.string();
   const auto opened = open_described(a, {});
   if (!opened)
     return fail(opened.error().kind, "--from: wanted a ds_config.json or a checkpoint: " + opened.error().text);
   const auto format = checkpoint::recognise(from);
-  if (format && *format == checkpoint::source_format::hugging_face && fs::is_directory(from, e)) {
+  if (format && *format == checkpoint::source_format::hugging_face && fs::is_directory(from, e) &&
+      !opened->source.run.steps) {
     text.put("model.path", near(folder, from));
     return {};
   }

@@ -102,8 +102,9 @@ core::result<source_format> recognise_folder(const fs::path& path) {
   if (find_weights_index(path, torch_index_file_name, torch_index_infix)) return source_format::torch;
   for (const auto infix : {safetensors_index_infix, torch_index_infix})
     if (const auto all = weights_indices(path, infix); all.size() > 1)
-      return refused(fmt::format("'{}' has {} indices of weights: wanted one of them, such as '{}'", path.string(),
-                                 all.size(), all.front().string()));
+      return refused(
+          fmt::format("'{}' is no checkpoint: it has {} indices of weights: wanted one of them, such as '{}'",
+                      path.string(), all.size(), all.front().string()));
   return refused(
       fmt::format("'{}' is no checkpoint: it holds neither {} nor {}, no *_model_states.pt of DeepSpeed's, no folder "
                   "zero, no {} of torch.distributed.checkpoint, no {} or {} of Hugging Face's",
@@ -248,7 +249,7 @@ core::result<tensor_source> open_as_it_is(const fs::path& path, const source_opt
     case source_format::universal:
       return read_universal_source(*at);
     case source_format::distributed:
-      return read_distributed_source(*at);
+      return with_states(read_distributed_source(*at), *at);
     case source_format::hugging_face: {
       const auto is_compressed = is_compressed_folder(*at);
       if (!is_compressed) return fail(is_compressed.error());

@@ -148,6 +148,8 @@ core::result<void> name_states(tensor_source& s, std::span<const wanted_tensor> 
     if (t.kind == tensor_kind::weight && is_floating(t.type) && has_states.contains(t.name))
       t.kind = tensor_kind::master;
   named.numbered = nullptr;
+  if (named.parameter_order.empty())
+    for (const auto& w : own) named.parameter_order.push_back(w.name);
   named.remarks.push_back(fmt::format("{}: {} of {} parameters are taken over", from.file.filename().string(),
                                       moments_of(from), has_states.size()));
   if (auto ok = complete(named); !ok) return ok;

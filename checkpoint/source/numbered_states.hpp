@@ -26,11 +26,11 @@ struct numbered_states {
   std::map<uint64_t, std::vector<tensor_entry>> states;
 };
 
-/// Gives the states of `s.numbered` the names of their parameters and makes them tensors of `s`; nothing to do where
-/// there are none. `order`: the model's parameters as it registers them. A group of all has them in this order; of two
-/// the first has those whose weights decay, the second biases and norms, by the rules of transformers' Trainer and of
-/// its examples. Errors, which leave `s` as it is: bad_input where the file is damaged, mismatch where no rule has the
-/// file's counts and shapes, or two have.
+/// Gives the states of `s.numbered` the names of their parameters and makes them tensors of `s`, which then has the
+/// order, too; nothing to do where there are none. `order`: the model's parameters as it registers them. A group of all
+/// has them in this order; of two the first has those whose weights decay, the second biases and norms, by the rules of
+/// transformers' Trainer and of its examples. Errors, which leave `s` as it is: bad_input where the file is damaged,
+/// mismatch where no rule has the file's counts and shapes, or two have.
 core::result<void> name_states(tensor_source& s, std::span<const wanted_tensor> order);
 
 /// Takes the states out, which is said with `why`; nothing to do where there are none.

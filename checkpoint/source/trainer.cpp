@@ -62,9 +62,11 @@ class trainer_reader {
   core::result<tensor_source> run() {
     std::error_code ec;
     const auto optimizer = first_of(out_.folder, optimizer_names);
-    const bool is_trainers = fs::is_regular_file(out_.folder / state_name, ec);
-    if (!optimizer && !is_trainers) return std::move(out_);
-    out_.format = is_trainers ? "transformers Trainer" : "Accelerate";
+    const auto schedule = first_of(out_.folder, scheduler_names);
+    const bool is_trainers = fs::is_regular_file(out_.folder / state_name, ec), has_run = out_.run.steps.has_value();
+    if (!optimizer && !is_trainers && !(schedule && has_run)) return std::move(out_);
+    if (!has_run) out_.format = is_trainers ? "transformers Trainer" : "Accelerate";
+    if (has_run) updates_ = out_.run.applied_updates;
     if (is_trainers)
       if (auto ok = read_step(); !ok) return fail(ok.error());
     if (optimizer)
@@ -72,8 +74,7 @@ class trainer_reader {
     if (!out_.run.steps) out_.run.steps = updates_;
     out_.run.applied_updates = updates_ ? updates_ : out_.run.steps;
     if (out_.run.steps) out_.run.schedule_position = static_cast<int64_t>(*out_.run.applied_updates);
-    if (const auto schedule = first_of(out_.folder, scheduler_names); schedule && out_.run.steps)
-      read_schedule(*schedule, is_trainers);
+    if (schedule && out_.run.steps) read_schedule(*schedule, is_trainers);
     say_others();
     return std::move(out_);
   }
@@ -190,8 +191,10 @@ class trainer_reader {
     size_t seen = 0;
     for (fs::directory_iterator at(out_.folder, ec), end; !ec && at != end && seen < max_folder_entries;
          at.increment(ec), ++seen) {
+      std::error_code unknown;
       auto name = at->path().filename().string();
-      if (std::ranges::any_of(left_names, [&](std::string_view n) { return name.starts_with(n); }))
+      if (at->is_regular_file(unknown) &&
+          std::ranges::any_of(left_names, [&](std::string_view n) { return name.starts_with(n); }))
         names.push_back(shown(name));
     }
     std::ranges::sort(names);

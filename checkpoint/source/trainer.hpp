@@ -14,10 +14,10 @@ namespace troupe::checkpoint {
 /// Bytes of a trainer_state.json that is read: it holds the run's log.
 inline constexpr uint64_t max_trainer_state_bytes = uint64_t{64} << 20;
 
-/// Adds to the weights of `s.folder` what lies beside them: `optimizer.pt` (Accelerate: `optimizer.bin`) as numbered
+/// Adds to the weights of `s.folder`, or to weights and states that FSDP saved in parts, what lies beside them: `optimizer.pt` (Accelerate: `optimizer.bin`) as numbered
 /// states, or as moments where it names parameters itself; the step of trainer_state.json, else the optimizer's; the
-/// position of `scheduler.pt`. Says of each file there whether it is taken over. As it is where none of the first two
-/// lies there. An optimizer's file that cannot be read is kept as a problem of the states. Refused: a
+/// position of `scheduler.pt`. Says of each file there whether it is taken over. As it is where none of these lies
+/// there. An optimizer's file that cannot be read is kept as a problem of the states. Refused: a
 /// trainer_state.json that says no step.
 core::result<tensor_source> with_trainer_states(tensor_source s);
 

@@ -1,4 +1,5 @@
-// `troupe checkpoint` on folders that other programs saved: what is said of them, and their names, printed as a file for
+// `troupe checkpoint` on folders that other programs saved: what is said of them, and their names, printed as a file
+// for
 // `--map` and given back.
 #include <nlohmann/json.hpp>
 
@@ -64,8 +65,8 @@ BOOST_AUTO_TEST_CASE(names_of_layers_become_the_models_where_its_description_is_
   const auto did = at.troupe({"checkpoint", "inspect", (fixtures / "deepspeed_gpt2/pipeline_fp32").string(),
                               "--print-map", "--model-config", "config.json"});
   BOOST_TEST_REQUIRE(did.code == 0, did.err);
-  for (const char* row : {"'1\\.weight': 'transformer.wpe.weight'\n",
-                          "'tied_modules\\.embed\\.weight': 'transformer.wte.weight'\n"})
+  for (const char* row :
+       {"'1\\.weight': 'transformer.wpe.weight'\n", "'tied_modules\\.embed\\.weight': 'transformer.wte.weight'\n"})
     BOOST_TEST(has(did.out, row), did.out);
 }
 
@@ -74,26 +75,36 @@ BOOST_AUTO_TEST_CASE(what_of_a_trainers_folder_is_taken_over_is_said) {
   const auto folder = fixtures / "trainer/trainer_gpt2";
   const auto shown = at.troupe({"checkpoint", "inspect", folder.string()});
   BOOST_TEST_REQUIRE(shown.code == 0, shown.err);
-  for (const char* line :
-       {"checkpoint-3: transformers Trainer, step 3 (3 updates applied), 48 tensors",
-        "\ntrainer_state.json: step 3 is taken over, its log and the place in the data are not\n",
-        "\noptimizer.pt: exp_avg, exp_avg_sq of 16 parameters are taken over\n",
-        "\nscheduler.pt: its position, 3, is taken over; what the schedule is, the job says\n",
-        "\nnot taken over: rng_state.pth, training_args.bin\n"})
+  for (const char* line : {"checkpoint-3: transformers Trainer, step 3 (3 updates applied), 48 tensors",
+                           "\ntrainer_state.json: step 3 is taken over, its log and the place in the data are not\n",
+                           "\noptimizer.pt: exp_avg, exp_avg_sq of 16 parameters are taken over\n",
+                           "\nscheduler.pt: its position, 3, is taken over; what the schedule is, the job says\n",
+                           "\nnot taken over: rng_state.pth, training_args.bin\n"})
     BOOST_TEST(has(shown.out, line), line << " is wanted in\n" << shown.out);
   BOOST_TEST(inspected(at, folder)["remarks"].size() == 4U);
   BOOST_TEST(at.troupe({"checkpoint", "verify", folder.string(), "--quiet"}).code == 0);
   BOOST_TEST(at.troupe({"checkpoint", "diff", folder.string(), (fixtures / "trainer/accelerate_gpt2").string(),
                         "--tolerance", "1", "--quiet"})
                  .code == 0);
+  at.folder.write("ds.json", R"({"train_batch_size": 6, "optimizer": {"type": "AdamW", "params": {"lr": 0.003}}})");
+  for (const std::string to : {"to-deepspeed", "to-dcp"}) {
+    const auto did = at.troupe({"checkpoint", to, folder.string(), to, "--job", "ds.json", "--quiet"});
+    BOOST_TEST(did.code == 0, did.err);
+    const auto same = at.troupe({"checkpoint", "diff", folder.string(), to});
+    BOOST_TEST(has(same.out, "48 tensors compared, "), same.out);
+    BOOST_TEST(same.code == 0, same.out);
+  }
+  const auto begun = at.troupe({"init", "from.yaml", "--from", folder.string(), "--text", "corpus.txt"});
+  BOOST_TEST(begun.code == 0, begun.err);
+  BOOST_TEST(has(scratch_folder::read(at.folder / "from.yaml"), "trainer_gpt2"));
   // without what describes the model: weights alone
   fs::copy(folder / "checkpoint-3", at.folder / "ck", fs::copy_options::recursive);
   fs::remove(at.folder / "ck/config.json");
   const auto unknown = at.troupe({"checkpoint", "inspect", "ck"});
   BOOST_TEST(has(unknown.out, "optimizer.pt: the optimizer's states are not taken over: it knows parameters by number"),
              unknown.out);
-  const auto known = at.troupe(
-      {"checkpoint", "inspect", "ck", "--model-config", (folder / "checkpoint-3/config.json").string()});
+  const auto known =
+      at.troupe({"checkpoint", "inspect", "ck", "--model-config", (folder / "checkpoint-3/config.json").string()});
   BOOST_TEST(has(known.out, "of 16 parameters are taken over"), known.out);
 }
 

@@ -109,6 +109,16 @@ BOOST_AUTO_TEST_CASE(each_machine_keeps_its_files_and_any_of_them_resumes_with_t
   // Two checkpoints, one file of each on each disk.
   BOOST_TEST(num_shards(all.disk_of("a")) == 2U);
   BOOST_TEST(num_shards(all.disk_of("b")) == 2U);
+  for (const char* host : {"a", "b"}) {
+    const auto seen =
+        run({TROUPE_BINARY, "checkpoint", "verify", (all.disk_of(host) / "checkpoints").string()}, folder.path());
+    BOOST_TEST(seen.code == 0, seen.err);
+    const bool is_a = *host == 'a';
+    for (const std::string& words :
+         {std::string("step-00000010: good as far as it lies on this machine: "),
+          fmt::format("not read, on the disk of host {}: shard-0000{}.bin\n", is_a ? "b" : "a", is_a ? 1 : 0)})
+      BOOST_TEST(seen.out.find(words) != std::string::npos, seen.out);
+  }
 
   const auto missing = all.train({"a", "c"}, 15);
   BOOST_TEST(missing.code != 0);

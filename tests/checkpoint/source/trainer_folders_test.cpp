@@ -229,6 +229,24 @@ BOOST_AUTO_TEST_CASE(states_that_have_names_go_to_their_parameters) {
                "its exp_avg of 'head' has the shape [2, 4], wanted [4, 2]");
 }
 
+BOOST_AUTO_TEST_CASE(beside_states_that_fsdp_saved_in_parts_steps_and_schedule_are_taken_over) {
+  const scratch_folder at;
+  fs::copy(fixtures.parent_path() / "torch_dist/accelerate", at / "ck", fs::copy_options::recursive);
+  const auto without = open_source(at / "ck");
+  check_ok(without);
+  BOOST_TEST(without->remarks.empty());
+  fs::copy_file(fixtures / "accelerate_gpt2/scheduler.bin", at / "ck/scheduler.bin");
+  at.write("ck/trainer_state.json", R"({"global_step": 30})");
+  const auto with = open_source(at / "ck");
+  check_ok(with);
+  BOOST_TEST(with->format == "PyTorch distributed");
+  BOOST_TEST(with->tensors.size() == without->tensors.size());
+  BOOST_TEST(with->run.steps.value() == 30U);
+  BOOST_TEST(with->run.applied_updates.value() == 28U);
+  BOOST_TEST(with->run.schedule_position.value() == 3);
+  BOOST_TEST(with->remarks.size() == 2U, remarks_of(*with));
+}
+
 BOOST_AUTO_TEST_CASE(states_that_do_not_fit_are_refused_by_name) {
   check_states_refused({.shapes = {{4, 2}, {4}, {3}}},
                        "exp_avg of parameter number 2 has the shape [3], wanted [2] of 'norm.weight'");

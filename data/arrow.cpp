@@ -176,9 +176,10 @@ class arrow_reader {
                       .error());
     block_codec codec = block_codec::none;
     if (const auto compression = batch.table(3); compression.exists()) {
-      if (compression.number<int8_t>(0, 0) != 1)
-        return fail(lies("wanted none or zstd as compression, got LZ4 or another").error());
-      codec = block_codec::zstd;
+      const auto number = compression.number<int8_t>(0, 0);
+      if (number != 0 && number != 1)
+        return fail(lies(fmt::format("wanted none, LZ4 or zstd as compression, got number {}", number)).error());
+      codec = number == 0 ? block_codec::lz4_frame : block_codec::zstd;
     }
     auto out = column_buffer::open(file_, body_begin_ + begin, length, codec);
     if (!out) return fail(lies(out.error().text, out.error().kind).error());

@@ -1,4 +1,4 @@
-// Snappy is read here; gzip and zstd by their libraries, as streams, so that a lying length costs no memory.
+// Snappy and LZ4 are read here; gzip and zstd by their libraries, as streams, so that a lying length costs no memory.
 #include "data/block_codec.hpp"
 
 #include <fmt/format.h>
@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <memory>
+
+#include "data/lz4.hpp"
 
 namespace troupe::data {
 namespace {
@@ -115,6 +117,14 @@ core::result<void> expand_zstd(std::span<const std::byte> in, uint64_t bytes, st
   return out.size() == bytes ? core::result<void>{} : wrong_length("zstd", bytes, out.size());
 }
 
+core::result<void> expand_lz4(block_codec codec, std::span<const std::byte> in, uint64_t bytes,
+                              std::vector<std::byte>& out) {
+  const std::string problem =
+      codec == block_codec::lz4_frame ? expand_lz4_frames(in, bytes, out) : expand_lz4_block(in, bytes, 0, out);
+  if (!problem.empty()) return wrong("LZ4", problem);
+  return out.size() == bytes ? core::result<void>{} : wrong_length("LZ4", bytes, out.size());
+}
+
 }  // namespace
 
 core::result<void> expand_block(block_codec codec, std::span<const std::byte> packed, uint64_t bytes,
@@ -133,6 +143,9 @@ core::result<void> expand_block(block_codec codec, std::span<const std::byte> pa
       return expand_gzip_block(packed, bytes, out);
     case block_codec::zstd:
       return expand_zstd(packed, bytes, out);
+    case block_codec::lz4_block:
+    case block_codec::lz4_frame:
+      return expand_lz4(codec, packed, bytes, out);
   }
   return wrong("unknown", "no such codec");
 }

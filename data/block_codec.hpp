@@ -11,7 +11,7 @@
 
 namespace troupe::data {
 
-enum class block_codec : uint8_t { none, snappy, gzip, zstd };
+enum class block_codec : uint8_t { none, snappy, gzip, zstd, lz4_block, lz4_frame };
 
 /// No block of a column expands to more, and no more of a packed one is held in memory.
 inline constexpr uint64_t max_block_bytes = uint64_t{512} << 20;

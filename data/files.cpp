@@ -45,6 +45,20 @@ core::result<std::vector<fs::path>> files_below(const fs::path& folder) {
   return found;
 }
 
+/// A `DatasetDict` of `datasets`, whose splits are not all for training.
+core::result<void> check_no_splits(const fs::path& folder) {
+  std::error_code ec;
+  if (!fs::exists(folder / "dataset_dict.json", ec)) return {};
+  std::vector<std::string> splits;
+  for (fs::directory_iterator it(folder, ec), end; !ec && it != end; it.increment(ec))
+    if (fs::exists(it->path() / "state.json", ec)) splits.push_back(it->path().filename().string());
+  if (splits.empty()) return {};
+  std::ranges::sort(splits);
+  return fail(error_kind::bad_input,
+              fmt::format("'{}' holds splits of a data set, wanted the folder of one of them: {}", folder.string(),
+                          fmt::join(splits, ", ")));
+}
+
 }  // namespace
 
 bool is_packed(const fs::path& p) {
@@ -70,9 +84,18 @@ core::result<std::vector<fs::path>> source_files(const fs::path& path) {
     if (!fs::exists(path, ec) && fs::exists(bin, ec) && fs::exists(index, ec)) return std::vector{bin};
     return std::vector{path};
   }
+  if (auto ok = check_no_splits(path); !ok) return fail(ok.error());
   auto files = files_below(path);
-  if (files) std::erase_if(*files, [&](const fs::path& p) { return describes_tokens(p); });
+  if (files) std::erase_if(*files, [&](const fs::path& p) { return describes_tokens(p) || describes_rows(p); });
   return files;
+}
+
+bool describes_rows(const fs::path& p) {
+  if (p.filename() != "dataset_info.json" && p.filename() != "state.json") return false;
+  std::error_code ec;
+  for (fs::directory_iterator it(p.parent_path(), ec), end; !ec && it != end; it.increment(ec))
+    if (kind_of(it->path()) == source_kind::arrow) return true;
+  return false;
 }
 
 bool describes_tokens(const fs::path& p) {

@@ -25,9 +25,13 @@ source_kind kind_of(const std::filesystem::path& path);  ///< by its ending, tha
 /// data/indexed_pair.hpp) and is no text itself.
 bool describes_tokens(const std::filesystem::path& path);
 
+/// True for `dataset_info.json` and `state.json` beside an Arrow file: what `save_to_disk` of Hugging Face's `datasets`
+/// says of it, and no text itself.
+bool describes_rows(const std::filesystem::path& path);
+
 /// `path` itself, or `path`.bin where only that and its `path`.idx exist, or all regular files below the folder, sorted
-/// by path. Refused: a link out of the folder. Links that stay inside are passed over, as what they name is read
-/// anyway.
+/// by path. Refused: a link out of the folder, and one of `datasets` with several splits. Links that stay inside are
+/// passed over, as what they name is read anyway.
 core::result<std::vector<std::filesystem::path>> source_files(const std::filesystem::path& path);
 
 }  // namespace troupe::data

@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "data/delta.hpp"
 #include "data/parquet_footer.hpp"
 #include "data/thrift_reader.hpp"
 
@@ -25,7 +26,14 @@ using bytes_view = std::span<const std::byte>;
 constexpr uint64_t first_header_bytes = 4096, max_header_bytes = uint64_t{16} << 20;
 
 enum page_type : int64_t { data_page = 0, index_page = 1, dictionary_page = 2, data_page_2 = 3 };
-enum encoding : int64_t { plain = 0, plain_dictionary = 2, rle = 3, rle_dictionary = 8 };
+enum encoding : int64_t {
+  plain = 0,
+  plain_dictionary = 2,
+  rle = 3,
+  delta_length = 6,
+  delta_text = 7,
+  rle_dictionary = 8
+};
 
 const char* name_of_encoding(int64_t x) {
   constexpr std::array names{"PLAIN",          "GROUP_VAR_INT",       "PLAIN_DICTIONARY",        "RLE",
@@ -256,8 +264,11 @@ class chunk_reader {  ///< one column's part of one row group
 
   core::result<void> give(const page_header& h, bytes_view level_bytes, bytes_view values) {
     const bool indexed = h.encoding == plain_dictionary || h.encoding == rle_dictionary;
-    if (!indexed && h.encoding != plain)
-      return lies(fmt::format("wanted values as PLAIN or RLE_DICTIONARY, got {}", name_of_encoding(h.encoding)));
+    const bool differs = h.encoding == delta_length || h.encoding == delta_text;
+    if (!indexed && !differs && h.encoding != plain)
+      return lies(
+          fmt::format("wanted values as PLAIN, RLE_DICTIONARY, DELTA_LENGTH_BYTE_ARRAY or DELTA_BYTE_ARRAY, got {}",
+                      name_of_encoding(h.encoding)));
     unsigned width = 0;
     if (indexed && !values.empty()) {
       width = static_cast<unsigned>(values.front());
@@ -267,6 +278,8 @@ class chunk_reader {  ///< one column's part of one row group
     hybrid_reader levels(level_bytes, static_cast<unsigned>(std::bit_width(max_definition_)));
     hybrid_reader indices(values, width);
     plain_reader texts(values);
+    std::optional<delta_texts> deltas;
+    if (differs) deltas.emplace(values, h.encoding == delta_text);
     for (int64_t i = 0; i < h.values; ++i) {
       if (max_definition_ > 0) {
         const auto level = levels.next();
@@ -280,7 +293,7 @@ class chunk_reader {  ///< one column's part of one row group
           return lies(fmt::format("value {} is word {} of a dictionary of {}", i, *index, words_.size()));
         if (index) text = words_[*index];
       } else {
-        text = texts.next();
+        text = deltas ? deltas->next() : texts.next();
       }
       if (!text) return lies(fmt::format("value {} of {} lies beyond its bytes", i, h.values));
       if (auto ok = visit_(*text, at_); !ok) return ok;

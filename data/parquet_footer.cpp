@@ -206,9 +206,11 @@ core::result<parquet_column> read_parquet_footer(const core::source_file& file, 
       c.codec = block_codec::gzip;
     } else if (mine->codec == 6) {
       c.codec = block_codec::zstd;
+    } else if (mine->codec == 7) {
+      c.codec = block_codec::lz4_block;
     } else {
-      return lies(fmt::format("wanted none, snappy, gzip or zstd as compression of the column '{}', got {}", key,
-                              name_of_codec(mine->codec)));
+      return lies(fmt::format("wanted none, snappy, gzip, zstd or LZ4_RAW as compression of the column '{}', got {}",
+                              key, name_of_codec(mine->codec)));
     }
     const int64_t begin =
         mine->dictionary_page > 0 ? std::min(mine->dictionary_page, mine->data_page) : mine->data_page;

@@ -106,10 +106,13 @@ parquet("required", table=pa.table([pa.array([r for r in ROWS if r is not None])
                                    schema=pa.schema([pa.field("text", pa.string(), nullable=False)])))
 parquet("category", table=column(ROWS, pa.string()).set_column(0, "text", pa.array(ROWS).dictionary_encode()))
 expected["plain_snappy.parquet meta.body"] = read_by_datasets("parquet", FOLDER / "plain_snappy.parquet", "meta.body")
+parquet("words_lz4", compression="lz4")
+parquet("plain_lz4_2", use_dictionary=False, compression="lz4", data_page_version="2.0", row_group_size=25)
+parquet("delta_length", table=column(ROWS), use_dictionary=False, column_encoding={"text": "DELTA_LENGTH_BYTE_ARRAY"})
+parquet("delta_text_2", table=column(sorted(row for row in ROWS * 4 if row is not None)), use_dictionary=False,
+        column_encoding={"text": "DELTA_BYTE_ARRAY"}, data_page_version="2.0", data_page_size=2000, write_batch_size=50)
 small = column(["one", "two"])
-parquet("refused_lz4", table=small, compression="lz4", readable=False)
 parquet("refused_brotli", table=small, compression="brotli", readable=False)
-parquet("refused_delta", table=small, use_dictionary=False, column_encoding={"text": "DELTA_BYTE_ARRAY"}, readable=False)
 
 BEFORE = pa.table({
     "nothing": pa.nulls(60),
@@ -151,8 +154,18 @@ arrow("large.arrow", table=column(ROWS, pa.large_string()))
 arrow("binary.arrow", table=column([None if r is None else r.encode() for r in ROWS], pa.binary()))
 arrow("category.arrow", table=category(ROWS))
 arrow("category_grows.arrow", table=category(["a", "b", None]), replaced=category(["a", "b", "c"]))
-arrow("refused_lz4.arrow", table=small, compression="lz4", readable=False)
+arrow("stream_lz4.arrow", compression="lz4")
+arrow("file_lz4.feather", table=TABLE, file=True, compression="lz4", rows=60)
 arrow("refused_view.arrow", table=column(["one", "two"], pa.string_view()), readable=False)
+
+# A data set as `save_to_disk` leaves it: rows beside descriptions of them; and one of two splits.
+ON_DISK = datasets.Dataset.from_dict({"text": [row for row in ROWS if row is not None]})
+ON_DISK.save_to_disk(str(FOLDER / "on_disk"), num_shards=2)
+expected["on_disk"] = datasets.load_from_disk(str(FOLDER / "on_disk"))["text"][:]
+datasets.DatasetDict({"train": ON_DISK.select(range(5)), "test": ON_DISK.select(range(5, 8))}).save_to_disk(
+    str(FOLDER / "splits"))
+expected["splits"] = datasets.load_from_disk(str(FOLDER / "splits"))["train"]["text"][:]
+
 
 def tar(name, samples, key="txt"):
     """Samples of a tar, read back by `webdataset`."""

@@ -1,0 +1,62 @@
+// Entry points of libFuzzer for files of text that others write: each reader accepts or refuses the bytes, and gives no
+// more text than it may.
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "data/indexed_pair.hpp"
+#include "data/rows.hpp"
+#include "tests/fuzz/input.hpp"
+
+namespace {
+
+using namespace troupe;
+using namespace troupe::tests;
+
+constexpr uint64_t text_max = uint64_t{1} << 20;
+
+/// Stops after so many rows: empty ones count nothing against the limit of text.
+constexpr uint64_t rows_max = 100'000;
+
+void fuzz_rows(data::source_kind kind, const char* name, bytes input) {
+  const auto file = core::source_file::open(written(name, input));
+  if (!file) return;
+  uint64_t given = 0, rows = 0;
+  const auto ok =
+      data::read_rows(kind, *file, "text", text_max, [&](std::string_view text, uint64_t byte) -> core::result<void> {
+        given += text.size();
+        wanted(given <= text_max && byte <= input.size());
+        if (++rows < rows_max) return {};
+        return core::fail(core::error_kind::stopped, file->name());
+      });
+  wanted(ok || ok.error().text.find(file->name()) != std::string::npos);
+}
+
+[[maybe_unused]] void fuzz_parquet(bytes input) { fuzz_rows(data::source_kind::parquet, "input.parquet", input); }
+[[maybe_unused]] void fuzz_arrow(bytes input) { fuzz_rows(data::source_kind::arrow, "input.arrow", input); }
+[[maybe_unused]] void fuzz_tar(bytes input) { fuzz_rows(data::source_kind::tar, "input.tar", input); }
+
+/// Megatron's index beside 4 KiB of tokens.
+[[maybe_unused]] void fuzz_indexed(bytes input) {
+  static const std::vector<std::byte> tokens(4096);
+  const auto content = core::source_file::open(written("input.bin", tokens));
+  if (!content) return;
+  const auto pair = data::indexed_pair::open(written("input.idx", input), *content, true);
+  if (!pair) return;
+  wanted(pair->documents() <= input.size() && pair->starts().size() == pair->documents());
+  uint64_t given = 0;
+  // Sequences may share tokens, so an index of some bytes can ask for many.
+  const auto ok = pair->give(4, uint64_t{1} << 31, [&](std::span<const std::byte> block) -> core::result<void> {
+    given += block.size();
+    if (given < 64 * text_max) return {};
+    return core::fail(core::error_kind::stopped, "enough");
+  });
+  wanted(!ok || given == 4 * pair->tokens());
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  TROUPE_FUZZED(std::as_bytes(std::span(data, size)));
+  return 0;
+}

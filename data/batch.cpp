@@ -9,9 +9,9 @@
 namespace troupe::data {
 namespace {
 
-/// Row `r` is window(first + r) and known as sample `first` + r.
-template <class Window>
-batch fill(const data::corpus& corpus, uint64_t rows, uint64_t first, Window window) {
+/// Row `r` is window(place(r)) and known as sample place(r).
+template <class Place, class Window>
+batch fill(const data::corpus& corpus, uint64_t rows, Place place, Window window) {
   batch out;
   out.rows = rows;
   out.columns = corpus.sequence() + 1;
@@ -19,7 +19,8 @@ batch fill(const data::corpus& corpus, uint64_t rows, uint64_t first, Window win
   out.samples.resize(rows);
   if (corpus.document_mask()) out.document_start.resize(rows * corpus.sequence());
   for (uint64_t r = 0; r < rows; ++r) {
-    const data::corpus::window from = window(first + r);
+    const uint64_t at = place(r);
+    const data::corpus::window from = window(at);
     const auto row = std::span(out.tokens).subspan(r * out.columns, out.columns);
     if (auto ok = from.stream->copy(from.first, row); !ok) {
       out.failure = ok.error();
@@ -28,15 +29,17 @@ batch fill(const data::corpus& corpus, uint64_t rows, uint64_t first, Window win
     if (corpus.document_mask())
       from.stream->document_starts(from.first, row.first(corpus.sequence()),
                                    std::span(out.document_start).subspan(r * corpus.sequence(), corpus.sequence()));
-    out.samples[r] = first + r;
+    out.samples[r] = at;
   }
   return out;
 }
 
 }  // namespace
 
-batch make_rows(const corpus& corpus, uint64_t first_position, uint64_t rows) {
-  batch out = fill(corpus, rows, first_position, [&](uint64_t position) { return corpus.training(position); });
+batch make_rows(const corpus& corpus, uint64_t first, uint64_t rows, const left_out& skipped) {
+  batch out = fill(
+      corpus, rows, [&](uint64_t r) { return skipped.position_of(first + r); },
+      [&](uint64_t position) { return corpus.training(position); });
   if (out.failure) return out;
   out.by_token = core::order_of_inputs(out.tokens, corpus.sequence());
   if (corpus.document_mask()) out.by_column = core::order_of_columns(out.document_start, corpus.sequence());
@@ -45,7 +48,7 @@ batch make_rows(const corpus& corpus, uint64_t first_position, uint64_t rows) {
 
 batch make_batch(const corpus& corpus, const batch_shape& shape, uint64_t step, uint32_t micro, uint32_t rank) {
   assert(micro < shape.micros && rank < shape.ranks);
-  batch out = make_rows(corpus, shape.first_position(step, micro, rank), shape.rows);
+  batch out = make_rows(corpus, shape.first_sample_of(step, micro, rank), shape.rows, shape.skipped);
   out.step = step;
   out.micro = micro;
   return out;
@@ -58,8 +61,9 @@ uint64_t validation_batches(const corpus& corpus, uint64_t rows) {
 batch make_validation_batch(const corpus& corpus, uint64_t rows, uint64_t index) {
   const uint64_t first = index * rows;
   assert(first < corpus.validation_windows());
-  return fill(corpus, std::min(rows, corpus.validation_windows() - first), first,
-              [&](uint64_t window) { return corpus.validation(window); });
+  return fill(
+      corpus, std::min(rows, corpus.validation_windows() - first), [&](uint64_t r) { return first + r; },
+      [&](uint64_t window) { return corpus.validation(window); });
 }
 
 }  // namespace troupe::data

@@ -8,26 +8,30 @@
 
 #include "core/token_order.hpp"
 #include "data/corpus.hpp"
+#include "data/left_out.hpp"
 
 namespace troupe::data {
 
-/// How a step's global batch is cut. Step `s` takes positions [s * B, (s + 1) * B) of the order, B = global_rows();
-/// where a run resumes from one with another B, step first_step begins at first_sample and the others follow it. Inside
-/// a step micro-batch is slowest, then rank, then row:
-///   position = begin of s + (micro * ranks + rank) * rows + row
-/// so the set of samples of a step depends on B alone, never on how it was cut.
+/// How a step's global batch is cut. Step `s` takes samples [s * B, (s + 1) * B) of those that are taken, B =
+/// global_rows(); where a run resumes from one with another B, step first_step begins at first_sample and the others
+/// follow it. Inside a step micro-batch is slowest, then rank, then row:
+///   sample = begin of s + (micro * ranks + rank) * rows + row
+/// so the set of samples of a step depends on B alone, never on how it was cut. What is taken is the order without
+/// `skipped`: the n-th sample stands at position skipped.position_of(n).
 struct batch_shape {
   uint64_t rows = 1;    ///< samples of one micro-batch on one rank
   uint32_t ranks = 1;   ///< data-parallel degree
   uint32_t micros = 1;  ///< micro-batches of one step (gradient accumulation)
   uint64_t first_step = 0, first_sample = 0;
+  left_out skipped{};
   [[nodiscard]] uint64_t global_rows() const { return rows * ranks * micros; }
 
-  /// Samples before `step`, which is not before first_step.
+  /// Samples that are taken before `step`, which is not before first_step.
   [[nodiscard]] uint64_t samples_before(uint64_t step) const {
     return first_sample + (step - first_step) * global_rows();
   }
-  [[nodiscard]] uint64_t first_position(uint64_t step, uint32_t micro, uint32_t rank) const {
+  /// The first of a micro-batch, of those that are taken.
+  [[nodiscard]] uint64_t first_sample_of(uint64_t step, uint32_t micro, uint32_t rank) const {
     return samples_before(step) + (uint64_t{micro} * ranks + rank) * rows;
   }
 };
@@ -47,8 +51,8 @@ struct batch {  ///< the tokens of one micro-batch on one rank
   std::optional<core::error> failure{};  ///< it could not be read or made; whoever uses the batch says so
 };
 
-/// Rows [first_position, first_position + rows) of the training order; step and micro are left at 0.
-batch make_rows(const corpus& corpus, uint64_t first_position, uint64_t rows);
+/// Samples [first, first + rows) of those of the training order that are taken; step and micro are left at 0.
+batch make_rows(const corpus& corpus, uint64_t first, uint64_t rows, const left_out& skipped = {});
 
 /// The micro-batch that `rank` < shape.ranks trains on as its `micro`-th < shape.micros of `step`.
 batch make_batch(const corpus& corpus, const batch_shape& shape, uint64_t step, uint32_t micro, uint32_t rank);

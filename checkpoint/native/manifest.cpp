@@ -126,6 +126,28 @@ core::result<void> check_order(const manifest& m) {
   return {};
 }
 
+core::result<void> check_left_out(const run_state& r) {
+  if (auto ok = limited("decisions to leave samples out", r.left_out.size(), core::left_out_max); !ok) return ok;
+  size_t ranges = 0;
+  for (const auto& x : r.left_out) {
+    const bool steps = x.first >= 1 && x.first <= x.last && x.last <= INT64_MAX;
+    uint64_t end = 0;
+    bool ascends = true;
+    for (const auto& s : x.samples) {
+      ascends = ascends && s.begin < s.end && s.end <= INT64_MAX && (end == 0 || s.begin > end);
+      end = s.end;
+    }
+    if (!steps || !ascends || x.samples.empty())
+      return bad(fmt::format("the samples of steps {}-{}, which it left out, are none", x.first, x.last));
+    ranges += x.samples.size();
+  }
+  if (auto ok = limited("ranges of samples left out", ranges, core::left_out_ranges_max); !ok) return ok;
+  if (auto ok = limited("recent losses", r.recent_losses.size(), max_recent_losses); !ok) return ok;
+  for (const double loss : r.recent_losses)
+    if (!std::isfinite(loss)) return bad("one of its recent losses is no number");
+  return {};
+}
+
 }  // namespace
 
 core::result<void> check_manifest(const manifest& m) {
@@ -144,6 +166,7 @@ core::result<void> check_manifest(const manifest& m) {
   if (auto ok = check_tied(m); !ok) return ok;
   if (auto ok = check_order(m); !ok) return ok;
   if (m.run.loss_scale && !std::isfinite(m.run.loss_scale->cur_scale)) return bad("its loss scale is no number");
+  if (auto ok = check_left_out(m.run); !ok) return ok;
   if (auto ok = limited("ranges of inputs", m.run.input_ranges.size(), max_tensors); !ok) return ok;
   for (const auto& x : m.run.input_ranges)
     if (x.layer.size() > max_name_bytes || !std::isfinite(x.least) || !std::isfinite(x.largest) || x.least > x.largest)

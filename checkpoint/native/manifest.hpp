@@ -11,13 +11,15 @@
 #include "checkpoint/files/tensor_list.hpp"
 #include "checkpoint/native/mask_record.hpp"
 #include "core/error.hpp"
+#include "core/left_out_steps.hpp"
 
 namespace troupe::checkpoint {
 
-/// The newest that is read. What is written: 2 where a tensor is cut, else 1.
-inline constexpr uint32_t manifest_version = 2;
+/// The newest that is read. What is written: 3 where the run left samples out, else 2 where a tensor is cut, else 1.
+inline constexpr uint32_t manifest_version = 3;
 inline constexpr uint64_t max_manifest_bytes = uint64_t{256} << 20;
 inline constexpr size_t max_shard_files = 65'536;
+inline constexpr size_t max_recent_losses = 10'000;
 inline constexpr std::string_view manifest_file_name = "manifest.json";
 
 struct shard_file {  ///< one data file of the folder
@@ -53,7 +55,7 @@ struct run_state {                            ///< what a run needs to resume, a
   uint64_t applied_updates = 0;               ///< of these, those that changed parameters
   std::optional<uint64_t> schedule_position;  ///< updates that the schedule has counted; none: the applied ones
   std::optional<loss_scale_record> loss_scale;
-  uint64_t data_position = 0;                ///< the next sample's place in the training order
+  uint64_t data_position = 0;                ///< samples of the training order that were taken
   std::optional<uint64_t> samples_per_step;  ///< the global batch; none: not said
   uint64_t seed = 0;
   std::string config;                 ///< the job's file as it was read
@@ -65,6 +67,8 @@ struct run_state {                            ///< what a run needs to resume, a
   std::vector<mask_record> masks;         ///< of a run that prunes
   std::optional<teacher_record> teacher;  ///< none: it learns from data alone
   std::vector<input_range> input_ranges;
+  std::vector<core::left_out_steps> left_out;  ///< in the order of decisions
+  std::vector<double> recent_losses;           ///< that a step's loss is compared with (`on_spike`), the oldest first
   bool operator==(const run_state&) const = default;
 };
 

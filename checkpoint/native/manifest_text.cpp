@@ -190,6 +190,16 @@ class taker {
           return false;
       }
     }
+    if (const auto decisions = v.find("left_out"); decisions != v.end()) {
+      if (!list(&*decisions, 0, "what it left out")) return false;
+      for (const auto& x : *decisions)
+        if (!left_out(x, out.left_out.emplace_back())) return false;
+    }
+    if (const auto losses = v.find("recent_losses"); losses != v.end()) {
+      if (!list(&*losses, 0, "its recent losses")) return false;
+      for (const auto& x : *losses)
+        if (!number(&x, out.recent_losses.emplace_back(), "a recent loss")) return false;
+    }
     const json* scale = get("loss_scale");
     if (scale == nullptr) return false;
     if (scale->is_null()) return true;
@@ -199,6 +209,23 @@ class taker {
            number(member(*scale, "cur_iter", at), s.cur_iter, at) &&
            number(member(*scale, "last_overflow_iter", at), s.last_overflow_iter, at) &&
            number(member(*scale, "cur_hysteresis", at), s.cur_hysteresis, at);
+  }
+
+  bool left_out(const json& v, core::left_out_steps& out) {
+    const char* at = "what it left out";
+    const json* steps = member(v, "steps", at);
+    const json* why = member(v, "after_spike", at);
+    const json* samples = member(v, "samples", at);
+    if (!list(steps, 2, at) || !number(&(*steps)[0], out.first, at) || !number(&(*steps)[1], out.last, at) ||
+        !list(samples, 0, at) || why == nullptr)
+      return false;
+    if (!why->is_boolean()) return miss(at, "true or false") != nullptr;
+    out.after_spike = why->get<bool>();
+    for (const auto& x : *samples) {
+      auto& range = out.samples.emplace_back();
+      if (!list(&x, 2, at) || !number(&x[0], range.begin, at) || !number(&x[1], range.end, at)) return false;
+    }
+    return true;
   }
 
   bool mask(const json& v, mask_record& out) {
@@ -347,6 +374,27 @@ std::string masks_of(const run_state& r) {
   return out.empty() ? out : out + "]";
 }
 
+/// Nothing where nothing was left out, and no losses are kept.
+std::string left_out_of(const run_state& r) {
+  std::string out;
+  for (const auto& x : r.left_out) {
+    out += fmt::format("{}\n{{\"steps\":[{},{}],\"after_spike\":{},\"samples\":[",
+                       out.empty() ? ",\"left_out\":[" : ",", x.first, x.last, x.after_spike);
+    for (size_t i = 0; i < x.samples.size(); ++i)
+      out += fmt::format("{}[{},{}]", i == 0 ? "" : ",", x.samples[i].begin, x.samples[i].end);
+    out += "]}";
+  }
+  if (!out.empty()) out += "]";
+  for (size_t i = 0; i < r.recent_losses.size(); ++i)
+    out += (i == 0 ? ",\n\"recent_losses\":[" : ",") + json(r.recent_losses[i]).dump();
+  return r.recent_losses.empty() ? out : out + "]";
+}
+
+uint32_t version_for(const manifest& m) {
+  if (!m.run.left_out.empty()) return 3;
+  return std::ranges::any_of(m.tensors, [](const auto& t) { return t.cut.cuts(); }) ? 2 : 1;
+}
+
 std::string body_of(const manifest& m) {
   const auto& r = m.run;
   std::string order;
@@ -371,10 +419,11 @@ std::string body_of(const manifest& m) {
   std::string out = fmt::format(
       "\"save_id\":\"{}\",\n\"run\":{{\"step\":{},\"applied_updates\":{},\"loss_scale\":{},"
       "\"data_position\":{},\"seed\":{},\n\"config\":{},\n\"model\":{},\n\"client_state\":{},\n"
-      "\"schedule_position\":{},\"samples_per_step\":{},\"parameter_order\":[{}]{}{}{}}},\n\"committed_unix_ns\":{},\n",
+      "\"schedule_position\":{},\"samples_per_step\":{},\"parameter_order\":[{}]{}{}{}{}}},\n\"committed_unix_ns\":{},"
+      "\n",
       to_hex(m.save_id), r.step, r.applied_updates, scale, r.data_position, r.seed, quoted(r.config), quoted(r.model),
       quoted(r.client_state), or_null(r.schedule_position), or_null(r.samples_per_step), order, masks_of(r), teacher,
-      ranges, m.committed_unix_ns);
+      ranges, left_out_of(r), m.committed_unix_ns);
   out += "\"files\":[";
   for (size_t i = 0; i < m.files.size(); ++i)
     out += fmt::format("{}[{},{}]", i == 0 ? "" : ",", quoted(m.files[i].name), m.files[i].bytes);
@@ -425,7 +474,7 @@ core::result<std::string> format_manifest(const manifest& m) {
   if (auto ok = check_client_state(m.run.client_state); !ok) return fail(ok.error());
   std::string text;
   try {
-    text = sealed(body_of(m), std::ranges::any_of(m.tensors, [](const auto& t) { return t.cut.cuts(); }) ? 2 : 1);
+    text = sealed(body_of(m), version_for(m));
   } catch (const json::exception&) {
     return fail(error_kind::bad_input, "a name or a text of the run state is not UTF-8");
   }

@@ -90,6 +90,11 @@ json run_json(const source_run& r) {
            {"model", r.model},
            {"client_state", r.client_state}};
   if (r.teacher) out["teacher"] = {{"folder", r.teacher->folder}, {"digest", to_hex(r.teacher->digest)}};
+  for (const auto& x : r.left_out) {
+    auto& one = out["left_out"].emplace_back(
+        json{{"steps", {x.first, x.last}}, {"after_spike", x.after_spike}, {"samples", json::array()}});
+    for (const auto& s : x.samples) one["samples"].push_back({s.begin, s.end});
+  }
   if (r.loss_scale)
     out["loss_scale"] = {{"cur_scale", r.loss_scale->cur_scale},
                          {"cur_iter", r.loss_scale->cur_iter},

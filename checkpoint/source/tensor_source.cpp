@@ -80,7 +80,9 @@ tensor_source source_of(const checkpoint_folder& c) {
              .client_state = m.run.client_state,
              .masks = m.run.masks,
              .teacher = m.run.teacher,
-             .input_ranges = m.run.input_ranges};
+             .input_ranges = m.run.input_ranges,
+             .left_out = m.run.left_out,
+             .recent_losses = m.run.recent_losses};
   out.parameter_order = m.run.parameter_order;
   return out;
 }

@@ -35,7 +35,7 @@ struct source_file {  ///< one file that pieces lie in
 struct source_run {
   std::optional<uint64_t> steps;             ///< optimizer steps done, skipped ones too
   std::optional<uint64_t> applied_updates;   ///< of these, those that changed parameters
-  std::optional<uint64_t> samples;           ///< the next sample's place in the training order
+  std::optional<uint64_t> samples;           ///< of the training order, that were taken
   std::optional<uint64_t> samples_per_step;  ///< the global batch; none: not said
   std::optional<uint64_t> seed;
   std::optional<loss_scale_record> loss_scale;
@@ -45,7 +45,9 @@ struct source_run {
   std::string client_state = "null";         ///< JSON
   std::vector<mask_record> masks{};          ///< of a run that prunes
   std::optional<teacher_record> teacher;
-  std::vector<input_range> input_ranges{};  ///< as run_state::input_ranges
+  std::vector<input_range> input_ranges{};       ///< as run_state::input_ranges
+  std::vector<core::left_out_steps> left_out{};  ///< as run_state::left_out
+  std::vector<double> recent_losses{};           ///< as run_state::recent_losses
 };
 
 struct numbered_states;

@@ -105,6 +105,13 @@ run_state random_run(dice& d) {
     r.masks.push_back(std::move(mask));
   }
   if (d.one_in(2)) r.teacher = teacher_record{d.text(), {d.any(), d.any()}};
+  for (uint64_t n = d.below(3), i = 0; i < n; ++i) {
+    const uint64_t first = 1 + d.below(1000), begin = d.below(1'000'000);
+    auto& x = r.left_out.emplace_back(core::left_out_steps{first, first + d.below(9), d.one_in(2), {}});
+    for (uint64_t ranges = 1 + d.below(3), k = 0; k < ranges; ++k)
+      x.samples.push_back({begin + 100 * k, begin + 100 * k + 1 + d.below(99)});
+  }
+  for (uint64_t n = d.below(4), i = 0; i < n; ++i) r.recent_losses.push_back(static_cast<double>(d.any()) / 3);
   if (d.one_in(2)) r.client_state = fmt::format("{{\"a\": [{}, -1.5e-3, \"x\\n\"] }}", d.any());
   return r;
 }

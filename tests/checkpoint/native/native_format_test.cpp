@@ -177,6 +177,32 @@ BOOST_AUTO_TEST_CASE(the_run_state_and_tied_names_come_back_as_they_were) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(what_a_run_left_out_is_kept_and_checked) {
+  const saved s(2);
+  auto m = s.from.content;
+  m.run.left_out = {{812, 820, true, {{6488, 6552}, {6560, 6568}}}, {900, 900, false, {{7200, 7208}}}};
+  m.run.recent_losses = {0.1, 2.5, 1.0 / 3};
+  const auto text = format_manifest(m);
+  check_ok(text);
+  BOOST_TEST(text->find("\"version\":3,") != std::string::npos);  // an older program would train on these samples
+  const auto again = parse_manifest(*text);
+  check_ok(again);
+  BOOST_TEST((*again == m));
+  using core::left_out_steps;
+  for (const left_out_steps& wrong :
+       {left_out_steps{0, 1, false, {{0, 1}}}, left_out_steps{5, 4, false, {{0, 1}}}, left_out_steps{1, 1, false, {}},
+        left_out_steps{1, 1, false, {{3, 3}}}, left_out_steps{1, 1, false, {{0, 2}, {2, 3}}},
+        left_out_steps{1, 1, false, {{5, 6}, {1, 2}}}, left_out_steps{1, 1, false, {{0, UINT64_MAX}}}}) {
+    m.run.left_out = {wrong};
+    check_failed(format_manifest(m), error_kind::bad_input, "which it left out, are none");
+  }
+  m.run.left_out.assign(core::left_out_max + 1, {1, 1, false, {{0, 1}}});
+  check_failed(format_manifest(m), error_kind::limit, "2001 decisions to leave samples out");
+  m.run.left_out.clear();
+  m.run.recent_losses = {1, INFINITY};
+  check_failed(format_manifest(m), error_kind::bad_input, "one of its recent losses is no number");
+}
+
 BOOST_AUTO_TEST_CASE(a_manifest_without_the_order_of_parameters_is_read) {
   const saved s(2);
   const auto text = format_manifest(s.from.content);

@@ -57,6 +57,11 @@ std::string idle(const key_info& key, const job_config& c) {
     return c.pipeline.cuts(c.parallel.pipeline) ? "" : "parallel.pipeline is 1";
   if (key.section() == "elasticity" && key.name() != "enabled")
     return c.elasticity.enabled ? "" : "elasticity.enabled is false";
+  if (key.section() == "on_spike" && key.name() != "action") {
+    if (c.on_spike.action == spike_action::none) return "on_spike.action is none";
+    const bool goes_back = key.name() == "back_steps" || key.name() == "ahead_steps" || key.name() == "times_max";
+    return goes_back && !c.on_spike.skips() ? "on_spike.action is stop" : "";
+  }
   if (key.section() == "aio") return swaps ? "" : "nothing is swapped";
   if (key.key == "cluster.swap_checksums") return swaps ? "" : "nothing is swapped";
   if (key.key == "cluster.swap_gradients") return z.swaps() ? "" : "nothing is swapped";

@@ -140,6 +140,7 @@ struct job_config {            ///< a validated job, never changed once loaded
   activation_checkpointing_section activation_checkpointing;
   gradient_order order = gradient_order::automatic;  ///< key: gradient_order
   tied_gradients tied = tied_gradients::automatic;   ///< key: tied_gradients
+  on_spike_section on_spike;
   evaluation_section evaluation;
   checkpoint_section checkpoint;
   telemetry_section telemetry;
@@ -182,8 +183,10 @@ struct job_config {            ///< a validated job, never changed once loaded
     if (data_types.reference_fp64) return core::dtype::f64;
     return bf16.enabled ? core::dtype::bf16 : fp16.enabled ? core::dtype::f16 : core::dtype::f32;
   }
-  /// A gradient that is not finite skips the step; otherwise it ends the run.
-  [[nodiscard]] bool skips_overflow() const { return fp16.enabled || (bf16.enabled && bf16.check_grad_overflow); }
+  /// A gradient that is not finite is no accident: with fp16 it is how the loss scale is found.
+  [[nodiscard]] bool expects_overflow() const { return fp16.enabled || (bf16.enabled && bf16.check_grad_overflow); }
+  /// Such a gradient skips the step; otherwise it ends the run.
+  [[nodiscard]] bool skips_overflow() const { return expects_overflow() || on_spike.skips(); }
   [[nodiscard]] core::dtype communication_dtype() const { return communication_data_type.value_or(parameter_dtype()); }
   [[nodiscard]] core::dtype accumulation_dtype() const {
     return data_types.grad_accum_dtype.value_or(parameter_dtype());

@@ -43,6 +43,7 @@ class section_rows {
 };
 
 void add_job_keys(key_rows& t);
+void add_skip_keys(key_rows& t);
 void add_cluster_keys(key_rows& t);
 void add_model_keys(key_rows& t);
 void add_batch_keys(key_rows& t);

@@ -324,6 +324,7 @@ void add_job_keys(key_rows& t) {
           "or a sum for each use first, and these once a step; by default per_use with parallel.pipeline above 1, else "
           "in_bucket. Bits agree between runs that say the same.");
   add_data_keys(t);
+  add_skip_keys(t);
   add_group_keys(t);
   add_parallel_keys(t);
   add_evaluation_keys(t);

@@ -256,6 +256,7 @@ void resolve(const settings& given, job_config& config, reporter& report, origin
   offload_rules(given, config, report, derived, why);
   compression_rules(given, config, report, why);
   pruning_rules(given, config, report);
+  skip_rules(given, config, report, why);
   deepspeed_rules(given, report);
 }
 

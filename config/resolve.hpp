@@ -33,6 +33,9 @@ void pruning_rules(const settings& given, job_config& config, reporter& report);
 /// The part of it that concerns norms and kept activations cut over tensor ranks, once it is said what is recomputed.
 void norm_rules(const settings& given, job_config& config, reporter& report, origins& derived);
 
+/// The part of it that concerns samples that are left out, and what follows a spike of the loss.
+void skip_rules(const settings& given, job_config& config, reporter& report, purpose why);
+
 /// The rules of DeepSpeed between keys that set no field of job_config.
 void deepspeed_rules(const settings& given, reporter& report);
 

@@ -17,6 +17,12 @@ struct data_source {
   std::string text_key;  ///< data_section::text_key where the source names none
 };
 
+/// Steps whose samples are left out: those that they would have taken without what stands before them in the list.
+struct skipped_steps {
+  std::string steps;             ///< as it was given: 812-820, 900
+  uint64_t first = 0, last = 0;  ///< the same, from 1
+};
+
 struct data_section {                        ///< `data`
   std::filesystem::path text;                ///< the short form of one source; empty when `sources` was given
   std::vector<data_source> sources;          ///< after load never empty, of `text` too
@@ -29,6 +35,20 @@ struct data_section {                        ///< `data`
   uint64_t sequence_length = 0;  ///< 0: the model's n_positions
   double validation_fraction = 0;
   uint64_t prefetch_batches = 4;
+  std::vector<skipped_steps> skip;
+};
+
+enum class spike_action : uint8_t { none, skip, stop };
+
+struct on_spike_section {  ///< `on_spike`
+  spike_action action = spike_action::none;
+  double factor = 3;         ///< of the median of the last losses
+  uint64_t window = 100;     ///< of them
+  uint64_t min_steps = 20;   ///< losses that are there before one is compared
+  uint64_t back_steps = 1;   ///< of a saved state, at least so many before the spike's end
+  uint64_t ahead_steps = 0;  ///< steps behind the spike that are left out as well
+  uint64_t times_max = 10;   ///< that a run goes back
+  [[nodiscard]] bool skips() const { return action == spike_action::skip; }
 };
 
 struct checkpoint_load_section {  ///< `checkpoint.load`

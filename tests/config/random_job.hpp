@@ -53,7 +53,7 @@ inline bool is_free(const key_info& row) {
       "zero_optimization.zero_hpz_partition_size", "aio.block_size", "cluster.early_updates", "cluster.swap_gradients",
       "cluster.min_ranks", "cluster.page", "elasticity.enabled", "cluster.offload_activations",
       "cluster.row_tile_bytes", "tensor_parallel.exchange_pieces", "activation_checkpointing.cpu_checkpointing",
-      "activation_checkpointing.selective",
+      "activation_checkpointing.selective", "on_spike.action", "on_spike.min_steps",
       // Techniques want groups, which have names.
       "compression_training.weight_quantization.shared_parameters.enabled",
       "compression_training.sparse_pruning.shared_parameters.enabled",
@@ -101,6 +101,7 @@ inline random_job some_job(std::mt19937_64& random) {
   if (curve) overrides.push_back("scheduler={type: " + scheduler + "}");
   if (listed) overrides.push_back(some_items("data.sources", random));
   if (random() % 2 == 0) overrides.push_back(some_items("parameter_groups", random));
+  if (random() % 4 == 0) overrides.emplace_back("data.skip=[{steps: 3-9}, {steps: 12}]");
   for (const key_info& row : key_table()) {
     const bool in_curve = row.section() == "scheduler.params";
     const std::string& type = in_curve ? scheduler : optimizer;

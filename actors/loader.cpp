@@ -67,6 +67,7 @@ loader_actor::behavior_type loader_impl(self_ptr self, loader_setup setup) {
       [self](const move_data& m) {
         self->state.setup.shape.first_step = m.first_step;
         self->state.setup.shape.first_sample = m.first_sample;
+        self->state.setup.shape.skipped = data::left_out(m.left_out);
         self->state.ready.clear();
       },
   };

@@ -14,6 +14,7 @@
 #include "actors/record_queue.hpp"
 #include "actors/step_context.hpp"
 #include "core/error.hpp"
+#include "core/left_out_steps.hpp"
 #include "plan/plan_choice.hpp"
 #include "telemetry/report.hpp"
 #include "telemetry/spans.hpp"
@@ -27,7 +28,7 @@ struct run_outcome {
   plan::plan_choice which = plan::plan_choice::train;
   verdict result;
   bool skipped = false;
-  bool save_asked = false;  ///< `save_now` came since the last training step
+  bool save_asked = false;                     ///< `save_now` came since the last training step
   std::shared_ptr<const core::error> failure;  ///< null when the run ended well
   std::shared_ptr<rank_reports> ranks;         ///< of all ranks, in their order; null after a failure
 };
@@ -110,9 +111,11 @@ struct prepare_batch {
   next_batch next;
 };
 
-/// session -> loader: `first_step` begins at `first_sample` of the order; prepared micro-batches are dropped.
+/// session -> loader: `first_step` begins at the `first_sample`-th of the order's samples without those that are left
+/// out; prepared micro-batches are dropped.
 struct move_data {
   uint64_t first_step = 0, first_sample = 0;
+  std::vector<core::sample_range> left_out;
 };
 
 // ---- telemetry and clocks
@@ -146,6 +149,19 @@ struct records_closed {
 struct look_around {
   uint64_t run = 0;
 };
+
+}  // namespace troupe::actors
+
+namespace troupe::core {
+
+template <class I>
+typename I::result_type inspect(I& f, sample_range& x) {
+  return f(x.begin, x.end);
+}
+
+}  // namespace troupe::core
+
+namespace troupe::actors {
 
 #define TROUPE_LOCAL_MESSAGE(type)                               \
   template <class Inspector>                                     \
@@ -202,7 +218,7 @@ typename I::result_type inspect(I& f, prepare_batch& x) {
 }
 template <class I>
 typename I::result_type inspect(I& f, move_data& x) {
-  return f(x.first_step, x.first_sample);
+  return f(x.first_step, x.first_sample, x.left_out);
 }
 template <class I>
 typename I::result_type inspect(I& f, go_back& x) {

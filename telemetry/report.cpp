@@ -231,6 +231,9 @@ std::string left_out(const report_data& d) {
              text_of(" (loss scale %g)", d.skipped[i].loss_scale);
     out += d.num_skipped > d.skipped.size() ? " and others." : ".";
   }
+  for (size_t i = 0; i < d.end.left_out.size(); ++i)
+    out += (i == 0 ? " Samples were left out, those of " : "; of ") + html_escaped(d.end.left_out[i]);
+  if (!d.end.left_out.empty()) out += ".";
   if (d.num_not_recorded > 0)
     out += " " + plural(d.num_not_recorded, "record", "records") +
            " of telemetry were dropped because the writers fell behind.";

@@ -42,8 +42,9 @@ struct run_end {
   std::optional<double> validation_loss;  ///< over the whole validation part
   std::vector<memory_row> memory;
   uint64_t process_peak_bytes = 0;
-  std::string configuration;  ///< effective YAML; empty: the section is left out
-  std::string sample;         ///< text that the model wrote; empty: left out
+  std::string configuration;          ///< effective YAML; empty: the section is left out
+  std::string sample;                 ///< text that the model wrote; empty: left out
+  std::vector<std::string> left_out;  ///< samples that the run left out, a line for each decision
 };
 
 /// The records of a run that has ended.

@@ -12,6 +12,7 @@
 #include "actors/rank_report.hpp"
 #include "core/dtype.hpp"
 #include "core/error.hpp"
+#include "core/left_out_steps.hpp"
 #include "plan/choose/cost.hpp"
 #include "plan/layout/layout.hpp"
 #include "plan/options.hpp"
@@ -38,6 +39,7 @@ struct wanted_load {
   bool fallback_to_previous = false, dequantise = false, changed_batch = false, changed_seed = false;
   bool has_names = false;          ///< custom_load_fn was given: who leads has asked it for all parameters
   std::vector<tensor_name> names;  ///< its answers
+  std::optional<std::vector<core::left_out_steps>> left_out;
 };
 
 /// What passes have changed of the options of a step that trains; all else the configuration says.

@@ -37,6 +37,8 @@ core::result<std::shared_ptr<save_job>> session::parts::make_save(checkpoint::fi
   for (const auto& p : plan.table->parameters)
     if (!p.is_copy() && !p.of_teacher) run.parameter_order.push_back(p.name);
   run.masks = saved_masks();
+  run.left_out = progress.left_out;
+  run.recent_losses = progress.recent_losses;
   const auto saves = saving_plans();
   if (!saves) return core::fail(saves.error());
   return save_job::begin(files, request, std::move(run), *saves, plan.optimizer, plan.tensor, ranks_of_process());
@@ -99,6 +101,7 @@ std::optional<core::error> session::parts::collect_save(unfinished_save what) {
   const auto report = saving.writing->wait();
   tell_machines(*saving.writing, report);
   saving.writing.reset();
+  if (!report.folder.empty()) places.add({report.step, report.folder, {.load_module_strict = false}});
   if (host.hooks.on_saved) host.hooks.on_saved(report);
   return report.failure;
 }

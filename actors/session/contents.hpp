@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/company.hpp"
@@ -26,6 +27,7 @@
 #include "actors/session/session_processes.hpp"
 #include "checkpoint/native/manifest.hpp"
 #include "job/blueprint.hpp"
+#include "job/loss_watch.hpp"
 #include "telemetry/instruction_times.hpp"
 
 namespace troupe::models {
@@ -152,6 +154,9 @@ struct training_progress {
   std::vector<kernels::activation_range> input_ranges;  ///< [job::chosen_compression::layers]; empty: none yet
   std::optional<double> gradient_factor;  ///< makes the last step's reduced gradients means; none before the first
   std::string client_state = "null";
+  std::vector<core::left_out_steps> left_out;  ///< data.loader.shape follows it
+  std::vector<double> recent_losses;           ///< that on_spike compares with
+  job::judged_loss judged;                     ///< of the last step
 
   /// As a checkpoint keeps it.
   [[nodiscard]] checkpoint::loss_scale_record scale_record() const {
@@ -170,6 +175,22 @@ struct order_counts {
 struct unfinished_saves {
   std::shared_ptr<save_job> waiting;  ///< the next run that saves takes the copies
   std::shared_ptr<save_job> writing;  ///< being copied, or copied already
+};
+
+/// Checkpoints of this run that it can go back to, by their steps: each save adds one, a load leaves its own alone.
+struct saved_places {
+  struct place {
+    uint64_t step = 0;
+    std::filesystem::path path;
+    load_options options;
+  };
+  std::vector<place> all;  ///< steps ascend
+
+  /// Later ones are of what the run has left behind.
+  void add(place made) {
+    std::erase_if(all, [&](const place& x) { return x.step >= made.step || x.path == made.path; });
+    all.push_back(std::move(made));
+  }
 };
 
 /// Why the run is over, if it is. Written once.

@@ -1,4 +1,6 @@
 // A session's data: sources and tokenizer as the configuration names them.
+#include <fmt/format.h>
+
 #include "actors/session/host_run.hpp"
 #include "actors/session/parts.hpp"
 
@@ -19,6 +21,12 @@ core::result<void> session::parts::read_data(opening_watch& watch, const std::sh
   const auto& c = *plan.config;
   set_batch_shape();
   if (modules.model != nullptr) {
+    if (!c.data.skip.empty() || c.on_spike.skips())
+      return core::fail(
+          core::error_kind::bad_input,
+          fmt::format("{}: wanted none beside a host's own batches, of which none can be left out, got {}",
+                      c.data.skip.empty() ? "on_spike.action" : "data.skip",
+                      c.data.skip.empty() ? "skip" : c.data.skip.front().steps));
     data.loader.cut = host_cut(modules.model, c.seed);
     return {};
   }

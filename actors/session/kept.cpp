@@ -57,6 +57,7 @@ core::result<void> session::parts::end_keeping() {
     std::this_thread::sleep_for(record_look);
   auto names = x.saves->committed(report.folder, x.working, report.step);
   if (!names) return core::fail(names.error());
+  x.kept_step = report.step;
   x.link->tell(encode(peer_call(names_call{std::move(*names)})));
   return {};
 }

@@ -6,7 +6,9 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "core/left_out_steps.hpp"
 #include "core/model_table.hpp"
 
 namespace troupe::actors {
@@ -43,6 +45,8 @@ struct load_options {
   /// True: a run of another global batch or seed is resumed too, at the checkpoint's sample, with a warning. Another
   /// seed means another order of samples and other dropout masks. False: it is refused.
   bool changed_batch = false, changed_seed = false;
+  /// What the run leaves out from here on, instead of what the checkpoint and `data.skip` say: see session::left_out.
+  std::optional<std::vector<core::left_out_steps>> left_out{};
 };
 
 /// What session::load took over.

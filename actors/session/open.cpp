@@ -322,6 +322,7 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
   if (!resumes) {
     if (auto ok = p->take_layers(watch); !ok) return core::fail(ok.error());
     if (auto ok = p->make_masks({}); !ok) return core::fail(ok.error());
+    if (auto ok = p->leave_out_from_the_start(); !ok) return core::fail(ok.error());
   }
   p->schedule_passes();
   if (auto ok = watch.begin("starting the ranks"); !ok) return core::fail(ok.error());

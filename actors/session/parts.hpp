@@ -34,6 +34,7 @@ struct session::parts {
   training_progress progress;
   order_counts counts;
   unfinished_saves saving;
+  saved_places places;
   pass_schedule passes;
   run_over over;
 
@@ -98,6 +99,24 @@ struct session::parts {
   [[nodiscard]] core::result<void> sound() const;
   /// Before states change other than by a step: `sound`, and a save that was asked for has its copies.
   core::result<void> let_go_of_states();
+
+  // spike.cpp
+  /// After a step whose loss has risen too far: goes back, or ends the run.
+  core::result<loss_spike> answer_spike(const step_report& report);
+  /// To the newest save in memory, by another term. `why`: its cause.
+  core::result<void> go_back_in_memory(std::vector<core::left_out_steps> left_out, const std::string& why);
+  void add_older_places(saved_places& to, uint64_t newest) const;
+  /// False: that checkpoint cannot be taken, and the run is as it was.
+  core::result<bool> go_back_on_disk(const saved_places::place& to, std::vector<core::left_out_steps> left_out);
+  /// Of a run that has taken `first_sample` samples in `first_step` steps, and has these decisions from before.
+  core::result<std::vector<core::left_out_steps>> decide_left_out(std::vector<core::left_out_steps> recorded,
+                                                                  uint64_t first_step, uint64_t first_sample) const;
+  /// What a run that begins at step 0 leaves out.
+  core::result<void> leave_out_from_the_start();
+  /// A line for each decision, for people.
+  [[nodiscard]] std::vector<std::string> left_out_lines() const;
+  /// From now on; whoever calls tells the loader.
+  void leave_out(std::vector<core::left_out_steps> decided);
 
   // data.cpp
   /// How the plan's ranks cut the data, from its first sample on.

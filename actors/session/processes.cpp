@@ -32,6 +32,7 @@ std::string digest_of(const job::blueprint& plan, const std::vector<std::shared_
   }
   const auto& s = loader.shape;
   all += fmt::format("; {} {} {} {} {}", s.rows, s.ranks, s.micros, s.first_step, s.first_sample);
+  for (const auto& range : s.skipped.ranges()) all += fmt::format(" {}-{}", range.begin, range.end);
   if (loader.corpus != nullptr) {
     const auto batch = data::make_batch(*loader.corpus, s, s.first_step, 0, 0);
     for (const int64_t t : batch.tokens) all += fmt::format(" {}", t);
@@ -141,6 +142,7 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
         from.path = folder;  // `latest` of another machine may be an older one
         from.load.tag.reset();
       }
+    from.load.left_out = x.left_out;
     opening.load = travelling(from.path, from.load, *plan.tensor.whole);
     if (x.passes_data != config->parallel.data) x.passes.reset();
     opening.passes = x.passes;
@@ -215,10 +217,14 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
 core::result<void> session::parts::take_states(const cluster::term_order& order, const opening_call& opening,
                                                opening_watch& watch) {
   over.lost_step->store(std::numeric_limits<uint64_t>::max());
+  processes.kept_step.reset();
   if (!order.order.folder.empty()) {
     const auto kept = processes.saves->open(order.order.folder, order.files);
     if (!kept) return core::fail(kept.error());
-    return take_over(*kept, {}, resume_time::while_opening, watch);
+    if (auto ok = take_over(*kept, {.left_out = opening.load.left_out}, resume_time::while_opening, watch); !ok)
+      return ok;
+    processes.kept_step = progress.steps;
+    return {};
   }
   processes.saves->serve();
   if (!opening.load.path.empty()) {
@@ -229,6 +235,8 @@ core::result<void> session::parts::take_states(const cluster::term_order& order,
   progress = {};
   progress.scale = kernels::first_loss_scale(plan.loss_scale);
   data.loader.shape.first_step = data.loader.shape.first_sample = 0;
+  if (auto ok = leave_out_from_the_start(); !ok) return ok;
+  if (opening.load.left_out) leave_out(*opening.load.left_out);
   if (auto ok = take_layers(watch); !ok) return ok;
   return make_masks({});
 }

@@ -165,7 +165,12 @@ core::result<std::filesystem::path> session::parts::resume(const std::filesystem
   }
   auto from = is_on_disks ? checkpoint::open_native(*disks, path) : open_for(*plan.tensor.whole, path, options, say);
   if (!from) return fail(from.error());
-  if (auto ok = take_over(*from, std::move(options), when, watch, agreed); !ok) return fail(ok.error());
+  const bool continues = !options.load_module_only && from->run.steps.has_value();
+  if (auto ok = take_over(*from, options, when, watch, agreed); !ok) return fail(ok.error());
+  places = {};
+  options.left_out.reset();
+  if (continues && from->format == "troupe") options.tag.reset();
+  if (continues) places.add({progress.steps, from->format == "troupe" ? from->folder : path, std::move(options)});
   return from->folder;
 }
 
@@ -179,12 +184,20 @@ core::result<void> session::parts::take_over(const checkpoint::tensor_source& fr
   const bool continues = !options.load_module_only && run.steps.has_value();
   remarks said;
   uint64_t first_sample = 0;
+  std::vector<core::left_out_steps> left_out;
   if (continues && run.teacher && teacher)
     if (auto ok = check_teacher(from.folder, *run.teacher, *teacher); !ok) return fail(ok.error());
   if (continues) {
     const auto place = place_in_data(from, options, plan.config->seed, data.loader.shape.global_rows(), said);
     if (!place) return fail(place.error());
     first_sample = *place;
+  }
+  if (options.left_out) {
+    left_out = *options.left_out;
+  } else {
+    auto decided = continues ? decide_left_out(run.left_out, *run.steps, first_sample) : decide_left_out({}, 0, 0);
+    if (!decided) return fail(decided.error().in(fmt::format("'{}'", folder)));
+    left_out = std::move(*decided);
   }
   const auto& zero = plan.config->zero_optimization;
   if (!options.load_from_fp32_weights) options.load_from_fp32_weights = zero.load_from_fp32_weights;
@@ -215,6 +228,12 @@ core::result<void> session::parts::take_over(const checkpoint::tensor_source& fr
   }
   data.loader.shape.first_step = progress.steps;
   data.loader.shape.first_sample = first_sample;
+  leave_out(std::move(left_out));
+  if (continues && plan.config->on_spike.action != config::spike_action::none) {
+    progress.recent_losses = run.recent_losses;
+    if (const size_t window = plan.config->on_spike.window; progress.recent_losses.size() > window)
+      progress.recent_losses.erase(progress.recent_losses.begin(), progress.recent_losses.end() - ptrdiff_t(window));
+  }
 
   if (!said.changed.empty())
     say(fmt::format("'{}': {}: the run continues at sample {} of the data", folder, fmt::join(said.changed, "; "),
@@ -281,8 +300,9 @@ core::result<void> session::parts::tell_loader() {
   core::result<void> out;
   over.lost_step->store(std::numeric_limits<uint64_t>::max());  // of another place in the data
   const host_caller self(*actors.system);
-  self->request(actors.members->loader, caf::infinite,
-                move_data{data.loader.shape.first_step, data.loader.shape.first_sample})
+  self->request(
+          actors.members->loader, caf::infinite,
+          move_data{data.loader.shape.first_step, data.loader.shape.first_sample, data.loader.shape.skipped.ranges()})
       .receive([] {},
                [&](caf::error& e) { out = fail(error_kind::peer_lost, "loader ended: " + actors.system->render(e)); });
   return out;

@@ -177,6 +177,9 @@ void session::parts::book(const run_outcome& did) {
     plan.compression->follow(did.result.input_ranges, progress.input_ranges);
     ++progress.scheduled;
   }
+  const job::ended_step ended{did.result.loss, did.result.skipped, plan.config->expects_overflow()};
+  progress.judged = job::judge_loss(plan.config->on_spike, progress.recent_losses, ended);
+  if (!progress.judged.is_spike) job::remember_loss(plan.config->on_spike, progress.recent_losses, ended);
   progress.gradient_factor = factor_of_mean(*did.ranks->front().spans.plan, progress.scale.cur_scale, plan.rules);
   auto scale = kernels::next_loss_scale(plan.loss_scale, progress.scale, did.result.skipped);
   if (scale)
@@ -202,10 +205,18 @@ core::result<step_report> session::step() {
     p.deliver_warnings();
     return core::fail(did.error());
   }
-  const step_report& report = *did;
+  step_report& report = *did;
   const auto unscaled = p.over.why;  // the loss scale cannot go further down
   p.deliver_warnings();
   if (unscaled) return core::fail(*unscaled);
+  if (p.progress.judged.is_spike) {
+    auto spike = p.answer_spike(report);
+    p.deliver_warnings();
+    if (!spike) return core::fail(spike.error());
+    if (p.host.hooks.on_spike) p.host.hooks.on_spike(*spike);
+    report.spike = std::move(*spike);
+    return report;
+  }
   (void)p.collect_save(unfinished_save::leave);
   if (p.host.hooks.on_step) p.host.hooks.on_step(report);
   return report;

@@ -15,6 +15,7 @@
 #include "actors/hands/save_request.hpp"
 #include "actors/memory/offload_request.hpp"
 #include "actors/session/load_options.hpp"
+#include "actors/session/loss_spike.hpp"
 #include "actors/session/opening_progress.hpp"
 #include "actors/session/term_report.hpp"
 #include "config/job_config.hpp"
@@ -59,6 +60,8 @@ struct step_report {
   uint64_t tokens = 0;      ///< of the global batch
   bool save_asked = false;  ///< somebody sent the supervisor `save_now` (actors/host.hpp): a save is due
   telemetry::step_summary lanes;
+  /// The loss has risen too far, and the run is back at an earlier step (`on_spike.action: skip`).
+  std::optional<loss_spike> spike;
 };
 
 /// Bytes of one rank by owner: what is mapped, and what the model's arithmetic really took at its peak.
@@ -101,7 +104,8 @@ struct session_hooks {
   /// flops_profiler, and where a host's modules are cut over tensor ranks a line for each layer. A step's come with the
   /// next call.
   std::function<void(const std::string&)> on_log{};
-  std::function<void(const step_report&)> on_step{};  ///< after each step that ended well
+  std::function<void(const step_report&)> on_step{};  ///< after each step that ended well, but for spikes
+  std::function<void(const loss_spike&)> on_spike{};  ///< instead: the run has gone back
   /// Before `on_step`: when the instructions of that step ran, on every rank. Whoever keeps them keeps their plans.
   std::function<void(uint64_t step, std::shared_ptr<const std::vector<telemetry::rank_spans>>)> on_spans{};
   std::function<void(uint64_t step, double loss)> on_evaluation{};  ///< nats per token after `step` steps
@@ -245,8 +249,10 @@ class session {  ///< a training run
   /// The session's end does the same where nobody has. Afterwards nothing is recorded any more.
   session_records finish(session_ending ending = {});
 
-  /// One optimizer step. After an error the session is over: every later call returns the same error. Where a file of
-  /// the run's text could not be read any more the states are as the step before left them, and `save` still works.
+  /// One optimizer step. Where its loss has risen too far the run goes back to the last saved state, as `on_spike`
+  /// says, and continues from there with the next call. After an error the session is over: every later call returns
+  /// the same error. Where a file of the run's text could not be read any more the states are as the step before left
+  /// them, and `save` still works.
   core::result<step_report> step();
 
   /// From the next step on the same job at other degrees (also at another ZeRO stage, or with other tiers), in this
@@ -328,6 +334,8 @@ class session {  ///< a training run
   [[nodiscard]] const std::string& client_state() const;
 
   [[nodiscard]] uint64_t steps_done() const;
+  /// Samples that the run leaves out, as it was decided: by `data.skip`, after spikes, and in checkpoints before.
+  [[nodiscard]] const std::vector<core::left_out_steps>& left_out() const;
   [[nodiscard]] uint64_t validation_tokens() const;
   [[nodiscard]] uint64_t sequence() const;  ///< tokens of a sample
   [[nodiscard]] const core::model_table& table() const;

@@ -11,11 +11,12 @@
 #include "actors/hands/save_job.hpp"
 #include "actors/processes/calls.hpp"
 #include "actors/processes/memory_saves.hpp"
-#include "actors/processes/part_taker.hpp"
 #include "actors/processes/node_local_files.hpp"
+#include "actors/processes/part_taker.hpp"
 #include "actors/processes/shared_term.hpp"
 #include "actors/session/session.hpp"
 #include "cluster/process.hpp"
+#include "core/left_out_steps.hpp"
 
 namespace troupe::actors {
 
@@ -32,6 +33,9 @@ struct session_processes {
   std::shared_ptr<save_job> kept;      ///< a save in memory that is being written
   std::filesystem::path working;       ///< of `kept`, until it is committed
   std::weak_ptr<const void> recorded;  ///< session_recording::last_step as `kept` was begun
+  std::optional<uint64_t> kept_step;   ///< steps done of the newest save in memory; none: there is none
+  /// Of the next term, instead of what the states that it begins with say; none: that.
+  std::optional<std::vector<core::left_out_steps>> left_out;
   std::function<core::result<resume_choice>(bool again)> choose_resume;
   /// That changed the steps of this term and of later ones at the same degrees; none: the configuration's first.
   std::optional<chosen_passes> passes;

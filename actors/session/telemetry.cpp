@@ -217,6 +217,7 @@ session_records session::parts::finish(session_ending ending) {
   if (recording.last_validation && recording.last_validation->step == progress.steps)
     end->validation_loss = recording.last_validation->loss;
   end->memory = memory_rows();
+  end->left_out = left_out_lines();
   end->process_peak_bytes = telemetry::process_peak_bytes();
   end->configuration = std::move(ending.configuration);
   end->sample = std::move(ending.sample);

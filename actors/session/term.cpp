@@ -89,7 +89,8 @@ core::result<void> session::parts::make_term(const term& before, const std::vect
   run.seed = before.plan.config->seed;
   run.loss_scale = before.progress.scale_record();
   run.masks = masks;
-  if (auto ok = take_over(from, {}, resume_time::while_opening, unwatched); !ok) return ok;
+  if (auto ok = take_over(from, {.left_out = before.progress.left_out}, resume_time::while_opening, unwatched); !ok)
+    return ok;
   progress = before.progress;        // all of it, also what no checkpoint keeps
   progress.gradient_factor.reset();  // the last step's gradients were those of other ranks
   return start_actors();

@@ -1,0 +1,188 @@
+// A loss that has risen too far (`on_spike`), and samples that are left out: the run goes back to a saved state from
+// before, and continues with what follows the samples of the steps since. Owns which state that is; when a loss is a
+// spike is job/loss_watch.hpp's, which samples steps take data/skips.hpp's.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <utility>
+
+#include "actors/session/parts.hpp"
+#include "checkpoint/commit/commit.hpp"
+#include "checkpoint/native/manifest_file.hpp"
+#include "core/text.hpp"
+#include "data/skips.hpp"
+
+namespace troupe::actors {
+namespace {
+
+using core::error_kind;
+
+std::string sentence_of(const step_report& r, const job::judged_loss& judged) {
+  std::string out = fmt::format("the loss of step {} is {}", r.step, core::number_text(r.loss));
+  if (!std::isfinite(r.loss)) return out;
+  if (r.skipped) return out + ", and its gradient is not finite";
+  return out + fmt::format(", {:.2f} times the median of those before it, {}", r.loss / judged.usual,
+                           core::number_text(judged.usual));
+}
+
+std::vector<data::step_span> asked_of(const config::job_config& c) {
+  std::vector<data::step_span> out;
+  for (const auto& x : c.data.skip) out.push_back({x.first, x.last});
+  return out;
+}
+
+/// Whether the states of that checkpoint lie on this run's way: what was left out since is behind the samples that they
+/// have taken. A run that went back leaves others in its folder.
+bool is_before(const checkpoint::run_state& run, const std::vector<core::left_out_steps>& left_out) {
+  const data::left_out then{std::span<const core::left_out_steps>(run.left_out)};
+  const uint64_t next = run.data_position == 0 ? 0 : then.position_of(run.data_position - 1) + 1;
+  return std::ranges::all_of(left_out, [&](const auto& x) {
+    return std::ranges::find(run.left_out, x) != run.left_out.end() || x.samples.front().begin >= next;
+  });
+}
+
+uint64_t samples_of(const core::left_out_steps& x) {
+  uint64_t n = 0;
+  for (const auto& range : x.samples) n += range.size();
+  return n;
+}
+
+}  // namespace
+
+core::result<std::vector<core::left_out_steps>> session::parts::decide_left_out(
+    std::vector<core::left_out_steps> recorded, uint64_t first_step, uint64_t first_sample) const {
+  auto shape = data.loader.shape;
+  shape.first_step = first_step;
+  shape.first_sample = first_sample;
+  return data::decide_left_out(asked_of(*plan.config), std::move(recorded), shape);
+}
+
+core::result<void> session::parts::leave_out_from_the_start() {
+  auto decided = decide_left_out({}, 0, 0);
+  if (!decided) return core::fail(decided.error());
+  leave_out(std::move(*decided));
+  return {};
+}
+
+void session::parts::leave_out(std::vector<core::left_out_steps> decided) {
+  data.loader.shape.skipped = data::left_out(std::span<const core::left_out_steps>(decided));
+  progress.left_out = std::move(decided);
+}
+
+core::result<loss_spike> session::parts::answer_spike(const step_report& report) {
+  const auto& how = plan.config->on_spike;
+  const std::string what = sentence_of(report, progress.judged);
+  (void)collect_save(unfinished_save::wait);  // one of the state before this step, perhaps
+  const auto end_with = [&](const std::string& why) {
+    const auto& all = places.all;
+    const std::string newest = all.empty() ? "; there is no checkpoint of this run"
+                                           : fmt::format("; the newest checkpoint, of step {}, is '{}'",
+                                                         all.back().step, all.back().path.string());
+    over.why = core::error{error_kind::numeric, fmt::format("{}: {}{}", what, why, newest)};
+    return core::fail(*over.why);
+  };
+  if (!how.skips()) return end_with("the run ends, as on_spike.action: stop says");
+  const auto times =
+      static_cast<uint64_t>(std::ranges::count(progress.left_out, true, &core::left_out_steps::after_spike));
+  if (times >= how.times_max)
+    return end_with(
+        fmt::format("the run has gone back {} times already, as often as on_spike.times_max allows", times));
+
+  if (processes.is_on()) (void)end_keeping();  // where the term has ended meanwhile, going back says so
+  loss_spike out{.step = report.step, .loss = report.loss, .usual = progress.judged.usual, .times = times + 1};
+  const uint64_t newest = report.step - std::min(report.step, how.back_steps);
+  auto earlier = places;
+  if (std::ranges::none_of(earlier.all, [&](const auto& x) { return x.step <= newest; }))
+    add_older_places(earlier, newest);
+  std::erase_if(earlier.all, [&](const auto& x) { return x.step > newest; });
+  auto disk = earlier.all;
+  const auto without = [&, before = progress.left_out, shape = data.loader.shape](uint64_t back_to) {
+    auto all = before;
+    auto& mine = all.emplace_back(data::taken_by(shape, {back_to + 1, report.step + how.ahead_steps}));
+    mine.after_spike = true;
+    out.first = mine.first;
+    out.last = mine.last;
+    out.samples = samples_of(mine);
+    return all;
+  };
+  for (;;) {
+    const bool kept = processes.kept_step && *processes.kept_step <= newest && *processes.kept_step > 0;
+    if (kept && (disk.empty() || *processes.kept_step >= disk.back().step)) {
+      if (auto ok = go_back_in_memory(without(*processes.kept_step), what); !ok) return core::fail(ok.error());
+      out.from_memory = true;
+      break;
+    }
+    if (disk.empty())
+      return end_with(
+          fmt::format("on_spike.action: skip wants a saved state of step {} or of an earlier one, got none", newest));
+    const auto to = std::move(disk.back());
+    disk.pop_back();
+    const auto did = go_back_on_disk(to, without(to.step));
+    if (!did) return core::fail(did.error());
+    if (!*did) continue;
+    out.folder = to.path;
+    break;
+  }
+  out.back_to = progress.steps;
+  std::erase_if(earlier.all, [&](const auto& x) { return x.step > out.back_to; });
+  places = std::move(earlier);
+  return out;
+}
+
+// Those that an earlier process of the run has left beside the oldest one that this session knows.
+void session::parts::add_older_places(saved_places& to, uint64_t newest) const {
+  if (to.all.empty() || has_disks_of_machines()) return;
+  const auto oldest = to.all.front();
+  std::vector<saved_places::place> found;
+  std::error_code e;
+  for (std::filesystem::directory_iterator it(oldest.path.parent_path(), e), end; !e && it != end; it.increment(e)) {
+    const auto step = checkpoint::step_of(it->path().filename().string());
+    if (!step || *step >= oldest.step || *step > newest) continue;
+    const auto there = checkpoint::read_manifest(checkpoint::real_files(), it->path());
+    if (there && there->content.run.step == *step && is_before(there->content.run, progress.left_out))
+      found.push_back({*step, it->path(), oldest.options});
+  }
+  std::ranges::sort(found, {}, &saved_places::place::step);
+  to.all.insert(to.all.begin(), found.begin(), found.end());
+}
+
+core::result<bool> session::parts::go_back_on_disk(const saved_places::place& to,
+                                                   std::vector<core::left_out_steps> left_out) {
+  load_options options = to.options;
+  options.left_out = std::move(left_out);
+  const auto did = outlasting([&] { return load(to.path, options); });
+  if (did) return true;
+  if (over.why) return core::fail(did.error());
+  host.warnings->put(fmt::format("on_spike: the checkpoint of step {} cannot be taken: {}", to.step, did.error().text));
+  return false;
+}
+
+// What is kept in memory lies with the supervisor, which gives it to whoever begins a term. The states that the next
+// term begins with are kept once more, with what is left out from then on.
+core::result<void> session::parts::go_back_in_memory(std::vector<core::left_out_steps> left_out,
+                                                     const std::string& why) {
+  auto& x = processes;
+  x.left_out = std::move(left_out);
+  const int64_t begin_ns = core::now_ns();
+  x.link->change(0);
+  const auto end = x.link->wait_for_end();
+  auto ok = recover_to(0, {end.kind, why}, begin_ns);
+  if (ok) ok = outlasting([&] { return keep_states_now(); });
+  x.left_out.reset();
+  return ok;
+}
+
+std::vector<std::string> session::parts::left_out_lines() const {
+  std::vector<std::string> out;
+  for (const auto& x : progress.left_out)
+    out.push_back(fmt::format("{} {}, {} samples, {}", x.first == x.last ? "step" : "steps",
+                              x.first == x.last ? fmt::format("{}", x.first) : fmt::format("{}-{}", x.first, x.last),
+                              samples_of(x), x.after_spike ? "after a spike of the loss" : "as data.skip says"));
+  return out;
+}
+
+const std::vector<core::left_out_steps>& session::left_out() const { return parts_->progress.left_out; }
+
+}  // namespace troupe::actors

@@ -73,6 +73,14 @@ core::result<void> checkpoints::after_step(actors::session& s, moment why) {
   return {};
 }
 
+void checkpoints::went_back(uint64_t step, bool has_one) {
+  saved_step_.reset();
+  tried_step_.reset();
+  if (has_one) saved_step_ = tried_step_ = step;
+  waiting_ = false;
+  last_begin_ns_ = core::now_ns();
+}
+
 void checkpoints::heard(const actors::save_report& r) {
   told_ = true;
   if (r.folder.empty()) {

@@ -53,6 +53,9 @@ class checkpoints {
   /// error only where `checkpoint.on_error` is stop; else a failure is a warning and counted.
   core::result<void> after_step(actors::session& s, moment why);
 
+  /// The run is back at `step`, of which there is a checkpoint where `has_one`.
+  void went_back(uint64_t step, bool has_one);
+
   /// For session_hooks::on_saved.
   void heard(const actors::save_report& r);
 

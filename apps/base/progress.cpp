@@ -111,6 +111,31 @@ void progress::checkpoint(const checkpoint_event& e) {
   }
 }
 
+void progress::spike(const actors::loss_spike& s) {
+  finish_line();
+  if (style_ == output_style::json)
+    std::printf(
+        "{\"event\":\"spike\",\"step\":%llu,\"loss\":%s,\"usual\":%s,\"back_to\":%llu,\"first\":%llu,"
+        "\"last\":%llu,\"samples\":%llu,\"times\":%llu}\n",
+        static_cast<unsigned long long>(s.step), json_number(s.loss).c_str(), json_number(s.usual).c_str(),
+        static_cast<unsigned long long>(s.back_to), static_cast<unsigned long long>(s.first),
+        static_cast<unsigned long long>(s.last), static_cast<unsigned long long>(s.samples),
+        static_cast<unsigned long long>(s.times));
+  else if (style_ != output_style::quiet)
+    std::printf("%s\n", spike_sentence(s).c_str());
+  std::fflush(stdout);
+}
+
+std::string spike_sentence(const actors::loss_spike& s) {
+  const auto number = [](uint64_t n) { return std::to_string(n); };
+  std::string out = text_of("step %llu: loss %.4f", static_cast<unsigned long long>(s.step), shown(s.loss));
+  if (s.usual > 0) out += text_of(", the median before it is %.4f", s.usual);
+  out += ": back after step " + number(s.back_to) + (s.from_memory ? ", from memory" : "") + "; the samples of step" +
+         (s.first == s.last ? " " + number(s.first) : "s " + number(s.first) + "-" + number(s.last)) +
+         " are left out (" + number(s.samples) + ")";
+  return s.times > 1 ? out + "; the " + number(s.times) + ". time" : out;
+}
+
 void progress::finish_line() {
   if (open_line_) std::printf("\n");
   open_line_ = false;
@@ -147,16 +172,17 @@ std::string control_line(const telemetry::step_summary& l) {
 }  // namespace
 
 std::string end_json(const end_summary& e) {
-  std::string out =
-      "{\"event\":\"end\",\"steps\":" + std::to_string(e.steps) + ",\"skipped\":" + std::to_string(e.skipped) +
-      ",\"seconds\":" + json_number(e.seconds) + ",\"stopped\":" + (e.stopped ? "true" : "false") +
-      ",\"loss\":" + json_number(e.last_loss) + ",\"tokens_per_s\":" + json_number(e.tokens_per_s) +
-      ",\"validation_loss\":" + (e.has_validation ? json_number(e.validation_loss) : "null") +
-      ",\"gathers\":" + std::to_string(e.lanes.gathers) + ",\"releases\":" + std::to_string(e.lanes.releases) +
-      ",\"reductions\":" + std::to_string(e.lanes.reductions) +
-      ",\"peak_live_parameters\":" + std::to_string(e.peak_live_elements) +
-      ",\"model_parameters\":" + std::to_string(e.model_elements) +
-      ",\"process_peak_bytes\":" + std::to_string(e.process_peak_bytes) + ",\"memory\":{\"host\":[";
+  std::string out = "{\"event\":\"end\",\"steps\":" + std::to_string(e.steps) +
+                    ",\"skipped\":" + std::to_string(e.skipped) + ",\"spikes\":" + std::to_string(e.spikes) +
+                    ",\"seconds\":" + json_number(e.seconds) + ",\"stopped\":" + (e.stopped ? "true" : "false") +
+                    ",\"loss\":" + json_number(e.last_loss) + ",\"tokens_per_s\":" + json_number(e.tokens_per_s) +
+                    ",\"validation_loss\":" + (e.has_validation ? json_number(e.validation_loss) : "null") +
+                    ",\"gathers\":" + std::to_string(e.lanes.gathers) +
+                    ",\"releases\":" + std::to_string(e.lanes.releases) +
+                    ",\"reductions\":" + std::to_string(e.lanes.reductions) +
+                    ",\"peak_live_parameters\":" + std::to_string(e.peak_live_elements) +
+                    ",\"model_parameters\":" + std::to_string(e.model_elements) +
+                    ",\"process_peak_bytes\":" + std::to_string(e.process_peak_bytes) + ",\"memory\":{\"host\":[";
   for (size_t r = 0; r < e.memory.size(); ++r) {
     const auto& m = e.memory[r];
     if (r > 0) out += ',';

@@ -27,6 +27,7 @@ class progress {
   void step(const actors::step_report& r, uint64_t memory_bytes);
   void evaluation(uint64_t step, double loss);
   void checkpoint(const checkpoint_event& e);
+  void spike(const actors::loss_spike& s);
   /// Leaves the bar's line, so that ordinary output may follow.
   void finish_line();
 
@@ -41,10 +42,14 @@ class progress {
   bool open_line_ = false;
 };
 
+/// For people, on one line.
+std::string spike_sentence(const actors::loss_spike& s);
+
 /// The end of a run, for people or as one JSON object.
 struct end_summary {
   uint64_t steps = 0, skipped = 0;
   uint64_t trained = 0;  ///< steps of this process
+  uint64_t spikes = 0;   ///< after which the run went back
   double seconds = 0;
   bool stopped = false;
   double last_loss = 0;

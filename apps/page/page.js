@@ -266,6 +266,7 @@ function show(s) {
   }
   figures.push(["memory of the process", `${bytes(s.memory.process_bytes)}, peak ${bytes(Math.max(s.memory.process_peak_bytes, s.memory.process_bytes))}`]);
   figures.push(["last checkpoint", s.checkpoint ? `step ${s.checkpoint.step}, ${seconds(s.checkpoint.seconds)}, ${bytes(s.checkpoint.bytes)}` : "none yet"]);
+  if (s.spikes.count > 0) figures.push(["spikes of the loss", `${s.spikes.count}, ${whole(s.spikes.samples_left_out)} samples left out`]);
   if (s.terms.count > 0) figures.push(["recoveries", `${s.terms.count}, ${s.terms.steps_again} steps again, ${seconds(s.terms.lost_s)} lost`]);
   replace("figures", JSON.stringify(figures), () => figures.map(([name, value]) => {
     const d = make("div");

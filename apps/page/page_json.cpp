@@ -139,6 +139,7 @@ std::string page_json(const page_copy& all, const page_moment& now) {
     out["processes_left_out"] = count - shown;
   }
   out["terms"] = terms_of(all);
+  out["spikes"] = {{"count", all.num_spikes}, {"samples_left_out", all.samples_left_out}};
   auto& log = out["log"] = json::array();
   for (const auto& l : all.lines) log.push_back({l.unix_s, l.text});
   return out.dump(-1, ' ', false, json::error_handler_t::replace);

@@ -132,6 +132,9 @@ std::string page_metrics(const page_copy& all, const page_moment& now) {
   out.gauge("troupe_start_time_seconds", "When this process began, in seconds since 1970.", all.started_unix_s);
   out.gauge("troupe_step", "Optimizer steps done; falls where a loss is recovered from.", double(now.step));
   out.gauge("troupe_planned_steps", "Optimizer steps that the run is to have.", double(all.facts.steps));
+  out.counter("troupe_spikes_total", "Times that the run went back since its loss rose too far.",
+              double(all.num_spikes));
+  out.counter("troupe_samples_left_out_total", "Samples that it left out for that.", double(all.samples_left_out));
   out.counter("troupe_steps_run_total", "Steps that ended in this process, those done again too.",
               double(all.steps_run));
   out.counter("troupe_skipped_steps_total", "Steps that were skipped because gradients overflowed.",

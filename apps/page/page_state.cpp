@@ -60,6 +60,13 @@ void page_state::term(const actors::term_report& t) {
   for (auto* series : {&all_.loss, &all_.validation, &all_.tokens_per_s, &all_.step_s}) series->cut(double(t.step));
 }
 
+void page_state::spike(const actors::loss_spike& s) {
+  const std::lock_guard lock(mutex_);
+  ++all_.num_spikes;
+  all_.samples_left_out += s.samples;
+  for (auto* series : {&all_.loss, &all_.validation, &all_.tokens_per_s, &all_.step_s}) series->cut(double(s.back_to));
+}
+
 void page_state::checkpoint(const checkpoint_event& e) {
   const std::lock_guard lock(mutex_);
   all_.checkpoint = e;

@@ -47,6 +47,7 @@ struct page_copy {  ///< all that is known at one moment
   std::deque<actors::term_report> terms;
   uint64_t num_terms = 0, steps_again = 0;
   double lost_s = 0;
+  uint64_t num_spikes = 0, samples_left_out = 0;  ///< of this process
   std::optional<checkpoint_event> checkpoint;
   uint64_t num_checkpoints = 0;
   std::vector<actors::rank_memory_report> memory;  ///< [rank]
@@ -64,6 +65,7 @@ class page_state {
   void memory(std::vector<actors::rank_memory_report> ranks);
   void evaluation(uint64_t step, double loss);
   void term(const actors::term_report& t);
+  void spike(const actors::loss_spike& s);
   void checkpoint(const checkpoint_event& e);
   void line(const std::string& text);
 

@@ -60,7 +60,7 @@ std::optional<degree_schedule> degree_schedule::read(const std::string& text, co
 }
 
 core::result<std::string> degree_schedule::change(actors::session& s) {
-  size_t due = now_;
+  size_t due = 0;  // the run may be back before a change
   while (due + 1 < changes_.size() && changes_[due + 1].step <= s.steps_done()) ++due;
   if (due == now_) return std::string();
   const int64_t before = core::now_ns();

@@ -48,6 +48,10 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
     auto r = session_.step();
     if (!r) return core::fail(r.error());
     count(*r);
+    if (r->spike) {
+      tell_spike(*r->spike);
+      continue;
+    }
     if (page_ != nullptr) page_->memory(session_.memory());
     state_.step(*r, memory_bytes(session_));  // before the step is shown: who then asks is told of it
     show_.step(*r, memory_bytes(session_));
@@ -112,6 +116,16 @@ void opened_run::count(const actors::step_report& r) {
   seconds_ += r.seconds;
   ++steps_;
   telemetry::add_step(end_.lanes, r.lanes, steps_);
+}
+
+void opened_run::tell_spike(const actors::loss_spike& s) {
+  ++end_.spikes;
+  saved_.went_back(session_.steps_done(), !s.from_memory);
+  state_.went_back(session_.steps_done());
+  show_.spike(s);
+  if (page_ == nullptr) return;
+  page_->spike(s);
+  page_->line(spike_sentence(s));
 }
 
 core::result<void> opened_run::evaluate(uint64_t batches, uint64_t step) {

@@ -42,6 +42,7 @@ class opened_run {
   core::result<void> between_steps(interrupts& stop, bool save_asked);
   void rescue();
   void count(const actors::step_report& r);
+  void tell_spike(const actors::loss_spike& s);
   core::result<void> evaluate(uint64_t batches, uint64_t step);
   core::result<void> sample();
   void measure_peak();

@@ -36,6 +36,11 @@ void run_state::step(const actors::step_report& r, uint64_t memory_bytes) {
   memory_bytes_ = memory_bytes;
 }
 
+void run_state::went_back(uint64_t done) {
+  const std::lock_guard lock(mutex_);
+  done_ = done;
+}
+
 void run_state::evaluation(double loss) {
   const std::lock_guard lock(mutex_);
   validation_ = loss;

@@ -25,6 +25,7 @@ class run_state {
   void begin(uint64_t done, const std::string& loss_unit);
   void enter(const char* phase);  ///< opening, training, evaluating, saving, sampling, over
   void step(const actors::step_report& r, uint64_t memory_bytes);
+  void went_back(uint64_t done);  ///< to an earlier step
   void evaluation(double loss);
   void checkpoint(const checkpoint_event& e);
   void checkpoint_failed(const std::string& why);

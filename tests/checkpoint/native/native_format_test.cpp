@@ -36,7 +36,9 @@ manifest full_manifest() {
            .parameter_order = {"h.0.weight", "frozen", "h.0.bias"},
            .masks = {{"h.0", "row_pruning", 3, {5}, {}}, {"h.0", "sparse_pruning", 2, {3}, {0.5F, -1}}},
            .teacher = std::nullopt,
-           .input_ranges = {{"h.0", -0.1F, 3.5e-7F}, {"h.1", 0.0F, 1.0F / 3}}};
+           .input_ranges = {{"h.0", -0.1F, 3.5e-7F}, {"h.1", 0.0F, 1.0F / 3}},
+           .left_out = {},
+           .recent_losses = {}};
   m.tied = {{"lm_head", "h.0.weight"}};
   return m;
 }
@@ -287,7 +289,7 @@ BOOST_AUTO_TEST_CASE(manifests_that_break_a_rule_are_refused_with_the_tensor) {
   const auto bad = error_kind::bad_input;
   auto newer = text;
   newer.replace(newer.find("\"version\":1"), 11, "\"version\":12");
-  check_failed(parse_manifest(newer), error_kind::mismatch, "it has version 12, this program reads versions up to 2");
+  check_failed(parse_manifest(newer), error_kind::mismatch, "it has version 12, this program reads versions up to 3");
   check_failed(parse_manifest("{}"), bad, "does not begin as the manifest");
   check_refused(body, "shard-00000.bin", "../secrets", bad, "'../secrets' is no plain file name");
   check_refused(body, "shard-00000.bin", "/etc/passwd", bad, "is no plain file name");

@@ -160,11 +160,17 @@ def digest(name):
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def date_of(package):
+    """The SOURCE_DATE_EPOCH that it was packed with: of an ar archive's first member."""
+    with open(package, "rb") as file:
+        return file.read(36)[24:].decode().strip()
+
+
 def check_same_bytes(checks, packages, scratch, build):
     again = os.path.join(scratch, "again")
     shutil.rmtree(again, ignore_errors=True)
     did = subprocess.run(["cpack", "--config", os.path.join(build, "CPackConfig.cmake"), "-B", again], stdout=subprocess.PIPE,
-                         stderr=subprocess.STDOUT, text=True)
+                         stderr=subprocess.STDOUT, text=True, env={**os.environ, "SOURCE_DATE_EPOCH": date_of(packages["troupe"])})
     for name, file in packages.items():
         twin = os.path.join(again, os.path.basename(file))
         checks.that(did.returncode == 0 and os.path.isfile(twin) and digest(file) == digest(twin),

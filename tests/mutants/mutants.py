@@ -19,6 +19,12 @@ jobs = os.environ.get("JOBS", "2")
 faults = [
     ("the loss is divided by the stages, too", "actors/step_context.cpp",
      "  v.loss /= contributions;", "  v.loss /= contributions * p.layout->num_stages();", "parity", "pipeline"),
+    ("a sample that is left out is taken where a range begins", "data/left_out.cpp",
+     "std::ranges::upper_bound(taken_before_, taken);\n  if (after", "std::ranges::lower_bound(taken_before_, taken);\n  if (after",
+     "data", "left_out"),
+    ("a spike's own samples come again", "actors/session/spike.cpp",
+     "{back_to + 1, report.step + how.ahead_steps}", "{back_to + 1, report.step - 1 + how.ahead_steps}", "actors",
+     "session_spike"),
     ("a tied weight counts twice in the norm", "plan/describe.cpp",
      "  if (!trains(parameter) || is_copy(parameter)) return 0;", "  if (!trains(parameter)) return 0;", "plan", "tied"),
     ("gradients of tied weights are not added", "actors/hands/shard_executor.cpp",

@@ -59,11 +59,13 @@ BOOST_AUTO_TEST_CASE(every_call_is_itself_behind_its_bytes) {
   opening.passes->gathering.hidden.flops = 2.5;
   opening.schedule.emplace();
   opening.schedule->push_back({7, {"prefetch"}, false, 2});
+  opening.load.left_out = {{3, 4, true, {{8, 16}, {20, 24}}}, {6, 6, false, {{28, 32}}}};
   const auto o = behind_bytes(opening);
   BOOST_TEST(o.costs->disk_latency_s == 1.0 / 3);
   const auto& load = o.load;
   BOOST_TEST((load.path == "/runs/a" && load.tag == "best" && load.map.empty() && load.swap_batch_bytes == 4096));
   BOOST_TEST((load.load_from_fp32_weights == false && load.changed_seed && !load.changed_batch));
+  BOOST_TEST((load.left_out == opening.load.left_out));
   BOOST_TEST((load.names.size() == 2 && load.names[0].name == "encoder.w" && !load.names[1].name));
   BOOST_TEST((o.passes->kept_units == opening.passes->kept_units && o.passes->gathering == opening.passes->gathering));
   BOOST_TEST((o.schedule->size() == 1 && o.schedule->front().tried_steps == 2));

@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
+#include "core/source_file.hpp"
 #include "data/indexed_pair.hpp"
 #include "data/rows.hpp"
 #include "tests/fuzz/input.hpp"

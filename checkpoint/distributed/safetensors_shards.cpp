@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "checkpoint/distributed/names.hpp"
 #include "checkpoint/files/file_system.hpp"
 #include "checkpoint/files/tensor_list.hpp"
 #include "checkpoint/safetensors/safetensors.hpp"
@@ -131,9 +132,7 @@ class shards_reader {
   /// Such files keep flat names alone. Beside an optimizer's, `model.` is the key of the weights' dictionary.
   void split_names() {
     constexpr std::string_view model = "model.";
-    const auto is_optimizers = [](const auto& e) {
-      return e.first.starts_with("optim.") || e.first.starts_with("optimizer.");
-    };
+    const auto is_optimizers = [](const auto& e) { return is_optimizers_name(e.first); };
     if (std::ranges::none_of(out_.entries, is_optimizers)) return;
     for (auto& [name, entry] : out_.entries)
       if (name.starts_with(model)) entry.keys = {"model", name.substr(model.size())};

@@ -9,7 +9,9 @@
 #include <tuple>
 
 #include "checkpoint/distributed/chunks.hpp"
+#include "checkpoint/distributed/left_out.hpp"
 #include "checkpoint/distributed/megatron_common.hpp"
+#include "checkpoint/distributed/names.hpp"
 #include "checkpoint/distributed/safetensors_shards.hpp"
 #include "checkpoint/files/tensor_shares.hpp"
 #include "checkpoint/source/element_cast.hpp"
@@ -26,30 +28,11 @@ namespace {
 namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
-using entry_map = std::map<std::string, distributed_entry, std::less<>>;
+using entry_map = distributed_entries;
 
 tl::unexpected<core::error> refused(std::string why) { return fail(error_kind::bad_input, std::move(why)); }
 
-constexpr std::string_view format_name = "PyTorch distributed", state_mark = "state.";
-
-/// What stands behind the first `state.` that begins a part of the name; empty where there is none.
-std::string_view behind_state(std::string_view name) {
-  for (size_t at = name.find(state_mark); at != name.npos; at = name.find(state_mark, at + 1))
-    if (at == 0 || name[at - 1] == '.') return name.substr(at + state_mark.size());
-  return {};
-}
-
-/// Whether the keys that led to it, or for want of several its name, say that it belongs to an optimizer.
-bool is_optimizers(const std::string& name, const distributed_entry& e) {
-  if (name.find("param_groups.") != name.npos) return true;
-  if (e.keys.size() <= 1) return name.starts_with("optimizer.") || name.starts_with("optim.");
-  return std::ranges::any_of(e.keys, [](const std::string& k) { return k == "state" || k.starts_with(state_mark); });
-}
-
-/// The parameter's own name: the last key, which holds all of it, or the flat name.
-const std::string& own_name(const std::string& name, const distributed_entry& e) {
-  return e.keys.empty() ? name : e.keys.back();
-}
+constexpr std::string_view format_name = "PyTorch distributed";
 
 /// Whether `flat` is a tensor of this shape as Megatron flattens the part that a rank has of it: how often each
 /// dimension is cut, then the part's elements. Where those in front are cut down to single rows and the others not at
@@ -80,17 +63,18 @@ class distributed_reader {
         if (name == accelerate_model_folder || fs::exists(out_.folder / name / distributed_metadata_name, ec))
           if (auto ok = list(out_.folder / name, entries); !ok) return fail(ok.error());
     }
-    name_weights(entries);
+    const optimizers_entries optimizers(entries);
+    name_weights(entries, optimizers);
     for (const auto& [name, entry] : entries)
-      if (auto ok = add(name, entry); !ok) return fail(ok.error().in(fmt::format("'{}': '{}'", folder(), shown(name))));
+      if (auto ok = add(name, entry, optimizers.contains(name, entry)); !ok)
+        return fail(ok.error().in(fmt::format("'{}': '{}'", folder(), shown(name))));
+    if (!left_out_.keeps_states()) leave_out_states();
     for (auto& t : out_.tensors)
       if (t.kind == tensor_kind::weight && has_moments_.contains(t.name) && !has_masters_.contains(t.name))
         t.kind = tensor_kind::master;
     tie_names();
     out_.format = format_name;
-    if (left_out_ > 0)
-      out_.format += fmt::format(", {} states of an optimizer left out, as '{}', which name no parameter", left_out_,
-                                 shown(first_left_out_));
+    left_out_.say(out_.remarks);
     auto model = read_model_config(out_.folder);
     if (!model) return fail(model.error());
     out_.run.model = std::move(*model);
@@ -153,20 +137,26 @@ class distributed_reader {
   }
 
   /// Own names, where no two weights share one; else flat ones.
-  void name_weights(const entry_map& entries) {
-    std::set<std::string_view> seen;
+  void name_weights(const entry_map& entries, const optimizers_entries& optimizers) {
+    std::set<std::string> seen;
     for (const auto& [name, e] : entries)
-      if (e.is_tensor() && !is_optimizers(name, e)) keeps_own_ = seen.insert(own_name(name, e)).second && keeps_own_;
+      if (e.is_tensor() && !optimizers.contains(name, e))
+        keeps_own_ = seen.insert(own_name(name, e)).second && keeps_own_;
     for (const auto& [name, e] : entries)
-      if (e.is_tensor() && !is_optimizers(name, e)) {
+      if (e.is_tensor() && !optimizers.contains(name, e)) {
         weights_.emplace(keeps_own_ ? own_name(name, e) : name, &e);
         of_own_.emplace(own_name(name, e), keeps_own_ ? own_name(name, e) : name);
       }
   }
 
-  core::result<void> add(const std::string& name, const distributed_entry& e) {
+  core::result<void> add(const std::string& name, const distributed_entry& e, bool is_optimizers) {
+    if (!e.unread_type.empty()) {
+      left_out_.add_unread(name, e.unread_type);
+      if (is_optimizers) left_out_.give_up_states(fmt::format("'{}' is of {}", shown(name), e.unread_type));
+      return {};
+    }
     if (!e.is_tensor()) return add_object(name, e);
-    if (!is_optimizers(name, e))
+    if (!is_optimizers)
       return add_tensor(keeps_own_ ? own_name(name, e) : name,
                         is_floating(*e.type) ? tensor_kind::weight : tensor_kind::buffer, {}, e);
     if (name.find("param_groups.") != name.npos) return {};
@@ -185,13 +175,20 @@ class distributed_reader {
   }
 
   core::result<void> leave_out(const std::string& name) {
-    if (left_out_++ == 0) first_left_out_ = name;
+    left_out_.add_state(name);
     return {};
+  }
+
+  /// A master that the optimizer keeps is still the weight.
+  void leave_out_states() {
+    std::erase_if(out_.tensors, [](const tensor_entry& t) { return t.kind == tensor_kind::moment; });
+    has_moments_.clear();
+    steps_.reset();
   }
 
   core::result<void> add_state(const std::string& name, const std::string& of, std::string_view state,
                                const distributed_entry& e) {
-    if (state == "step") return add_step(e);
+    if (state == "step") return add_step(name, e);
     const auto& shape = weights_.find(of)->second->shape;
     if (e.shape != shape && !is_flattened(e.shape, shape)) return leave_out(name);
     const bool is_master = state == "fp32_param";
@@ -250,7 +247,11 @@ class distributed_reader {
   }
 
   /// The updates of one parameter; those of all are the largest.
-  core::result<void> add_step(const distributed_entry& e) {
+  core::result<void> add_step(const std::string& name, const distributed_entry& e) {
+    const auto is_odd = [&](const std::string& got) -> core::result<void> {
+      left_out_.give_up_states(fmt::format("a number of steps was wanted as '{}', got {}", shown(name), got));
+      return {};
+    };
     if (e.items.size() != 1 || core::numel_of(e.shape) != 1) return refused("one number was wanted");
     std::array<std::byte, 8> bytes{};
     if (auto ok = read_number(e, std::span(bytes).first(core::size_of(*e.type))); !ok) return ok;
@@ -259,13 +260,18 @@ class distributed_reader {
       return static_cast<double>(n);
     };
     double steps = -1;
-    if (e.type == core::dtype::f32) steps = as(float{});
-    if (e.type == core::dtype::f64) steps = as(double{});
-    if (e.type == core::dtype::i64) steps = as(int64_t{});
-    if (e.type == core::dtype::i32) steps = as(int32_t{});
+    if (e.type == core::dtype::f32)
+      steps = as(float{});
+    else if (e.type == core::dtype::f64)
+      steps = as(double{});
+    else if (e.type == core::dtype::i64)
+      steps = as(int64_t{});
+    else if (e.type == core::dtype::i32)
+      steps = as(int32_t{});
+    else
+      return is_odd(fmt::format("one of {}, which does not hold every number", core::name_of(*e.type)));
     constexpr double most = 9007199254740992;  // beyond, numbers are not exact
-    if (!(steps >= 0 && steps <= most) || steps != std::floor(steps))
-      return refused(fmt::format("a number of steps was wanted, got {}", steps));
+    if (!(steps >= 0 && steps <= most) || steps != std::floor(steps)) return is_odd(fmt::format("{}", steps));
     steps_ = std::max(steps_.value_or(0), static_cast<uint64_t>(steps));
     return {};
   }
@@ -290,8 +296,7 @@ class distributed_reader {
   std::map<std::string, std::string, std::less<>> of_own_;                ///< that name, by the parameter's own
   std::set<std::string, std::less<>> has_moments_, has_masters_;
   std::optional<uint64_t> steps_;
-  size_t left_out_ = 0;
-  std::string first_left_out_;
+  left_out_entries left_out_;
 };
 
 }  // namespace

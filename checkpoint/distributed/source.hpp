@@ -16,10 +16,11 @@ inline constexpr std::string_view accelerate_model_folder = "pytorch_model_fsdp_
 
 /// Of one folder, with `.metadata` or, of safetensors_shards.hpp, without it, or of the two of Accelerate's in it.
 /// Weights with their own names, whatever dictionary held them
-/// (`model` of `{"model": ..., "optim": ...}`); a parameter that has states of the optimizer is a master,
-/// `state.NAME.exp_avg` and `state.exp_avg.NAME` are its moments, their `step` the run's. States of parameters that the
-/// folder does not name are left out, which the format says. Objects are not read, but for the schedule's position.
-/// Each item is opened, none of its numbers read.
+/// (`model` of `{"model": ..., "optim": ...}`), see names.hpp; a parameter that has states of the optimizer is a
+/// master, `state.NAME.exp_avg` and `state.exp_avg.NAME` are its moments, their `step` the run's. States of parameters
+/// that the folder does not name, all moments where a step is no number of steps, and tensors of types that are not
+/// read are left out, which remarks say (left_out.hpp). Objects are not read, but for the schedule's position. Each
+/// item is opened, none of its numbers read.
 core::result<tensor_source> read_distributed_source(const std::filesystem::path& folder);
 
 }  // namespace troupe::checkpoint

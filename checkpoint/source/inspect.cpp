@@ -9,6 +9,7 @@
 #include <set>
 
 #include "checkpoint/safetensors/header.hpp"
+#include "checkpoint/source/left_out.hpp"
 #include "checkpoint/torch/archive.hpp"
 #include "core/tensor_view.hpp"
 #include "core/text.hpp"
@@ -173,7 +174,8 @@ std::string inspect_text(const tensor_source& s) {
     out += fmt::format("{}{}: {}, {} {} of {}\n", shown_file(s, f), how_there(s.files[f]),
                        core::human_bytes(s.files[f].bytes), holdings[f].pieces,
                        holdings[f].pieces == 1 ? "piece" : "pieces", core::human_bytes(holdings[f].bytes));
-  for (const auto& line : s.remarks) out += shown(line) + "\n";
+  for (const auto& line : s.remarks)  // names in what is left out are cut already
+    out += (line.starts_with(left_out_mark) ? line : shown(line)) + "\n";
   for (const auto& u : unknown_names_in(s))
     out += fmt::format("{}: names that mean nothing here, none of them imported: {}\n", u.file.filename().string(),
                        fmt::join(u.names, ", "));

@@ -74,7 +74,11 @@ class metadata_reader {
                        tree_.state(v);
     if (!is_it)
       return refused(fmt::format("{} of torch.distributed.checkpoint was wanted, got {}", name, kind_text(v)));
-    return *tree_.state(v);
+    const pickle_ref out = *tree_.state(v);
+    if (tree_.kind(out) == pickle_kind::dict && tree_.items(out).size() > 2 * max_metadata_attributes)
+      return fail(error_kind::limit, fmt::format("{}: at most {} attributes were wanted, got {}", name,
+                                                 max_metadata_attributes, tree_.items(out).size() / 2));
+    return out;
   }
 
   [[nodiscard]] core::result<pickle_ref> dict_at(pickle_ref of, std::string_view key) const {
@@ -136,7 +140,12 @@ class metadata_reader {
                           : tree_.find(*state, "dtype");
     if (!type) return refused("dtype is missing");
     entry.type = torch_names::dtype_of(tree_, *type);
-    if (!entry.type) return refused(fmt::format("its type is {}, which is not read here", kind_text(*type)));
+    if (!entry.type) {
+      const bool is_torchs = tree_.kind(*type) == pickle_kind::global && tree_.text(tree_.items(*type)[0]) == "torch";
+      if (!is_torchs) return refused(fmt::format("a type of torch was wanted, got {}", kind_text(*type)));
+      entry.unread_type = tree_.global_name(*type);
+      return {};
+    }
     auto shape = numbers_at(*about, "size");
     if (!shape) return fail(shape.error());
     entry.shape = std::move(*shape);
@@ -178,6 +187,7 @@ class metadata_reader {
     auto where = read_place(value);
     const auto in = [&](const core::error& e) { return fail(e.in(fmt::format("'{}'", shown(at->first)))); };
     if (!where) return in(where.error());
+    if (!at->second.unread_type.empty()) return {};
     auto& items = at->second.items;
     auto item = items.begin();
     if (at->second.is_tensor()) {
@@ -250,8 +260,9 @@ class metadata_reader {
       const auto at = out_.entries.find(tree_.text(all[i]));
       if (at == out_.entries.end()) continue;
       std::vector<std::string> keys;
+      if (tree_.items(all[i + 1]).size() > max_entry_keys) continue;
       for (const pickle_ref k : tree_.items(all[i + 1])) {
-        if (tree_.kind(k) == pickle_kind::text)
+        if (tree_.kind(k) == pickle_kind::text && tree_.text(k).size() <= at->first.size())
           keys.emplace_back(tree_.text(k));
         else if (tree_.kind(k) == pickle_kind::integer)
           keys.push_back(std::to_string(tree_.integer(k)));

@@ -19,6 +19,10 @@ namespace troupe::checkpoint {
 inline constexpr std::string_view distributed_metadata_name = ".metadata", distributed_extension = ".distcp";
 /// Files that items lie in.
 inline constexpr size_t max_distributed_files = 65'536;
+/// Attributes of one object of Metadata's classes, which have seven at most; they are searched one by one.
+inline constexpr size_t max_metadata_attributes = 64;
+/// Keys that lead to one entry.
+inline constexpr size_t max_entry_keys = 64;
 
 /// A tensor's box that one item holds, or, of an object, nothing but the place.
 struct distributed_item {
@@ -31,6 +35,7 @@ struct distributed_entry {
   /// The keys that lead to it in the saved dictionary, where the folder says them: numbers of lists are in digits.
   std::vector<std::string> keys;
   std::optional<core::dtype> type;      ///< nothing of an object
+  std::string unread_type;              ///< of a tensor whose type is not read here: that; then it has no items
   std::vector<int64_t> shape;           ///< of the whole tensor
   std::vector<distributed_item> items;  ///< of an object one
 
@@ -43,9 +48,9 @@ struct distributed_metadata {
 };
 
 /// Reads `folder`/.metadata; nothing in it is called. Refused, with the name: what is no Metadata, a value that depends
-/// on a call, an item without a place or of a file outside the folder, one that leaves its file, a stream transform, an
-/// element type that is not read here. Chunks may still overlap or leave gaps: that is seen when pieces are laid
-/// together.
+/// on a call, an item without a place or of a file outside the folder, one that leaves its file, a stream transform. A
+/// tensor of one of torch's types that are not read here is listed without its items. Chunks may still overlap or leave
+/// gaps: that is seen when pieces are laid together.
 core::result<distributed_metadata> read_distributed_metadata(const std::filesystem::path& folder);
 
 /// Bytes of one archive in a file.

@@ -1,0 +1,35 @@
+// What a folder of torch.distributed.checkpoint holds that is not read, and why. Owns the sentences on it.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::checkpoint {
+
+/// Entries that are named in one sentence, the others are counted.
+inline constexpr size_t max_listed_left_out = 16;
+
+class left_out_entries {
+ public:
+  /// A state of an optimizer that belongs to no parameter.
+  void add_state(const std::string& name);
+  /// A tensor of a type that is not read.
+  void add_unread(std::string_view name, std::string_view type);
+  /// All states of the optimizer, as a part of them would be worse than none. The first `why` is kept.
+  void give_up_states(std::string why);
+  [[nodiscard]] bool keeps_states() const { return !why_no_states_; }
+
+  /// A remark for each reason.
+  void say(std::vector<std::string>& remarks) const;
+
+ private:
+  size_t states_ = 0;
+  std::string first_state_;
+  std::vector<std::string> unread_;  ///< for people
+  std::optional<std::string> why_no_states_;
+};
+
+}  // namespace troupe::checkpoint

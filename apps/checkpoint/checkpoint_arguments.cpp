@@ -8,6 +8,8 @@
 #include "apps/base/exit_code.hpp"
 #include "apps/checkpoint/model_description.hpp"
 #include "checkpoint/convert/open_source.hpp"
+#include "checkpoint/source/inspect.hpp"
+#include "checkpoint/source/left_out.hpp"
 #include "checkpoint/source/numbered_states.hpp"
 #include "config/name_map_file.hpp"
 
@@ -25,6 +27,11 @@ std::filesystem::path place_of(const std::filesystem::path& path, const std::opt
   return std::filesystem::is_directory(inner, e) && !checkpoint::recognise(path, tag) ? inner : path;
 }
 
+/// Where lines go that are said even where the user wants quiet.
+std::function<void(const std::string&)> say_for(const source_arguments& a) {
+  return a.note ? a.note : [](const std::string& line) { std::fprintf(stderr, "troupe: %s\n", line.c_str()); };
+}
+
 }  // namespace
 
 void note(const source_arguments& a, const std::string& line) {
@@ -40,7 +47,7 @@ core::result<checkpoint::tensor_source> open_checkpoint_at(const source_argument
   if (!map) return fail(map.error());
   options.map = std::move(*map);
   options.fallback_to_previous = a.fallback_to_previous;
-  options.say = a.note ? a.note : [](const std::string& line) { std::fprintf(stderr, "troupe: %s\n", line.c_str()); };
+  options.say = say_for(a);
   auto source = checkpoint::open_source(place_of(a.path, options.tag), options);
   if (!source || source->numbered == nullptr) return source;
   const auto model = describe_model(*source, model_config);
@@ -51,6 +58,12 @@ core::result<checkpoint::tensor_source> open_checkpoint_at(const source_argument
   else if (const auto ok = checkpoint::name_states(*source, order); !ok)
     checkpoint::leave_out_states(*source, ok.error().text);
   return source;
+}
+
+void warn_of_left_out(const source_arguments& a, const checkpoint::tensor_source& s) {
+  for (const auto& line : s.remarks)
+    if (line.starts_with(checkpoint::left_out_mark))
+      say_for(a)(fmt::format("warning: '{}': {}", checkpoint::shown_place(s), line));
 }
 
 int ended_with(const core::error& e) {

@@ -43,6 +43,10 @@ void note(const source_arguments& a, const std::string& line);
 core::result<checkpoint::tensor_source> open_checkpoint_at(const source_arguments& a,
                                                            const std::filesystem::path& model_config = {});
 
+/// Notes what the checkpoint holds that no command takes over, a warning for each reason, or says it on stderr even
+/// where the user wants quiet. For commands that do not show the source's remarks.
+void warn_of_left_out(const source_arguments& a, const checkpoint::tensor_source& s);
+
 /// Says `e` on stderr and gives its exit code.
 int ended_with(const core::error& e);
 /// 0, or the same of the error.

@@ -61,7 +61,9 @@ core::result<output_kind> kind_of(const fs::path& out) {
 
 core::result<checkpoint::tensor_source> open_for_fp32(const weights_arguments& a) {
   auto s = open_checkpoint_at(a.source);
-  if (!s || !s->has_layer_names) return s;
+  if (!s) return s;
+  warn_of_left_out(a.source, *s);
+  if (!s->has_layer_names) return s;
   const auto model = describe_model(*s, a.model_config);
   if (!model) return fail(model.error());
   s = checkpoint::named_by_layers(std::move(*s), parameters_of(*model));

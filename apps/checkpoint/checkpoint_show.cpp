@@ -128,6 +128,7 @@ int verify_checkpoint_at(const source_arguments& a) {
   const stop_request stop;
   const auto s = open_checkpoint_at(a);
   if (!s) return ended_with(s.error());
+  warn_of_left_out(a, *s);
   work_display display("reading", a.verbosity);
   const auto r = checkpoint::verify_source(checkpoint::real_files(), *s, display.progress());
   display.clear();
@@ -158,6 +159,8 @@ core::result<compared_checkpoints> compare_checkpoints(const diff_arguments& a) 
   other.tag = "";
   auto second = open_checkpoint_at(other);
   if (!second) return fail(second.error());
+  warn_of_left_out(a.first, *first);
+  warn_of_left_out(a.first, *second);
   // Layers without names get those of the other one.
   if (!second->has_layer_names) first = checkpoint::named_by_layers(std::move(*first), wanted_of(*second));
   if (!first) return fail(first.error());

@@ -84,6 +84,7 @@ checkpoint::parameter_cuts cuts_of(const model_description& m, uint32_t ranks) {
 core::result<described_checkpoint> open_described(const source_arguments& a, const fs::path& model_config) {
   auto source = open_checkpoint_at(a, model_config);
   if (!source) return fail(source.error());
+  warn_of_left_out(a, *source);
   auto model = describe_model(*source, model_config);
   if (!model) return fail(model.error());
   auto named = checkpoint::named_by_layers(std::move(*source), parameters_of(*model));

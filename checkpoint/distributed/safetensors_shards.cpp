@@ -98,7 +98,12 @@ class shards_reader {
 
   core::result<void> add(uint32_t number, const safetensors_file& file, const safetensors_entry& e,
                          const nlohmann::json& places) {
-    if (e.is_e4m3) return refused("its type is F8_E4M3, which is not read here");
+    if (const auto at = out_.entries.find(e.name);
+        e.is_e4m3 || (at != out_.entries.end() && !at->second.unread_type.empty())) {
+      auto& unread = out_.entries[e.name] = {};
+      unread.unread_type = "F8_E4M3";
+      return {};
+    }
     const auto place = places.find(e.name);
     const auto wanted = fmt::format("{} wants {} whole numbers as {}", info_key, e.shape.size(), offsets_key);
     if (place == places.end() || !place->is_object() || !place->contains(offsets_key)) return refused(wanted);

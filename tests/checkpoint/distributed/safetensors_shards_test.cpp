@@ -84,6 +84,34 @@ BOOST_AUTO_TEST_CASE(states_of_an_optimizer_go_to_their_parameters) {
   BOOST_TEST(find_tensor(*got, "w", tensor_kind::moment, "exp_avg") != nullptr);
 }
 
+BOOST_AUTO_TEST_CASE(a_weight_whose_name_begins_like_an_optimizers_takes_no_part_of_others) {
+  const scratch_folder at;
+  write_shard(at, 1, {"optim.weight", dtype::f32, {2, 2}}, R"({"optim.weight": {"saved_offsets": [0, 0]}})");
+  write_shard(at, 2, {"model.w", dtype::f32, {2, 2}}, R"({"model.w": {"saved_offsets": [0, 0]}})");
+  const auto got = open_source(at.path());
+  check_ok(got);
+  BOOST_TEST(find_tensor(*got, "optim.weight", tensor_kind::weight) != nullptr);
+  BOOST_TEST(find_tensor(*got, "model.w", tensor_kind::weight) != nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(numbers_of_8_bits_are_left_out_and_the_others_read) {
+  const scratch_folder at;
+  write_shard(at, 1, {"w", dtype::f32, {2, 2}}, R"({"w": {"saved_offsets": [0, 0]}})");
+  const owned_tensor codes("c", dtype::u8, {4});
+  auto coded = codes.to_write();
+  coded.is_e4m3 = true;
+  const std::vector<const tensor_to_write*> listed{&coded};
+  auto file = prepare_safetensors(at / "shard-00002-model-00001-of-00001.safetensors", listed,
+                                  {{"DCP_SHARDING_INFO", R"({"c": {"saved_offsets": [0]}})"}});
+  check_ok(file);
+  check_ok(file->commit());
+  const auto got = open_source(at.path());
+  check_ok(got);
+  BOOST_TEST(got->tensors.size() == 1U);
+  BOOST_REQUIRE(got->remarks.size() == 1U);
+  BOOST_TEST(got->remarks[0].starts_with("left out: 'c' of F8_E4M3: "), got->remarks[0]);
+}
+
 BOOST_AUTO_TEST_CASE(shards_that_do_not_make_a_tensor_are_refused_by_name) {
   check_refused(R"({"w": {"saved_offsets": [1, 0]}})", "overlaps");
   check_refused(R"({"w": {"saved_offsets": [3, 0]}})", "no piece holds");

@@ -23,14 +23,31 @@ enum header_type : uint8_t { schema_header = 1, dictionary_header = 2, batch_hea
 /// A node: rows, nulls. A buffer: begin in the body, bytes.
 constexpr uint64_t pair_bytes = 16;
 
-/// Texts that rows name by number.
-struct dictionary {
-  std::string text;
-  std::vector<uint64_t> ends;
-  [[nodiscard]] std::string_view word(uint64_t i) const {
-    const uint64_t begin = i == 0 ? 0 : ends[i - 1];
-    return std::string_view(text).substr(begin, ends[i] - begin);
+/// Texts that rows name by number. Some may be null, whether or not a row names them.
+class dictionary {
+ public:
+  [[nodiscard]] uint64_t size() const { return ends_.size(); }
+
+  [[nodiscard]] std::optional<std::string_view> word(uint64_t i) const {
+    if ((ends_[i] & null_bit) != 0) return std::nullopt;
+    const uint64_t begin = i == 0 ? 0 : ends_[i - 1] & ~null_bit;
+    return std::string_view(text_).substr(begin, ends_[i] - begin);
   }
+
+  /// False where it would have more than max_block_bytes, the ends of its words among them.
+  bool add(std::optional<std::string_view> word) {
+    const uint64_t bytes = word ? word->size() : 0;
+    if (text_.size() + bytes + (ends_.size() + 1) * sizeof ends_[0] > max_block_bytes) return false;
+    if (word) text_ += *word;
+    ends_.push_back(static_cast<uint32_t>(text_.size()) | (word ? 0 : null_bit));
+    return true;
+  }
+
+ private:
+  static constexpr uint32_t null_bit = uint32_t{1} << 31;
+  static_assert(max_block_bytes < null_bit);
+  std::string text_;
+  std::vector<uint32_t> ends_;
 };
 
 class arrow_reader {
@@ -42,6 +59,7 @@ class arrow_reader {
     if (auto ok = begin(); !ok) return ok;
     while (at_ < end_) {
       message_ = at_;
+      if (auto ok = visit_(std::nullopt, at_); !ok) return ok;
       const auto more = read_message();
       if (!more) return fail(more.error());
       if (!*more) break;
@@ -132,23 +150,21 @@ class arrow_reader {
     if (type == batch_header)
       return column_->dictionary ? read_indices(header)
                                  : read_texts(header, column_->first_node, column_->first_buffer,
-                                              [&](auto text, auto at) { return visit_(text, at); });
+                                              [&](auto text, auto at) { return give(text, at); });
     if (type != dictionary_header)
       return lies(fmt::format("wanted a batch of rows or a dictionary, got a message of type {}", type));
     if (!column_->dictionary || header.number<int64_t>(0, 0) != *column_->dictionary) return {};  // of another column
     if (!header.number<uint8_t>(2, 0)) words_ = {};
-    if (const auto nodes = header.table(1).vector(1, pair_bytes); nodes.size() >= pair_bytes) {
-      int64_t nulls = 0;
-      std::memcpy(&nulls, nodes.data() + sizeof nulls, sizeof nulls);
-      if (nulls != 0) return lies(fmt::format("a dictionary with {} nulls, which is not read", nulls));
-    }
-    return read_texts(header.table(1), 0, 0, [&](std::string_view text, uint64_t) -> core::result<void> {
-      if (text.size() > max_block_bytes - words_.text.size() || words_.ends.size() >= max_block_bytes / 8)
-        return lies(fmt::format("a dictionary of more than {} bytes", max_block_bytes), error_kind::limit);
-      words_.text += text;
-      words_.ends.push_back(words_.text.size());
-      return {};
+    return read_texts(header.table(1), 0, 0, [&](std::optional<std::string_view> word, uint64_t) {
+      return words_.add(word)
+                 ? core::result<void>{}
+                 : lies(fmt::format("a dictionary of more than {} bytes with 4 for each of its words", max_block_bytes),
+                        error_kind::limit);
     });
+  }
+
+  core::result<void> give(std::optional<std::string_view> text, uint64_t at) const {
+    return text ? visit_(text, at) : core::result<void>{};
   }
 
   /// Rows of a batch in a column.
@@ -191,7 +207,7 @@ class arrow_reader {
     return body_begin_ + static_cast<uint64_t>(double(body_bytes_) * double(row) / double(rows));
   }
 
-  /// Calls `look` with each row that the validity buffer, the first one of the column, does not make null.
+  /// Calls `look(i, is_null)` with each row; the first buffer of the column says which are null.
   template <class Look>
   core::result<void> each_row(const flat_table& batch, uint64_t rows, uint64_t validity_index, Look look) {
     auto validity = buffer(batch, validity_index);
@@ -199,12 +215,15 @@ class arrow_reader {
     if (validity->size() > 0 && validity->size() < (rows + 7) / 8)
       return lies(fmt::format("{} bytes say which of {} rows are null", validity->size(), rows));
     for (uint64_t i = 0; i < rows; ++i) {
+      if (++taken_ % rows_between_calls == 0)
+        if (auto ok = visit_(std::nullopt, place_of(i, rows)); !ok) return ok;
+      bool is_null = false;
       if (validity->size() > 0) {
         const auto bits = validity->read(i / 8, 1);
         if (!bits) return fail(bits.error());
-        if ((static_cast<unsigned>(bits->front()) >> (i % 8) & 1) == 0) continue;
+        is_null = (static_cast<unsigned>(bits->front()) >> (i % 8) & 1) == 0;
       }
-      if (core::result<void> ok = look(i); !ok) return ok;
+      if (core::result<void> ok = look(i, is_null); !ok) return ok;
     }
     return {};
   }
@@ -221,7 +240,8 @@ class arrow_reader {
     const uint64_t width = column_->large ? 8 : 4;
     if (*rows >= offsets->size() / width)
       return lies(fmt::format("{} bytes of offsets for {} rows", offsets->size(), *rows));
-    return each_row(batch, *rows, first_buffer, [&](uint64_t i) -> core::result<void> {
+    return each_row(batch, *rows, first_buffer, [&](uint64_t i, bool is_null) -> core::result<void> {
+      if (is_null) return give(std::nullopt, place_of(i, *rows));
       const auto begin = offsets->integer(i, width, true);
       if (!begin) return fail(begin.error());
       const auto end = offsets->integer(i + 1, width, true);
@@ -246,19 +266,20 @@ class arrow_reader {
     if (!indices) return fail(indices.error());
     if (*rows > indices->size() / column_->index_bytes)
       return lies(fmt::format("{} bytes of indices for {} rows", indices->size(), *rows));
-    return each_row(batch, *rows, column_->first_buffer, [&](uint64_t i) -> core::result<void> {
+    return each_row(batch, *rows, column_->first_buffer, [&](uint64_t i, bool is_null) -> core::result<void> {
+      if (is_null) return {};
       const auto index = indices->integer(i, column_->index_bytes, column_->index_signed);
       if (!index) return fail(index.error());
-      if (static_cast<uint64_t>(*index) >= words_.ends.size())
-        return lies(fmt::format("row {} is word {} of a dictionary of {}", i, *index, words_.ends.size()));
-      return visit_(words_.word(static_cast<uint64_t>(*index)), place_of(i, *rows));
+      if (static_cast<uint64_t>(*index) >= words_.size())
+        return lies(fmt::format("row {} is word {} of a dictionary of {}", i, *index, words_.size()));
+      return give(words_.word(static_cast<uint64_t>(*index)), place_of(i, *rows));
     });
   }
 
   const core::source_file& file_;
   const std::string& key_;
   const row_visit& visit_;
-  uint64_t at_ = 0, end_, message_ = 0, body_begin_ = 0, body_bytes_ = 0;
+  uint64_t at_ = 0, end_, message_ = 0, taken_ = 0, body_begin_ = 0, body_bytes_ = 0;
   bool is_file_ = false;
   std::vector<std::byte> described_;
   std::optional<arrow_column> column_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "core/utf8.hpp"
 #include "data/json_lines.hpp"
@@ -91,15 +92,15 @@ core::result<void> document_encoder::add(const std::filesystem::path& file, text
                                          const std::string& text_key) {
   progress_.file = file.string();
   progress_.bytes = content.size();
-  told_ = 0;
+  told_ = untold_ = 0;
   if (kind_of(file) != source_kind::json_lines) {
     if (content.size() == 0) return {};
-    auto ok = encode(content, 0);
+    auto ok = encode(content, 0, true);
     return ok ? tell(content.size()) : core::fail(ok.error().in(progress_.file));
   }
   auto ok = read_json_lines(std::move(content), progress_.file, text_key, [&](std::string_view text, uint64_t end) {
     text_window line(text);
-    return encode(line, end - std::min<uint64_t>(text.size(), end));
+    return encode(line, end - std::min<uint64_t>(text.size(), end), true);
   });
   return ok ? tell(content.size()) : ok;
 }
@@ -109,20 +110,17 @@ core::result<void> document_encoder::add(const std::filesystem::path& file, cons
   if (!has_rows(kind_of(file))) return add(file, text_window(content), text_key);
   progress_.file = file.string();
   progress_.bytes = content.size();
-  told_ = 0;
-  uint64_t untold = 0;  // bytes of text since the watch was called
-  auto ok = read_rows(kind_of(file), content, text_key, max_row_bytes, [&](std::string_view text, uint64_t byte) {
-    text_window row(text);
-    auto done = encode(row, std::nullopt);
-    untold += text.size();
-    if (!done || untold < give_bytes) return done;
-    untold = 0;
-    return tell(byte);
-  });
+  told_ = untold_ = 0;
+  auto ok = read_rows(kind_of(file), content, text_key, max_row_bytes,
+                      [&](std::optional<std::string_view> text, uint64_t byte) {
+                        if (!text) return tell(byte);
+                        text_window row(*text);
+                        return encode(row, byte, false);
+                      });
   return ok ? tell(content.size()) : ok;
 }
 
-core::result<void> document_encoder::encode(text_window& document, std::optional<uint64_t> begin_in_file) {
+core::result<void> document_encoder::encode(text_window& document, uint64_t begin, bool lies_there) {
   if (keep_starts_) starts_.push_back(tokens_);
   for (uint64_t at = 0; at < document.size();) {
     const auto rest = document.at(at, seen_by_first_piece_bytes);
@@ -132,8 +130,8 @@ core::result<void> document_encoder::encode(text_window& document, std::optional
     if (auto ok = tokenizer_.encode(rest->substr(0, n), ids_); !ok) return ok;
     at += n;
     if (auto ok = give(ids_); !ok) return ok;
-    if (begin_in_file && *begin_in_file + at >= told_ + give_bytes)
-      if (auto ok = tell(*begin_in_file + at); !ok) return ok;
+    untold_ += n;
+    if (auto ok = tell_at_times(lies_there ? begin + at : begin); !ok) return ok;
   }
   ++documents_;
   const auto end = tokenizer_.end_of_text();
@@ -160,8 +158,13 @@ core::result<void> document_encoder::flush() {
   return ok;
 }
 
+core::result<void> document_encoder::tell_at_times(uint64_t bytes_done) {
+  return bytes_done >= told_ + give_bytes || untold_ >= give_bytes ? tell(bytes_done) : core::result<void>{};
+}
+
 core::result<void> document_encoder::tell(uint64_t bytes_done) {
   told_ = bytes_done;
+  untold_ = 0;
   progress_.bytes_done = bytes_done;
   progress_.tokens = tokens_;
   if (watch_ && !watch_(progress_)) return core::fail(core::error_kind::stopped, "stopped while reading the data");

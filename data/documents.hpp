@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,7 +38,8 @@ struct reading_progress {
   uint64_t tokens = 0;  ///< of all files so far
 };
 
-/// Called about once for each give_bytes of text; false stops the reading (error_kind::stopped).
+/// Called about once for each give_bytes of text or file, and while rows without text are passed over; false stops the
+/// reading (error_kind::stopped).
 using reading_watch = std::function<bool(const reading_progress&)>;
 using byte_sink = std::function<core::result<void>(std::span<const std::byte>)>;
 
@@ -70,9 +70,11 @@ class document_encoder {  ///< text in, tokens out, document by document
   [[nodiscard]] const std::vector<uint64_t>& starts() const { return starts_; }
 
  private:
-  /// The watch hears of every piece of a document that begins at a known byte of its file.
-  core::result<void> encode(text_window& document, std::optional<uint64_t> begin_in_file);
+  /// `lies_there`: its bytes are those of the file from `begin` on; else the file was read up to `begin` for it.
+  core::result<void> encode(text_window& document, uint64_t begin, bool lies_there);
   core::result<void> give(std::span<const uint32_t> tokens);
+  /// Calls the watch where enough was read or encoded since.
+  core::result<void> tell_at_times(uint64_t bytes_done);
   core::result<void> tell(uint64_t bytes_done);
 
   tokenizer& tokenizer_;
@@ -81,7 +83,8 @@ class document_encoder {  ///< text in, tokens out, document by document
   byte_sink sink_;
   reading_watch watch_;
   reading_progress progress_;
-  uint64_t told_ = 0;  ///< bytes_done when the watch was called last
+  uint64_t told_ = 0;    ///< bytes_done when the watch was called last
+  uint64_t untold_ = 0;  ///< bytes of text encoded since
   uint64_t tokens_ = 0, documents_ = 0;
   bool keep_starts_ = false;
   std::vector<uint64_t> starts_;

@@ -13,6 +13,7 @@
 
 #include "data/delta.hpp"
 #include "data/parquet_footer.hpp"
+#include "data/parquet_values.hpp"
 #include "data/thrift_reader.hpp"
 
 namespace troupe::data {
@@ -81,74 +82,6 @@ std::optional<std::pair<page_header, size_t>> read_header(bytes_view bytes) {
   return std::pair(h, in.at());
 }
 
-/// Small numbers in runs and in packed bits (RLE / bit packing hybrid).
-class hybrid_reader {
- public:
-  hybrid_reader(bytes_view bytes, unsigned width) : bytes_(bytes), width_(width) {}
-
-  /// Nothing once the bytes are at their end or broken.
-  std::optional<uint32_t> next() {
-    while (run_ == 0)
-      if (!begin_run()) return std::nullopt;
-    --run_;
-    if (repeats_) return value_;
-    uint64_t x = 0;
-    const uint64_t bit = packed_bit_;
-    for (uint64_t i = bit / 8, shift = 0; i <= (bit + width_ - 1) / 8 && width_ > 0; ++i, shift += 8)
-      x |= static_cast<uint64_t>(bytes_[i]) << shift;
-    packed_bit_ += width_;
-    return static_cast<uint32_t>((x >> (bit % 8)) & ((uint64_t{1} << width_) - 1));
-  }
-
- private:
-  bool begin_run() {
-    uint64_t head = 0;
-    for (unsigned shift = 0;; shift += 7) {
-      if (at_ == bytes_.size() || shift > 28) return false;
-      const auto b = static_cast<uint64_t>(bytes_[at_++]);
-      head |= (b & 0x7F) << shift;
-      if (b < 0x80) break;
-    }
-    repeats_ = (head & 1) == 0;
-    run_ = repeats_ ? head >> 1 : (head >> 1) * 8;
-    const uint64_t taken = repeats_ ? (width_ + 7) / 8 : (head >> 1) * width_;
-    if (taken > bytes_.size() - at_) return false;
-    value_ = 0;
-    if (repeats_)
-      for (uint64_t i = 0; i < taken; ++i) value_ |= static_cast<uint32_t>(bytes_[at_ + i]) << (8 * i);
-    packed_bit_ = at_ * 8;
-    at_ += taken;
-    return true;
-  }
-
-  bytes_view bytes_;
-  unsigned width_;
-  size_t at_ = 0;
-  bool repeats_ = false;
-  uint32_t value_ = 0;
-  uint64_t run_ = 0, packed_bit_ = 0;
-};
-
-/// Texts one after the other, each behind its length.
-class plain_reader {
- public:
-  explicit plain_reader(bytes_view bytes) : bytes_(bytes) {}
-  std::optional<std::string_view> next() {
-    uint32_t length = 0;
-    if (bytes_.size() - at_ < sizeof length) return std::nullopt;
-    std::memcpy(&length, bytes_.data() + at_, sizeof length);
-    at_ += sizeof length;
-    if (length > bytes_.size() - at_) return std::nullopt;
-    const std::string_view out(reinterpret_cast<const char*>(bytes_.data()) + at_, length);
-    at_ += length;
-    return out;
-  }
-
- private:
-  bytes_view bytes_;
-  size_t at_ = 0;
-};
-
 class chunk_reader {  ///< one column's part of one row group
  public:
   chunk_reader(const core::source_file& file, const parquet_chunk& chunk, uint8_t max_definition, size_t group,
@@ -160,6 +93,7 @@ class chunk_reader {  ///< one column's part of one row group
     while (values_ < chunk_.values) {
       if (at_ >= end()) return lies(fmt::format("its pages hold {} of {} values", values_, chunk_.values));
       page_ = at_;
+      if (auto ok = visit_(std::nullopt, at_); !ok) return ok;  // a page of few bytes may expand to many
       if (auto ok = read_page(); !ok) return ok;
     }
     return {};
@@ -203,6 +137,7 @@ class chunk_reader {  ///< one column's part of one row group
     if (packed_bytes > max_block_bytes)
       return fail(error_kind::limit,
                   lies(fmt::format("{} bytes, at most {} are read", packed_bytes, max_block_bytes)).error().text);
+    if (packed_bytes > packed_.capacity()) packed_ = std::vector<std::byte>();  // not both at a time
     packed_.resize(packed_bytes);
     if (auto ok = file_.read(at_, packed_); !ok) return ok;
     at_ += packed_bytes;
@@ -224,13 +159,26 @@ class chunk_reader {  ///< one column's part of one row group
     if (auto ok = expand(packed_, static_cast<uint64_t>(h.bytes), dictionary_); !ok) return ok;
     if (static_cast<uint64_t>(h.values) > dictionary_.size() / 4)
       return lies(fmt::format("{} words in {} bytes", h.values, dictionary_.size()));
+    const auto words = static_cast<uint64_t>(h.values);
+    if (words * sizeof words_[0] > max_block_bytes - dictionary_.size())
+      return fail(error_kind::limit, lies(fmt::format("a dictionary of {} words in {} bytes: wanted at most {} bytes "
+                                                      "with {} for each word",
+                                                      words, dictionary_.size(), max_block_bytes, sizeof words_[0]))
+                                         .error()
+                                         .text);
     plain_reader in(dictionary_);
-    for (int64_t i = 0; i < h.values; ++i) {
-      const auto word = in.next();
-      if (!word) return lies(fmt::format("word {} lies beyond its {} bytes", i, dictionary_.size()));
-      words_.push_back(*word);
+    words_.reserve(words);
+    for (uint64_t i = 0; i < words; ++i) {
+      words_.push_back(static_cast<uint32_t>(in.at()));
+      if (!in.next()) return lies(fmt::format("word {} lies beyond its {} bytes", i, dictionary_.size()));
+      if (auto ok = taken(); !ok) return ok;
     }
     return {};
+  }
+
+  /// One more row or word: calls without a text from time to time, so that the reading can be ended.
+  core::result<void> taken() {
+    return ++taken_ % rows_between_calls == 0 ? visit_(std::nullopt, at_) : core::result<void>{};
   }
 
   core::result<void> read_data(const page_header& h) {
@@ -280,25 +228,30 @@ class chunk_reader {  ///< one column's part of one row group
     plain_reader texts(values);
     std::optional<delta_texts> deltas;
     if (differs) deltas.emplace(values, h.encoding == delta_text);
-    for (int64_t i = 0; i < h.values; ++i) {
+    const auto rows = static_cast<uint64_t>(h.values);
+    for (uint64_t i = 0; i < rows; ++i) {
+      if (auto ok = taken(); !ok) return ok;
       if (max_definition_ > 0) {
         const auto level = levels.next();
         if (!level || *level > max_definition_) return lies(fmt::format("value {} has no sound level", i));
-        if (*level < max_definition_) continue;
+        if (*level < max_definition_) {  // a few bytes may say that billions of rows are null
+          i += levels.pass_same(rows - i - 1);
+          continue;
+        }
       }
       std::optional<std::string_view> text;
       if (indexed) {
         const auto index = indices.next();
         if (index && *index >= words_.size())
           return lies(fmt::format("value {} is word {} of a dictionary of {}", i, *index, words_.size()));
-        if (index) text = words_[*index];
+        if (index) text = plain_reader(dictionary_, words_[*index]).next();
       } else {
         text = deltas ? deltas->next() : texts.next();
       }
       if (!text) return lies(fmt::format("value {} of {} lies beyond its bytes", i, h.values));
       if (auto ok = visit_(*text, at_); !ok) return ok;
     }
-    values_ += static_cast<uint64_t>(h.values);
+    values_ += rows;
     return {};
   }
 
@@ -307,9 +260,9 @@ class chunk_reader {  ///< one column's part of one row group
   uint8_t max_definition_;
   size_t group_;
   const row_visit& visit_;
-  uint64_t at_ = 0, page_ = 0, values_ = 0;
+  uint64_t at_ = 0, page_ = 0, values_ = 0, taken_ = 0;
   std::vector<std::byte> packed_, page_bytes_, dictionary_;
-  std::vector<std::string_view> words_;
+  std::vector<uint32_t> words_;  ///< where each begins in the dictionary, with its length
 };
 
 }  // namespace

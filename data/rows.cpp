@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "data/arrow.hpp"
 #include "data/parquet.hpp"
 #include "data/tar.hpp"
@@ -15,12 +17,16 @@ bool has_rows(source_kind kind) {
 core::result<void> read_rows(source_kind kind, const core::source_file& file, const std::string& key,
                              uint64_t max_bytes, const row_visit& visit) {
   uint64_t given = 0;
-  const row_visit counted = [&](std::string_view text, uint64_t byte) -> core::result<void> {
-    if (text.size() > max_bytes - given)
+  const row_visit counted = [&](std::optional<std::string_view> text, uint64_t byte) -> core::result<void> {
+    if (!text) return visit(text, byte);
+    const uint64_t counts = std::max<uint64_t>(text->size(), least_row_bytes);
+    if (counts > max_bytes - given)
       return core::fail(
           core::error_kind::limit,
-          fmt::format("'{}' holds more text than the {} bytes that data.max_bytes leaves it", file.name(), max_bytes));
-    given += text.size();
+          fmt::format("'{}' holds more text than the {} bytes that data.max_bytes leaves it, where a row counts as {} "
+                      "at least",
+                      file.name(), max_bytes, least_row_bytes));
+    given += counts;
     return visit(text, byte);
   };
   if (kind == source_kind::tar) return read_tar(file, key, counted);

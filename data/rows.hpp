@@ -13,8 +13,11 @@ namespace troupe::data {
 /// True for kinds that read_rows reads.
 bool has_rows(source_kind kind);
 
+/// What a row without text counts against the limit of text: where its document begins takes so much memory.
+inline constexpr uint64_t least_row_bytes = 8;
+
 /// Gives the text under `key` of each row. More than `max_bytes` of text, which repeated values need few bytes for, is
-/// refused (limit). Other errors: those of the readers, with the file's name.
+/// refused (limit); a row counts as least_row_bytes at least. Other errors: those of the readers, with the file's name.
 core::result<void> read_rows(source_kind kind, const core::source_file& file, const std::string& key,
                              uint64_t max_bytes, const row_visit& visit);
 

@@ -10,9 +10,9 @@ using namespace troupe::tests;
 BOOST_AUTO_TEST_SUITE(arrow)
 
 BOOST_AUTO_TEST_CASE(rows_are_those_that_pyarrow_reads) {
-  for (const char* name :
-       {"stream.arrow", "file.arrow", "stream_zstd.arrow", "file_zstd.feather", "large.arrow", "binary.arrow",
-        "category.arrow", "category_grows.arrow", "stream_lz4.arrow", "file_lz4.feather"})
+  for (const char* name : {"stream.arrow", "file.arrow", "stream_zstd.arrow", "file_zstd.feather", "large.arrow",
+                           "binary.arrow", "category.arrow", "category_grows.arrow", "stream_lz4.arrow",
+                           "file_lz4.feather", "null_word.arrow", "null_word_named.arrow"})
     check_rows(name);
 }
 
@@ -71,6 +71,24 @@ BOOST_AUTO_TEST_CASE(rows_of_a_batch_that_lies_are_named) {
   BOOST_REQUIRE(place != text.npos);
   text[place + 8 + 6] = 1;
   check_rows_refused(at.write("t.arrow", text), "row 0 has bytes 0 to 2814749767106");
+}
+
+BOOST_AUTO_TEST_CASE(words_of_a_dictionary_and_where_they_end_have_one_limit) {
+  check_rows_refused(foreign_path("refused_words.arrow"),  // eight words of 64 MiB
+                     "a dictionary of more than 536870912 bytes with 4 for each of its words");
+}
+
+BOOST_AUTO_TEST_CASE(where_rows_have_no_text_the_reading_can_be_ended) {
+  const auto file = core::source_file::open(foreign_path("nulls.arrow"));  // 2 * 65,536 in one batch
+  BOOST_REQUIRE(file);
+  uint64_t calls = 0;
+  const auto visit = [&](std::optional<std::string_view> text, uint64_t) {
+    BOOST_TEST(!text.has_value());
+    return ++calls < 5 ? core::result<void>{} : core::fail(core::error_kind::stopped, "enough");
+  };
+  const auto ok = data::read_arrow(*file, "text", visit);  // asked before each of three messages, too
+  BOOST_REQUIRE(!ok);
+  BOOST_TEST(ok.error().text == "enough");
 }
 
 BOOST_AUTO_TEST_CASE(mutated_streams_are_read_or_refused) {

@@ -30,11 +30,12 @@ inline core::result<std::vector<std::string>> rows_of(const std::filesystem::pat
   const auto file = core::source_file::open(path);
   if (!file) return core::fail(file.error());
   std::vector<std::string> out;
-  auto ok = data::read_rows(data::kind_of(path), *file, key, max_bytes, [&](std::string_view text, uint64_t byte) {
-    BOOST_TEST(byte <= file->size());
-    out.emplace_back(text);
-    return core::result<void>{};
-  });
+  auto ok = data::read_rows(data::kind_of(path), *file, key, max_bytes,
+                            [&](std::optional<std::string_view> text, uint64_t byte) {
+                              BOOST_TEST(byte <= file->size());
+                              if (text) out.emplace_back(*text);
+                              return core::result<void>{};
+                            });
   if (!ok) return core::fail(ok.error());
   return out;
 }

@@ -156,6 +156,20 @@ arrow("category.arrow", table=category(ROWS))
 arrow("category_grows.arrow", table=category(["a", "b", None]), replaced=category(["a", "b", "c"]))
 arrow("stream_lz4.arrow", compression="lz4")
 arrow("file_lz4.feather", table=TABLE, file=True, compression="lz4", rows=60)
+# A word that is null: one that no row names, and one that a row does.
+NULL_WORDS = pa.DictionaryArray.from_arrays(pa.array([0, 2, None, 0], pa.int8()), pa.array(["a", None, "c"]))
+arrow("null_word.arrow", table=pa.table({"text": NULL_WORDS}))
+NULL_WORDS = pa.DictionaryArray.from_arrays(pa.array([1, 2, 0, 1], pa.int8()), pa.array(["a", None, "c"]))
+arrow("null_word_named.arrow", table=pa.table({"text": NULL_WORDS}))
+arrow("nulls.arrow", table=pa.table({"text": pa.nulls(1 << 17, pa.string())}), rows=1 << 17, compression="zstd")
+# 512 MiB of words that grow by as much text as a row may have.
+LONG_WORDS = [chr(ord("a") + i) * (64 << 20) for i in range(8)]
+GROWING = pa.schema([("text", pa.dictionary(pa.int8(), pa.string()))])
+with pa.ipc.new_stream(str(FOLDER / "refused_words.arrow"), GROWING, options=pa.ipc.IpcWriteOptions(
+        compression=pa.Codec("zstd", 9), emit_dictionary_deltas=True)) as out:
+    for count in range(1, 9):
+        words = pa.DictionaryArray.from_arrays(pa.array([count - 1], pa.int8()), pa.array(LONG_WORDS[:count]))
+        out.write_batch(pa.record_batch([words.slice(0, 0)], schema=GROWING))
 arrow("refused_view.arrow", table=column(["one", "two"], pa.string_view()), readable=False)
 
 # A data set as `save_to_disk` leaves it: rows beside descriptions of them; and one of two splits.
@@ -190,5 +204,18 @@ for kind in ("GNU", "PAX", "USTAR"):
             out.addfile(member, io.BytesIO(content))
     read = webdataset.WebDataset(str(FOLDER / f"{kind.lower()}.tar"), shardshuffle=False).decode()
     expected[f"{kind.lower()}.tar"] = [sample["txt"] for sample in read]
+
+# Members that are no samples, endings in capitals, texts that are null.
+with tarfile.open(FOLDER / "others.tar", "w") as out:
+    for name, content in (("__meta__/info.json", "{}"), ("__list__", "a"), ("__meta__.json", '{"samples": 3}'),
+                          ("a.TXT", "one"), ("b.json", '{"text": null}'), ("c.Json", '{"text": "two"}'),
+                          ("__d__.txt", "three")):
+        member = tarfile.TarInfo(name)
+        member.size = len(content)
+        out.addfile(member, io.BytesIO(content.encode()))
+read = list(webdataset.WebDataset(str(FOLDER / "others.tar"), shardshuffle=False).decode())
+found = [sample["txt"] if "txt" in sample else sample["json"].get("text") for sample in read]
+assert [sample["__key__"] for sample in read] == ["__meta__", "a", "b", "c", "__d__"]
+expected["others.tar"] = [text for text in found if text is not None]
 
 (FOLDER / "expected.json").write_text(json.dumps(expected, ensure_ascii=True) + "\n")

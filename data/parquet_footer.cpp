@@ -19,7 +19,6 @@ using core::fail;
 constexpr uint64_t magic_bytes = 4;
 constexpr uint64_t tail_bytes = 8;  // length of the footer, magic
 constexpr int64_t type_byte_array = 6;
-constexpr int64_t converted_decimal = 5;
 constexpr size_t names_shown = 8, name_shown_bytes = 64;
 constexpr size_t max_name_bytes = 65536;
 
@@ -34,8 +33,11 @@ const char* name_of_codec(int64_t codec) {
   return codec >= 0 && codec < static_cast<int64_t>(names.size()) ? names[static_cast<size_t>(codec)] : "unknown";
 }
 
+enum converted_type : int64_t { converted_map = 1, converted_map_entry = 2, converted_list = 3, converted_decimal = 5 };
+enum logical_type : int64_t { logical_map = 2, logical_list = 3 };
+
 struct schema_element {
-  int64_t type = -1, repetition = 0, children = 0, converted = -1;
+  int64_t type = -1, repetition = 0, children = 0, converted = -1, logical = -1;
   std::string_view name;
 };
 
@@ -44,10 +46,15 @@ struct column_chunk {
   bool elsewhere = false, encrypted = false, described = false;
 };
 
+const char* name_of_group(const schema_element& e) {
+  if (e.converted == converted_map || e.converted == converted_map_entry || e.logical == logical_map) return "map";
+  return e.converted == converted_list || e.logical == logical_list ? "list" : "structure";
+}
+
 /// Finds the column among the leaves of the schema, whose groups come before what is in them.
 class schema_search {
  public:
-  explicit schema_search(const std::string& key) : key_(key) {}
+  explicit schema_search(std::string_view key) : key_(key) {}
 
   void add(const schema_element& e) {
     const bool leaf = e.children == 0 && e.type >= 0;
@@ -56,27 +63,31 @@ class schema_search {
     if (groups_.empty()) {
       if (seen_root_) broken_ = true;
       seen_root_ = true;
-      groups_.push_back({"", e.children, 0, false});
+      groups_.push_back({.children = e.children, .left_of_key = key_});
       return close();
     }
     auto& in = groups_.back();
     --in.children;
-    const std::string path = in.path.empty() ? std::string(e.name) : fmt::format("{}.{}", in.path, e.name);
-    const bool repeated = in.repeated || e.repetition == 2;
+    const bool shows = leaves_ < names_shown;
+    const std::string path =
+        !shows ? "" : fmt::format("{}{}", in.path, e.name.substr(0, name_shown_bytes)).substr(0, name_shown_bytes);
+    const char* const repeated =
+        in.repeated == nullptr && e.repetition == 2 ? std::string_view(in.kind) == "map" ? "map" : "list" : in.repeated;
     const int definition = in.definition + (e.repetition == 0 ? 0 : 1);
-    if (path == key_ && !found_) {
+    if (in.left_of_key == e.name && !found_) {
       found_ = e;
-      is_group = !leaf;
-      is_repeated = repeated;
+      other = repeated != nullptr ? repeated : leaf ? nullptr : name_of_group(e);
       column = leaves_;
       max_definition = definition;
     }
     if (leaf) {
-      if (leaves_++ < names_shown)
-        names += fmt::format("{}'{}'", names.empty() ? "" : ", ", path.substr(0, name_shown_bytes));
+      ++leaves_;
+      if (shows) names += fmt::format("{}'{}'", names.empty() ? "" : ", ", path);
     } else {
       if (groups_.size() >= 32) broken_ = true;
-      if (!broken_) groups_.push_back({path, e.children, definition, repeated});
+      if (!broken_)
+        groups_.push_back(
+            {shows ? path + "." : "", e.children, definition, repeated, name_of_group(e), in.rest_behind(e.name)});
     }
     close();
   }
@@ -87,20 +98,30 @@ class schema_search {
   std::string names;  ///< of the first columns
   size_t column = 0;  ///< its number among the leaves
   int max_definition = 0;
-  bool is_group = false, is_repeated = false;
+  const char* other = nullptr;  ///< what the column is that is found, where it is no single value
 
  private:
+  /// Its names could be long and its elements many: of the path only what is shown, and how much of the key it is.
   struct group {
-    std::string path;
-    int64_t children;  ///< still to come
-    int definition;
-    bool repeated;
+    std::string path{};
+    int64_t children = 0;  ///< still to come
+    int definition = 0;
+    const char* repeated = nullptr;  ///< what repeats it
+    const char* kind = "structure";
+    std::optional<std::string_view> left_of_key{};  ///< none: the key does not begin with its path
+
+    [[nodiscard]] std::optional<std::string_view> rest_behind(std::string_view name) const {
+      if (!left_of_key || left_of_key->size() <= name.size() || (*left_of_key)[name.size()] != '.' ||
+          !left_of_key->starts_with(name))
+        return std::nullopt;
+      return left_of_key->substr(name.size() + 1);
+    }
   };
   void close() {
     while (!groups_.empty() && groups_.back().children <= 0) groups_.pop_back();
   }
 
-  const std::string& key_;
+  std::string_view key_;
   std::vector<group> groups_;
   std::optional<schema_element> found_;
   size_t leaves_ = 0;
@@ -115,6 +136,7 @@ schema_element read_element(thrift_reader& in, uint8_t type) {
     if (id == 4) return e.name = in.text(of), true;
     if (id == 5) return e.children = in.integer(of), true;
     if (id == 6) return e.converted = in.integer(of), true;
+    if (id == 10) return in.structure(of, [&](int64_t which, uint8_t) { return e.logical = which, false; }), true;
     return false;
   });
   return e;
@@ -236,9 +258,7 @@ core::result<parquet_column> read_parquet_footer(const core::source_file& file, 
   if (!schema.found())
     return wrong(
         fmt::format("wanted a column '{}' with the text, got {}", key, schema.names.empty() ? "none" : schema.names));
-  if (schema.is_group || schema.is_repeated)
-    return wrong(
-        fmt::format("wanted text in the column '{}', got a {}", key, schema.is_repeated ? "list" : "structure"));
+  if (schema.other != nullptr) return wrong(fmt::format("wanted text in the column '{}', got a {}", key, schema.other));
   if (schema.found()->type != type_byte_array || schema.found()->converted == converted_decimal)
     return wrong(
         fmt::format("wanted text in the column '{}', got {}", key,

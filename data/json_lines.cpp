@@ -80,7 +80,8 @@ core::result<std::string_view> line_at(text_window& content, uint64_t from) {
 }  // namespace
 
 core::result<void> read_json_lines(text_window&& content, const std::string& file, const std::string& key,
-                                   const std::function<core::result<void>(std::string_view, uint64_t)>& visit) {
+                                   const std::function<core::result<void>(std::string_view, uint64_t)>& visit,
+                                   null_text nulls) {
   uint64_t number = 0;
   for (uint64_t at = 0; at < content.size();) {
     ++number;
@@ -98,6 +99,7 @@ core::result<void> read_json_lines(text_window&& content, const std::string& fil
     if (!json::sax_parse(line, &taker))
       return wrong(fmt::format(":{}: broken JSON: wanted one whole object a line", taker.broken_at));
     if (!taker.is_object) return wrong(fmt::format(": wanted an object with the text under '{}'", key));
+    if (nulls == null_text::passed_over && taker.other_type == "null") continue;
     if (!taker.other_type.empty()) return wrong(fmt::format(": wanted text under '{}', got {}", key, taker.other_type));
     if (!taker.text) return wrong(fmt::format(": no key '{}', wanted the document's text there", key));
     if (auto ok = visit(*taker.text, std::min<uint64_t>(at, content.size())); !ok) return ok;

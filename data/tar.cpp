@@ -59,13 +59,25 @@ std::optional<std::string> pax_value(std::string_view text, std::string_view key
   return out;
 }
 
+/// Endings are compared without capitals, as WebDataset does.
+std::string lowercase(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return out;
+}
+
+bool is_metadata(std::string_view name) { return name.size() >= 4 && name.starts_with("__") && name.ends_with("__"); }
+
 class tar_reader {
  public:
   tar_reader(const core::source_file& file, const std::string& key, const row_visit& visit)
-      : file_(file), key_(key), visit_(visit) {}
+      : file_(file), key_(key), ending_(lowercase(key)), visit_(visit) {}
 
   core::result<void> read() {
-    while (at_ < file_.size()) {
+    for (uint64_t members = 1; at_ < file_.size(); ++members) {
+      if (members % rows_between_calls == 0)
+        if (auto ok = visit_(std::nullopt, at_); !ok) return ok;
       const auto more = read_member();
       if (!more) return fail(more.error());
       if (!*more) break;
@@ -144,17 +156,18 @@ class tar_reader {
   }
 
   core::result<void> take_file(uint64_t bytes) {
+    if (is_metadata(std::string_view(name_).substr(0, name_.find('/')))) return {};  // WebDataset's `skip_meta`
     const auto slash = name_.rfind('/');
     const size_t base = slash == name_.npos ? 0 : slash + 1;
     const auto dot = name_.find('.', base);
     if (dot == name_.npos || dot == base) return {};  // WebDataset passes them over, too
-    const std::string sample = name_.substr(0, dot), ending = name_.substr(dot + 1);
+    const std::string sample = name_.substr(0, dot), ending = lowercase(name_.substr(dot + 1));
     if (!sample_ || *sample_ != sample) {
       if (auto ok = end_sample(); !ok) return ok;
       sample_ = sample;
       sample_at_ = member_;
     }
-    const bool is_text = ending == key_ || (key_ == "text" && ending == "txt");
+    const bool is_text = ending == ending_ || (ending_ == "text" && ending == "txt");
     if (endings_.size() < 200) endings_ += (endings_.empty() ? "." : ", .") + ending.substr(0, 40);
     if (!is_text && ending != "json") return {};
     auto text = content(bytes, max_tar_text_bytes);
@@ -175,22 +188,25 @@ class tar_reader {
     const std::string name = sample_.value_or(""), endings = std::move(endings_);
     const uint64_t at = sample_at_;
     sample_.reset(), json_.reset(), endings_.clear(), has_text_ = false;
-    if (!lacks) return {};
+    if (!lacks || is_metadata(name)) return {};
     if (!json || json->find_first_not_of(" \t\r\n") == json->npos)
-      return fail(
-          error_kind::bad_input,
-          fmt::format("'{}': sample '{}' at byte {}: wanted its text in a file .{}{} or under '{}' in a .json, "
-                      "got {}",
-                      file_.name(), name.substr(0, 200), at, key_, key_ == "text" ? " or .txt" : "", key_, endings));
+      return fail(error_kind::bad_input,
+                  fmt::format("'{}': sample '{}' at byte {}: wanted its text in a file .{}{} or under '{}' in a .json, "
+                              "got {}",
+                              file_.name(), name.substr(0, 200), at, ending_, ending_ == "text" ? " or .txt" : "", key_,
+                              endings));
     std::string line = *json;
     for (char& c : line)
       if (c == '\n') c = ' ';  // between values: inside a string JSON has none
-    return read_json_lines(text_window(line), fmt::format("{}: {}.json", file_.name(), name.substr(0, 200)), key_,
-                           [&](std::string_view text, uint64_t) { return visit_(text, std::min(at_, file_.size())); });
+    return read_json_lines(
+        text_window(line), fmt::format("{}: {}.json", file_.name(), name.substr(0, 200)), key_,
+        [&](std::string_view text, uint64_t) { return visit_(text, std::min(at_, file_.size())); },
+        null_text::passed_over);
   }
 
   const core::source_file& file_;
   const std::string& key_;
+  const std::string ending_;
   const row_visit& visit_;
   uint64_t at_ = 0, member_ = 0, sample_at_ = 0;
   std::string name_, endings_;

@@ -14,8 +14,10 @@ namespace troupe::data {
 inline constexpr uint64_t max_tar_text_bytes = uint64_t{64} << 20;
 
 /// Gives the text of each sample: its file with the ending `key` (`txt` too where the key is `text`), else the string
-/// under `key` in its `.json`. Read: ustar, GNU's long names, pax paths and sizes. Refused with file and member: what
-/// is broken or cut off, a sample without text, sparse members.
+/// under `key` in its `.json`, where a null is no text; capitals in endings do not count. Passed over: files
+/// `__NAME__`, what lies in such folders, and samples of such a name without a text file. Read: ustar, GNU's long
+/// names, pax paths and sizes. Refused with file and member: what is broken or cut off, a sample without text, sparse
+/// members.
 core::result<void> read_tar(const core::source_file& file, const std::string& key, const row_visit& visit);
 
 }  // namespace troupe::data

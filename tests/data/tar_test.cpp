@@ -32,7 +32,7 @@ const std::string end_of_tar(1024, '\0');
 BOOST_AUTO_TEST_SUITE(tar)
 
 BOOST_AUTO_TEST_CASE(texts_are_those_that_webdataset_reads) {
-  for (const char* name : {"texts.tar", "json.tar", "gnu.tar", "pax.tar", "ustar.tar"}) check_rows(name);
+  for (const char* name : {"texts.tar", "json.tar", "gnu.tar", "pax.tar", "ustar.tar", "others.tar"}) check_rows(name);
   std::string all;
   for (const auto& text : foreign("texts.tar.gz")) all += text.get<std::string>();
   const auto stream = opened({.path = foreign_path("texts.tar.gz")});
@@ -68,6 +68,8 @@ BOOST_AUTO_TEST_CASE(tars_that_lie_are_named) {
   refused(member("1.txt", "a") + member("1.text", "b") + end_of_tar, "('1.text'): a second text of one sample");
   refused(member("1.json", "{\"body\": \"a\"}") + end_of_tar, "1.json:1: no key 'text'");
   refused(member("1.json", " ") + end_of_tar, "got .json");
+  refused(member("1.TXT", "a") + member("1.txt", "b") + end_of_tar, "('1.txt'): a second text of one sample");
+  refused(member("__1__/2.txt", "") + member("__1.json", "{}") + end_of_tar, "__1.json:1: no key 'text'");
 }
 
 BOOST_AUTO_TEST_CASE(mutated_tars_are_read_or_refused) {

@@ -11,20 +11,28 @@ data_command::data_command(CLI::App& parent)
       tokenize_(command_->add_subcommand("tokenize", "write a .bin of tokens that training reads without tokenising")) {
   command_->require_subcommand(1);
   auto& t = tokenized_;
-  tokenize_->add_option("inputs", t.inputs, "text, .jsonl, .gz, .dz or folders, read in this order")->required();
+  tokenize_
+      ->add_option("inputs", t.inputs, "text, .jsonl, Parquet, Arrow, .tar, .gz, .dz or folders, read in this order")
+      ->required();
   tokenize_
       ->add_option("--tokenizer", t.tokenizer,
                    "bytes, a SentencePiece .model, or a folder with vocab.json and merges.txt")
+      ->type_name("{bytes,FILE}")
       ->required();
   tokenize_->add_option("--output", t.output, "NAME.bin; NAME.bin.json, written too, says what it holds")->required();
-  tokenize_->add_option("--text-key", t.text_key, "of JSON lines")->capture_default_str();
+  tokenize_
+      ->add_option("--text-key", t.text_key, "of JSON lines, or the column of Parquet and Arrow, or a tar's ending")
+      ->capture_default_str();
   tokenize_->add_option("--dtype", t.dtype, "by default what the vocabulary needs")->type_name("{uint16,uint32}");
   add_quiet(*tokenize_, t.verbosity);
   auto& i = inspected_;
   auto* inspect = command_->add_subcommand("inspect", "what a .bin holds: tokens, documents, vocabulary, first text");
   inspect->add_option("file", i.file, "NAME.bin")->required();
-  inspect->add_option("--tokenizer", i.tokenizer, "decodes; by default the one that NAME.bin.json names");
-  inspect->add_option("--dtype", i.dtype, "of a file without NAME.bin.json")->capture_default_str();
+  inspect->add_option("--tokenizer", i.tokenizer, "decodes; by default the one that NAME.bin.json names")
+      ->type_name("{bytes,FILE}");
+  inspect->add_option("--dtype", i.dtype, "of a file without NAME.bin.json")
+      ->capture_default_str()
+      ->type_name("{uint16,uint32}");
   inspect->add_option("--tokens", i.tokens, "decoded at most")->capture_default_str();
 }
 

@@ -95,6 +95,10 @@ BOOST_AUTO_TEST_CASE(commands_options_files_and_keys_are_offered_in_their_places
   BOOST_TEST(has_word(suggested(at, {"doctor", "--"}), "--cluster"));
   BOOST_TEST(has_word(suggested(at, {"cert", "issue", "--"}), "--days"));
   BOOST_TEST(has_word(suggested(at, {"plan", "--format=su"}), "--format=summary"));
+  BOOST_TEST(has_word(suggested(at, {"data", "inspect", "--dtype", ""}), "uint32"));
+  for (const char* command : {"tokenize", "inspect"})  // a word, or a file
+    for (const char* value : {"bytes", "job.yaml"})
+      BOOST_TEST(has_word(suggested(at, {"data", command, "--tokenizer", ""}), value));
   BOOST_TEST(has_word(suggested(at, {"plan", "--set", ""}), "zero_optimization."));
   BOOST_TEST(has_word(suggested(at, {"plan", "--set", "zero_optimization.stage="}), "zero_optimization.stage=3"));
   BOOST_TEST(has_word(suggested(at, {"plan", "--set", "fp16.enabled="}), "fp16.enabled=true"));

@@ -152,7 +152,8 @@ def check_host(checks, folder, packages):
 def check_lintian(checks, packages):
     did = subprocess.run(["lintian", "--allow-root", "--fail-on", "error", "--tag-display-limit", "0", *packages.values()],
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    checks.that(did.returncode == 0, "lintian finds no error", did.stdout)
+    errors = [line for line in did.stdout.splitlines() if line.startswith("E: ")]
+    checks.that(not errors and did.returncode in (0, 2), "lintian finds no error", did.stdout)
 
 
 def digest(name):

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <charconv>
-#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
@@ -18,8 +17,6 @@ namespace {
 
 /// How long a process that leaves waits for its last words to be taken.
 constexpr int64_t leaving_ns = 2'000'000'000;
-/// How long one without a supervisor may take to end.
-constexpr int64_t orphan_ns_max = 10'000'000'000;
 
 }  // namespace
 
@@ -79,24 +76,13 @@ void process::listen() {
     const int64_t now = core::now_ns();
     (void)link_.flush();
     auto came = link_.receive();
-    if (!came) {
-      lost_supervisor(came.error().text);
-      break;
-    }
+    if (!came) return lost_supervisor(came.error().text);
     for (auto& p : *came) hear(std::move(p));
     std::unique_lock lock(mutex_);
     consequence what = state_.look(now);
     const auto mine = state_.due_beat(core::now_ns());
     follow(std::move(lock), std::move(what));
     if (mine) send(*mine);
-  }
-  // Without a supervisor its ranks may wait for what never comes, with locks that whoever comes next needs.
-  for (const int64_t until_ns = core::now_ns() + orphan_ns_max; !stopping_;) {
-    ::usleep(20'000);
-    if (core::now_ns() < until_ns) continue;
-    std::fprintf(stderr, "troupe: error: process %u: its supervisor has gone, and it has not ended within %lld s\n",
-                 setup_.place, static_cast<long long>(orphan_ns_max / 1'000'000'000));
-    ::_exit(1);
   }
 }
 

@@ -38,7 +38,7 @@ struct data_section {                        ///< `data`
   std::vector<skipped_steps> skip;
 };
 
-enum class spike_action : uint8_t { none, skip, stop };
+enum class spike_action : uint8_t { none, skip, stop };  ///< `on_spike.action`
 
 struct on_spike_section {  ///< `on_spike`
   spike_action action = spike_action::none;

@@ -25,10 +25,12 @@ struct left_out_steps {
 /// Most decisions of a run, and most ranges of samples of all of them.
 inline constexpr size_t left_out_max = 2000, left_out_ranges_max = 1'000'000;
 
+/// For core/byte_stream.hpp.
 template <class F>
 void fields(F& f, sample_range& x) {
   f(x.begin, x.end);
 }
+/// Likewise.
 template <class F>
 void fields(F& f, left_out_steps& x) {
   f(x.first, x.last, x.after_spike, x.samples);

@@ -7,7 +7,7 @@
 
 namespace troupe::actors {
 
-struct loss_spike {
+struct loss_spike {   ///< and where the run went back to, if it did
   uint64_t step = 0;  ///< from 1
   double loss = 0;
   double usual = 0;                ///< the median of the losses before it; 0: too few to compare with

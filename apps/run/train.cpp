@@ -31,6 +31,7 @@
 #include "apps/run/degrees_first.hpp"
 #include "apps/run/opened_run.hpp"
 #include "apps/run/opening_display.hpp"
+#include "apps/run/orphan_watch.hpp"
 #include "apps/run/process_address.hpp"
 #include "apps/run/process_log.hpp"
 #include "apps/run/processor_shares.hpp"
@@ -421,7 +422,9 @@ int train(const train_arguments& given) {
   if (!schedule) return 2;
   const config::loaded& first = schedule->is_empty() ? *loaded : schedule->first();
   std::shared_ptr<cluster::process> process;
+  std::optional<orphan_watch> watched;
   if (link) {
+    watched.emplace(link->place);
     if (const auto own = take_own_address(first.config.cluster); !own) return failed(own.error());
     process = take_link(first, *link);
   }

@@ -112,6 +112,12 @@ size_t programs_in(const std::filesystem::path& folder) {
   return out;
 }
 
+/// Within 5 s.
+bool are_gone(const std::filesystem::path& folder) {
+  for (int tries = 0; tries < 100 && programs_in(folder) > 0; ++tries) ::usleep(50'000);
+  return programs_in(folder) == 0;
+}
+
 /// One that runs: torch's, where `make peer` has brought it.
 std::string torchrun() {
   for (const std::string& file : {find_program("torchrun"), std::string(TROUPE_SOURCE_DIR "/.peer/bin/torchrun")})
@@ -210,8 +216,7 @@ BOOST_AUTO_TEST_CASE(a_launch_that_is_killed_leaves_no_process_on_any_host) {
   BOOST_TEST(programs_in(x.job.folder()) >= 4U);  // two ranks, who leads, an agent
   killed.send(SIGKILL);
   (void)killed.end();
-  for (int tries = 0; tries < 100 && programs_in(x.job.folder()) > 0; ++tries) ::usleep(50'000);  // 5 s
-  BOOST_TEST(programs_in(x.job.folder()) == 0U);
+  BOOST_TEST(are_gone(x.job.folder()));
 }
 
 BOOST_AUTO_TEST_CASE(a_connection_by_ssh_that_ends_costs_the_job_nothing) {
@@ -224,7 +229,7 @@ BOOST_AUTO_TEST_CASE(a_connection_by_ssh_that_ends_costs_the_job_nothing) {
   const auto did = job.end();
   BOOST_TEST(did.code == 0, did.err);
   BOOST_TEST(did.err.find("0 steps done again") != std::string::npos, did.err);
-  BOOST_TEST(programs_in(x.job.folder()) == 0U);
+  BOOST_TEST(are_gone(x.job.folder()));
 }
 
 BOOST_AUTO_TEST_CASE(a_host_that_cannot_be_reached_is_named_within_five_seconds) {

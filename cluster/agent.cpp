@@ -23,15 +23,6 @@ namespace {
 
 using core::error_kind;
 
-/// The job's file for the processes of this machine, in memory.
-core::result<shared_descriptor> file_of(const job_order& order) {
-  auto out = own(::memfd_create("topology", MFD_CLOEXEC));
-  const bool is_good = out->number() >= 0 && ::write(out->number(), order.file.data(), order.file.size()) ==
-                                                 static_cast<ssize_t>(order.file.size());
-  if (!is_good) return core::fail(error_kind::limit, "an agent: the system refuses memory for the job's file");
-  return out;
-}
-
 class agent {
  public:
   agent(polled_link& supervisor, const agent_options& o)
@@ -145,6 +136,14 @@ class agent {
 };
 
 }  // namespace
+
+core::result<shared_descriptor> file_of(const job_order& order) {
+  auto out = own(::memfd_create("topology", MFD_CLOEXEC));
+  const bool is_good = out->number() >= 0 && ::write(out->number(), order.file.data(), order.file.size()) ==
+                                                 static_cast<ssize_t>(order.file.size());
+  if (!is_good) return core::fail(error_kind::limit, "an agent: the system refuses memory for the job's file");
+  return out;
+}
 
 core::result<std::optional<int>> serve_as_agent(polled_link& supervisor, const agent_options& options) {
   return agent(supervisor, options).run();

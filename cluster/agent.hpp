@@ -24,6 +24,9 @@ struct agent_options {
   std::function<void(const job_order&)> on_begun{};
 };
 
+/// The job's file in memory of this process. Errors: limit.
+core::result<shared_descriptor> file_of(const job_order& order);
+
 /// Serves one job until it is over, and gives its exit code; nothing where it was let go before there was one. Errors:
 /// peer_lost, where the first machine is gone or silent for `cluster.lost_after`; then no process is left here, and the
 /// caller may join again. limit, where the system refuses a process.

@@ -3,10 +3,10 @@
 #include <openssl/evp.h>
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 #include <vector>
 
+#include "core/cells.hpp"
 #include "core/clock.hpp"
 #include "core/json_text.hpp"
 #include "core/store_place.hpp"
@@ -141,8 +141,7 @@ class etcd_store final : public leader_store {
     }
     if (const auto value = value_in(answers[1])) {
       int code = 0;
-      const auto [end, wrong] = std::from_chars(value->data(), value->data() + value->size(), code);
-      if (wrong == std::errc() && end == value->data() + value->size()) out.over = code;
+      if (core::read_number(*value, code)) out.over = code;
     }
     return out;
   }

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -67,11 +66,9 @@ class known_job {
     return out;
   }
   static std::optional<known_job> of(const cluster::job_order& order) {
-    auto file = cluster::own(::memfd_create("topology", MFD_CLOEXEC));
-    if (file->number() < 0 ||
-        ::write(file->number(), order.file.data(), order.file.size()) != static_cast<ssize_t>(order.file.size()))
-      return std::nullopt;
-    known_job out(order, std::move(file));
+    auto file = cluster::file_of(order);
+    if (!file) return std::nullopt;
+    known_job out(order, std::move(*file));
     const auto loaded = config::load(out.path(), {});
     if (!loaded) return std::nullopt;
     out.cluster_ = loaded->config.cluster;

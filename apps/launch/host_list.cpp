@@ -3,20 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 namespace troupe::apps {
 namespace {
 
 using core::error_kind;
-
-std::optional<uint32_t> number_in(std::string_view text) {
-  uint32_t out = 0;
-  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (text.empty() || wrong != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return out;
-}
 
 /// At the commas that stand outside of brackets.
 std::vector<std::string_view> parts_of(std::string_view text) {

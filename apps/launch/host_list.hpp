@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/cells.hpp"
 #include "core/error.hpp"
 
 namespace troupe::apps {
@@ -13,6 +15,11 @@ namespace troupe::apps {
 /// More names or numbers than that are refused.
 inline constexpr size_t listed_max = 65'536;
 
+/// Of a text that is one and nothing else.
+inline std::optional<uint32_t> number_in(std::string_view text) {
+  uint32_t out = 0;
+  return core::read_number(text, out) ? std::optional(out) : std::nullopt;
+}
 /// "n[1-3,05],gpu1" as n1, n2, n3, n05, gpu1; a name may hold several brackets. Errors: bad_input.
 core::result<std::vector<std::string>> expand_host_list(std::string_view text);
 /// "2(x3),1" as 2, 2, 2, 1. Errors: bad_input.

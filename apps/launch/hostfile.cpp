@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -20,13 +19,6 @@ constexpr std::string_view spaces = " \t\r";
 std::string_view trimmed(std::string_view t) {
   const size_t from = t.find_first_not_of(spaces);
   return from == std::string_view::npos ? "" : t.substr(from, t.find_last_not_of(spaces) - from + 1);
-}
-
-std::optional<uint32_t> number_in(std::string_view text) {
-  uint32_t out = 0;
-  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (text.empty() || wrong != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return out;
 }
 
 std::vector<std::string_view> split(std::string_view text, char at) {

@@ -232,6 +232,11 @@ roster process::people() const {
   return state_.people();
 }
 
+std::vector<uint32_t> process::unanswered() const {
+  const std::lock_guard lock(mutex_);
+  return state_.unanswered();
+}
+
 void process::replace(const std::string& host) { send(replace_wanted{term(), host}); }
 
 std::optional<clock_reading> process::clock() const {

@@ -105,6 +105,8 @@ class process {
   // ---- for people
   /// Who is there, of the process that leads.
   [[nodiscard]] roster people() const;
+  /// As process_state::unanswered().
+  [[nodiscard]] std::vector<uint32_t> unanswered() const;
   /// Of the process that leads: the machine `host` rests from the next boundary on, and a spare one takes its place.
   void replace(const std::string& host);
   /// The supervisor's clock against this process's; nothing before the first round trip.

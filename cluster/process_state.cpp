@@ -142,14 +142,32 @@ std::optional<core::result<std::map<uint32_t, address>>> process_state::addresse
 
 std::optional<core::result<std::vector<answer>>> process_state::answers(uint64_t number, size_t count) {
   const auto is_of = [&](const answer& a) { return a.number == number && a.term == term_; };
+  awaited_.reset();
   if (static_cast<size_t>(std::ranges::count_if(answers_, is_of)) < count) {
     if (const auto why = is_over()) return core::fail(*why);
+    awaited_ = {number, count};
     return std::nullopt;
   }
   std::vector<answer> out;
   for (auto& a : answers_)
     if (is_of(a)) out.push_back(std::move(a));
   std::erase_if(answers_, [&](const answer& a) { return a.number <= number; });
+  return out;
+}
+
+std::vector<uint32_t> process_state::unanswered() const {
+  std::vector<uint32_t> out;
+  if (!awaited_) return out;
+  size_t others = 0;
+  for (const auto& p : people_.places) {
+    if (p.place == place_ || p.count == 0) continue;
+    ++others;
+    if (std::ranges::none_of(answers_, [&](const answer& a) {
+          return a.number == awaited_->first && a.term == term_ && a.place == p.place;
+        }))
+      out.push_back(p.place);
+  }
+  if (others != awaited_->second) out.clear();
   return out;
 }
 

@@ -58,6 +58,9 @@ class process_state {  ///< of one process; one thread at a time
   std::optional<core::result<std::map<uint32_t, shared_descriptor>>> take(const std::vector<uint32_t>& numbers);
   std::optional<core::result<std::map<uint32_t, address>>> addresses(const std::vector<uint32_t>& places);
   std::optional<core::result<std::vector<answer>>> answers(uint64_t number, size_t count);
+  /// Places with ranks that the answers waited for have not come from; none where nothing is waited for, or where not
+  /// all have to answer.
+  [[nodiscard]] std::vector<uint32_t> unanswered() const;
   std::optional<core::result<call>> next_call();
   [[nodiscard]] std::optional<end_term> end_of_term() const;
 
@@ -88,6 +91,7 @@ class process_state {  ///< of one process; one thread at a time
   std::map<std::pair<uint64_t, uint32_t>, address> addresses_;         ///< by term and place
   std::deque<call> calls_;
   std::vector<answer> answers_;
+  std::optional<std::pair<uint64_t, size_t>> awaited_;  ///< the call, and how many answers, that are waited for
   std::optional<end_term> ending_;
   std::optional<core::error> over_;
   roster people_;

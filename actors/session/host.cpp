@@ -4,6 +4,34 @@
 #include "actors/session/parts.hpp"
 
 namespace troupe::actors {
+namespace {
+
+// "rank 1 (process 1)".
+std::string ranks_text(const cluster::place_row& p) {
+  const std::string last = p.count > 1 ? " to " + std::to_string(p.first + p.count - 1) : "";
+  return (p.count > 1 ? "ranks " : "rank ") + std::to_string(p.first) + last + " (process " + std::to_string(p.place) +
+         ")";
+}
+
+// What ranks that are in nothing are in, where the process that leads waits for others to say that they are done: rank
+// 0 waits for theirs.
+void tell_unanswered(std::vector<rank_diagnosis>& all, const cluster::process& link) {
+  const auto people = link.people();
+  std::string whom;
+  for (const uint32_t place : link.unanswered()) {
+    const auto at = std::ranges::find(people.places, place, &cluster::place_row::place);
+    if (at == people.places.end()) continue;
+    whom += (whom.empty() ? "" : ", ") + ranks_text(*at);
+    for (auto& d : all)
+      if (d.rank >= at->first && d.rank < at->first + at->count && d.lanes.empty())
+        d.lanes = "its process has not said that it is done";
+  }
+  if (whom.empty() || all.empty() || !all.front().lanes.empty()) return;
+  all.front().doing = "waiting";
+  all.front().lanes = "waits for " + whom + " to say that it is done";
+}
+
+}  // namespace
 
 // A line is taken before its hook is called: where the hook throws, the next call continues with the next line.
 void session::parts::deliver_warnings() {
@@ -33,6 +61,7 @@ std::vector<rank_diagnosis> session::diagnose() const {
     std::string doing = lanes.empty() ? "between runs" : names[static_cast<size_t>(pulses[r].doing)];
     out.push_back({r, std::move(doing), std::move(lanes)});
   }
+  if (parts_->processes.is_on()) tell_unanswered(out, *parts_->processes.link);
   // Who waits is held up by who does not.
   std::ranges::stable_sort(out, {}, [](const rank_diagnosis& d) {
     return d.doing == "waiting" ? 1 : d.lanes.empty() ? 2 : 0;

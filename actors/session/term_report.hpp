@@ -42,7 +42,9 @@ struct term_report {
 struct rank_diagnosis {
   uint32_t rank = 0;
   std::string doing;  ///< "working", "asking" (a disk or the loader), "waiting" (for lanes or ranks), "between runs"
-  std::string lanes;  ///< what each lane is in or waits for, and whose partners are missing; empty between runs
+  /// What each lane is in or waits for, and whose partners are missing; between runs what the rank's process waits for
+  /// or owes, else empty.
+  std::string lanes;
 };
 
 }  // namespace troupe::actors

@@ -4,32 +4,24 @@
 #include <ATen/ops/scalar_tensor.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "actors/aten_threads.hpp"
 #include "actors/hands/bound_parameters.hpp"
 #include "actors/hands/flight.hpp"
+#include "actors/hands/micro_losses.hpp"
 #include "actors/hands/tensor_batch.hpp"
 #include "actors/hands/transferred.hpp"
 #include "actors/hands/unit_compressor.hpp"
+#include "actors/hands/unit_roles.hpp"
 #include "actors/memory/ledger.hpp"
 #include "models/families/language_model.hpp"
 #include "models/layers/bytes.hpp"
-#include "models/layers/operations.hpp"
-#include "models/layers/torch_dtype.hpp"
 #include "plan/keeping.hpp"
 
 namespace troupe::actors {
 namespace {
-
-// The sign of a NaN means nothing, so it is left out.
-std::string text_of_nonfinite(double loss) { return std::isnan(loss) ? "nan" : loss > 0 ? "inf" : "-inf"; }
-
-// The most steps in a row that are skipped because the loss is not finite. Skipping heals a gradient that overflowed,
-// not broken weights; a dynamic loss scale gives up sooner.
-constexpr uint32_t bad_steps_max = 50;
 
 class compute_executor final : public executor, private models::gradient_sink {
  public:
@@ -42,22 +34,21 @@ class compute_executor final : public executor, private models::gradient_sink {
         ledger_owner_(setup.ledger_owner),
         compressor_(setup.compression, setup.masks, parameters_, setup.seed),
         teaching_(setup.teaching),
-        host_batches_(setup.own != nullptr) {}
+        host_batches_(setup.own != nullptr),
+        losses_([this] { return first_nonfinite(p().table(), parameters_->tensors(), flights_); }) {}
 
   void begin(std::shared_ptr<step_context> context) override {
     keep_to_one_aten_thread();
     attribute_allocations(ledger_owner_);  // the lane's thread: everything ATen allocates here is this rank's
     context_ = std::move(context);
-    losses_written_.clear();
-    losses_seen_ = 0;
+    losses_.begin(context_);
     parameters_->begin(*context_);
     compressor_.begin(context_);
     while (flights_.size() < p().options().accumulation) flights_.emplace_back(p().table());
-    if (training() && !std::exchange(bad_step_, false)) bad_steps_ = 0;
   }
   core::result<progress> start(const plan::instruction& x) override {
     instruction_ = &x;
-    if (auto sound = look_at_losses(); !sound) return core::fail(sound.error());
+    if (auto sound = losses_.look(); !sound) return core::fail(sound.error());
     if ((x.kind == plan::kind::forward || x.kind == plan::kind::multiply) && x.micro >= context_->micros())
       return progress::done;
     switch (x.kind) {
@@ -102,12 +93,6 @@ class compute_executor final : public executor, private models::gradient_sink {
   [[nodiscard]] const plan::rank_plan& p() const { return context_->plan(); }
   [[nodiscard]] bool training() const { return p().options().mode == plan::mode::train; }
   [[nodiscard]] uint32_t first_of_model() const { return p().layout->first_of_model(); }
-  [[nodiscard]] bool is_head(uint32_t unit) const { return unit + 1 == p().table().units.size(); }
-
-  /// The model's last segment.
-  [[nodiscard]] bool gives_loss(const plan::instruction& x) const {
-    return is_head(x.subject) && x.segment + 1 == p().table().units[x.subject].segments.size();
-  }
   [[nodiscard]] bool loss_comes_late() const { return training() && model_->loss_comes_with_backward(); }
 
   [[nodiscard]] models::micro_batch micro_batch(uint32_t micro) const {
@@ -138,14 +123,14 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (auto taken = take_input(x, hidden_, copied ? exchanged_slot::read : exchanged_slot::copied); !taken)
       return taken;
     if (x.segment == 0) {
-      if (x.subject > 0 && ends_in_exchange(x.subject - 1)) learn(f, x.subject - 1, hidden_.first());
+      if (x.subject > 0 && ends_in_exchange(p(), x.subject - 1)) learn(f, x.subject - 1, hidden_.first());
       if (!is_own) f.learned.begins(*teaching_, first_of_model(), x.subject, hidden_.first());
       if (x.subject == first_of_model() && p().layout->stage_of_unit[x.subject] == 0) hidden_ = {};
       if (is_own && learns_by_block()) hidden_ = models::values(f.learned.take_asked(x.subject));
     }
     if (is_left_out(x.subject)) return leave_stage(x, f);
     auto batch = micro_batch(x.micro);
-    const bool generates = p().options().mode == plan::mode::generate && is_head(x.subject);
+    const bool generates = p().options().mode == plan::mode::generate && is_head(p(), x.subject);
     if (generates && x.segment >= p().table().logits_segment()) {
       if (x.segment > p().table().logits_segment()) return {};  // the loss, which nobody asks for
       const auto logits = model_->next_token_logits(batch, hidden_, parameters_->tensors());
@@ -185,46 +170,31 @@ class compute_executor final : public executor, private models::gradient_sink {
     hidden_ = out_of(slot(x.staged), run->outputs());
     if (!training() || !is_own) hidden_ = out_of(slot(x.input), hidden_);  // else it stays until backward
     if (keep) f.runs[x.subject][x.segment] = std::move(run);
-    if (ends_unit(x) && !ends_in_exchange(x.subject)) learn(f, x.subject, hidden_.first());
+    if (ends_unit(p(), x) && !ends_in_exchange(p(), x.subject)) learn(f, x.subject, hidden_.first());
     if (auto put = leave_stage(x, f); !put) return put;
     const bool exchanged = p().layout->exchanging_ranks(what) > 1;  // what it put out nobody reads
     if (keep && exchanged) f.runs[x.subject][x.segment]->release_outputs();
     if (logits.defined()) keep_logits(x.micro, logits);
-    if (!gives_loss(x)) return {};
+    if (!gives_loss(p(), x)) return {};
     const at::Tensor mean = std::exchange(hidden_, {});
-    return loss_comes_late() ? core::result<void>() : write_loss(x.micro, mean);
+    return loss_comes_late() ? core::result<void>() : losses_.write(x.micro, mean, memory_->device());
   }
 
-  [[nodiscard]] bool ends_unit(const plan::instruction& x) const {
-    return x.segment + 1 == p().table().units[x.subject].segments.size();
-  }
   /// Each block from what its teacher takes; then the model's ends are not computed.
   [[nodiscard]] bool learns_by_block() const { return teaching_ && training() && !teaching_->blocks.empty(); }
   [[nodiscard]] bool is_left_out(uint32_t unit) const {
-    return learns_by_block() && (unit == first_of_model() || is_head(unit));
-  }
-  /// Nobody has what a unit puts out until its ranks have exchanged it.
-  [[nodiscard]] bool ends_in_exchange(uint32_t unit) const {
-    const auto& l = *p().layout;
-    const auto segments = static_cast<uint32_t>(p().table().units[unit].segments.size());
-    return segments > 0 && l.exchanging_ranks(l.exchange_of(unit, segments - 1, plan::use::forward)) > 1;
+    return learns_by_block() && (unit == first_of_model() || is_head(p(), unit));
   }
   void learn(flight& f, uint32_t unit, const at::Tensor& hidden) {
-    if (!teaching_ || !training() || is_head(unit)) return;
+    if (!teaching_ || !training() || is_head(p(), unit)) return;
     const uint32_t ranks = p().layout->options.sequence_ranks();
     const auto columns = static_cast<double>(context_->batches.front()->columns - 1);
     const double share = ranks == 1 ? 1 : static_cast<double>(hidden.size(1)) * ranks / columns;
     f.learned.ended(*teaching_, first_of_model(), unit, hidden, context_->order.loss_scale, share);
   }
-  /// A forward after which the teacher's hidden state crosses into the next stage.
-  [[nodiscard]] bool leaves_stage(const plan::instruction& x) const {
-    const auto& l = *p().layout;
-    const uint32_t stage = l.stage_of_unit[x.subject];
-    return l.carries_teacher() && stage + 1 < l.num_stages() && x.subject == l.last_computing(stage) && ends_unit(x);
-  }
   // What crosses stands behind the model's own tensors.
   core::result<void> leave_stage(const plan::instruction& x, flight& f) {
-    if (leaves_stage(x)) {
+    if (passes_teacher_on(p(), x)) {
       std::vector<at::Tensor> all(hidden_.begin(), hidden_.end());
       all.push_back(*f.learned.last());
       all.push_back(at::scalar_tensor(f.learned.lost(), at::kDouble));
@@ -287,39 +257,6 @@ class compute_executor final : public executor, private models::gradient_sink {
     context_->logits[micro] = {wide.sizes().vec(), {values, values + wide.numel()}};
   }
 
-  // From the device straight into the vote's memory, so that the host does not wait for the number.
-  core::result<void> write_loss(uint32_t micro, const at::Tensor& mean) {
-    double& loss = loss_of(micro);
-    models::kernels_for(mean).cast(models::bytes_of(mean), models::core_dtype(mean.scalar_type()),
-                                   reinterpret_cast<std::byte*>(&loss), core::dtype::f64, 1);
-    device::stream::current(memory_->device()).record(context_->losses_written[micro]);
-    losses_written_.push_back(micro);
-    return look_at_losses();
-  }
-
-  // Checks the losses that have arrived since the last call; on the CPU a loss arrives at once.
-  core::result<void> look_at_losses() {
-    while (losses_seen_ < losses_written_.size() && context_->losses_written[losses_written_[losses_seen_]].is_over())
-      if (auto ok = judge_loss(loss_of(losses_written_[losses_seen_++])); !ok) return ok;
-    return {};
-  }
-  double& loss_of(uint32_t micro) {
-    return context_->votes[p().layout->loss_offset(p().layout->data_at(p().rank), micro)];
-  }
-
-  core::result<void> judge_loss(double loss) {
-    if (std::isfinite(loss)) return {};
-    if (training() && !std::exchange(bad_step_, true)) ++bad_steps_;
-    if (!context_->rules.skip_overflow)
-      return core::fail(core::error_kind::numeric, "the loss is " + text_of_nonfinite(loss) + "; " +
-                                                       first_nonfinite(p().table(), parameters_->tensors(), flights_));
-    if (bad_steps_ >= bad_steps_max)
-      return core::fail(core::error_kind::numeric, "the loss is " + text_of_nonfinite(loss) + " for the " +
-                                                       std::to_string(bad_steps_) + "th step in a row; " +
-                                                       first_nonfinite(p().table(), parameters_->tensors(), flights_));
-    return {};
-  }
-
   // The unit computes with the copy in the window, so the tensors that ATen allocated can be freed.
   core::result<void> put_input(const plan::instruction& x) {
     auto there = flights_[x.micro].windows.put(x.subject, p().table().units[x.subject].name, hidden_, slot(x.staged));
@@ -338,7 +275,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (x.input == plan::none) return {};
     auto got = transferred(slot(x.input));
     if (!got) return core::fail(got.error());
-    if (is_from_stage(x)) {
+    if (is_from_stage(p(), x)) {
       into = own_part(x, *got);
       return {};
     }
@@ -347,36 +284,15 @@ class compute_executor final : public executor, private models::gradient_sink {
     into = models::values(std::move(all));
     return {};
   }
-  [[nodiscard]] bool is_from_stage(const plan::instruction& x) const {
-    const auto& l = *p().layout;
-    const uint32_t stage = l.stage_of_unit[x.subject];
-    if (x.kind != plan::kind::backward)
-      return stage > 0 && (x.subject == l.first_computing(stage) || x.subject == l.first_forward(stage)) &&
-             (x.segment == 0 || x.segment == plan::none);
-    return x.subject == l.last_computing(stage) && x.segment + 1 == p().table().units[x.subject].segments.size();
-  }
   core::result<void> put_output(const plan::instruction& x, models::values& from) {
     if (x.output == plan::none) return {};
     const auto& name = p().table().units[x.subject].name;
-    if (const auto parts = parts_of(x)) {
+    if (const auto parts = parts_of(p(), x)) {
       const at::Tensor last = from.last();
       from = from.without_last();
       return put_parts(last, *parts, slot(x.output), name);
     }
     return put_transferred(std::exchange(from, {}), slot(x.output), name);
-  }
-  /// Of what it puts out, where ranks exchange parts.
-  [[nodiscard]] std::optional<slot_parts> parts_of(const plan::instruction& x) const {
-    const auto& l = *p().layout;
-    const auto& what =
-        l.exchange_of(x.subject, x.segment, x.kind == plan::kind::backward ? plan::use::backward : plan::use::forward);
-    const uint32_t ranks = l.exchanging_ranks(what);
-    if (ranks == 1 || what.op == core::exchange_op::sum) return std::nullopt;
-    slot_parts out{{}, ranks, what.bytes, l.given_at(what), what.op == core::exchange_op::scatter};
-    if (what.op == core::exchange_op::gather) out.own = l.tensor_at(p().rank);
-    if (what.op == core::exchange_op::collect)
-      out.own = what.is_of_tensor_group() ? l.tensor_at(p().rank) : l.sequence_at(p().rank);
-    return out;
   }
   [[nodiscard]] std::span<std::byte> slot(uint32_t buffer) const {
     if (buffer == plan::none) return {};
@@ -394,7 +310,7 @@ class compute_executor final : public executor, private models::gradient_sink {
       again_ = x.staged == plan::none ? std::exchange(f.unit_inputs[x.subject], {})
                                       : f.windows.get(x.subject, memory_->window(p(), x.staged));
     const bool copied = !at_once && model_->copies_last_input(x.subject, x.segment);
-    if (!(learns_by_block() && is_from_stage(x)))
+    if (!(learns_by_block() && is_from_stage(p(), x)))
       if (auto taken = take_input(x, again_, copied ? exchanged_slot::read : exchanged_slot::copied); !taken)
         return taken;
     for (uint32_t s = first; s < (at_once ? segments : first + 1); ++s) {
@@ -420,14 +336,14 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (is_left_out(x.subject)) return go_back_past(x);
     auto& run = flights_[x.micro].runs[x.subject][x.segment];
     at::Tensor late_loss;
-    if (gives_loss(x)) {
+    if (gives_loss(p(), x)) {
       gradient_ = at::scalar_tensor(context_->order.loss_scale, run->output().options());
       if (loss_comes_late()) late_loss = run->output();
     }
     // The weight part reads what its input part has got, when the slot is another's.
     const auto how = x.use == plan::use::input ? exchanged_slot::copied : exchanged_slot::read;
     if (auto taken = take_input(x, gradient_, how); !taken) return taken;
-    if (ends_unit(x))
+    if (ends_unit(p(), x))
       if (at::Tensor of_lesson = flights_[x.micro].learned.take_gradient(x.subject); of_lesson.defined())
         gradient_ = learns_by_block() ? of_lesson : of_lesson.add_(gradient_.first());
     if (x.use == plan::use::input) {
@@ -439,9 +355,10 @@ class compute_executor final : public executor, private models::gradient_sink {
     }
     if (late_loss.defined()) {
       const double lost = flights_[x.micro].learned.lost();
-      if (auto ok = write_loss(x.micro, lost == 0 ? late_loss : late_loss.add(lost)); !ok) return ok;
+      if (auto ok = losses_.write(x.micro, lost == 0 ? late_loss : late_loss.add(lost), memory_->device()); !ok)
+        return ok;
     }
-    if (gives_loss(x)) flights_[x.micro].learned.leave_last();
+    if (gives_loss(p(), x)) flights_[x.micro].learned.leave_last();
     gradient_ = out_of(slot(x.input), gradient_);
     return put_output(x, gradient_);
   }
@@ -450,9 +367,10 @@ class compute_executor final : public executor, private models::gradient_sink {
   core::result<void> go_back_past(const plan::instruction& x) {
     lessons& learned = flights_[x.micro].learned;
     gradient_ = {};
-    if (gives_loss(x)) {
+    if (gives_loss(p(), x)) {
       learned.leave_last();
-      if (auto ok = write_loss(x.micro, at::scalar_tensor(learned.lost(), at::kDouble)); !ok) return ok;
+      if (auto ok = losses_.write(x.micro, at::scalar_tensor(learned.lost(), at::kDouble), memory_->device()); !ok)
+        return ok;
     }
     return put_output(x, gradient_);
   }
@@ -491,10 +409,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   models::values gradient_;                          // of the latest backward's input
   std::shared_ptr<step_context> context_;
   const plan::instruction* instruction_ = nullptr;
-  std::vector<uint32_t> losses_written_;  // micro-batches of this run, in order
-  size_t losses_seen_ = 0;                // of these
-  bool bad_step_ = false;                 // a loss of this training step is not finite
-  uint32_t bad_steps_ = 0;                // such steps in a row
+  micro_losses losses_;
 };
 
 uint32_t first_of_teacher(const core::model_table& table) {

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 
 namespace troupe::apps {
 
@@ -30,6 +31,18 @@ void opening_display::show(const actors::opening_progress& p) {
 void opening_display::clear() {
   if (drawn_) std::fprintf(stderr, "\r\x1b[K");
   drawn_ = false;
+}
+
+bool show_reading(const data::reading_progress& p, const interrupts& stop) {
+  if (::isatty(STDERR_FILENO) != 0) {
+    const bool done = p.bytes_done >= p.bytes;
+    std::fprintf(stderr, "\r\x1b[K");
+    if (!done)
+      std::fprintf(stderr, "reading %s: %.0f %%", std::filesystem::path(p.file).filename().c_str(),
+                   100 * double(p.bytes_done) / double(p.bytes));
+    std::fflush(stderr);
+  }
+  return !stop.requested();
 }
 
 }  // namespace troupe::apps

@@ -6,7 +6,9 @@
 #include <string>
 
 #include "actors/session/opening_progress.hpp"
+#include "apps/base/interrupts.hpp"
 #include "apps/base/output_form.hpp"
+#include "data/documents.hpp"
 
 namespace troupe::apps {
 
@@ -32,5 +34,9 @@ class opening_display {
   std::string phase_;
   clock::time_point begin_ = clock::now(), next_;
 };
+
+/// How far a text is read: a line that is written over on a terminal, nothing elsewhere. False once somebody wants to
+/// stop.
+bool show_reading(const data::reading_progress& p, const interrupts& stop);
 
 }  // namespace troupe::apps

@@ -1,6 +1,7 @@
 #include "apps/run/run_sentences.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +12,12 @@
 #include "plan/stage_place.hpp"
 
 namespace troupe::apps {
+
+output_style style_of(const train_arguments& a) {
+  if (a.form == output_form::json) return output_style::json;
+  if (a.verbosity == verbosity::quiet) return output_style::quiet;
+  return ::isatty(STDOUT_FILENO) != 0 ? output_style::bar : output_style::lines;
+}
 
 std::string size_line(const actors::session& s) {
   const auto& first = s.training_plan(0);

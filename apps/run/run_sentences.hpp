@@ -11,6 +11,9 @@
 
 namespace troupe::apps {
 
+/// How a run shows its steps, on this terminal.
+output_style style_of(const train_arguments& a);
+
 /// How the model is laid over the ranks, and what that takes of one.
 std::string size_line(const actors::session& s);
 

@@ -1,0 +1,55 @@
+#include "actors/hands/micro_losses.hpp"
+
+#include <cmath>
+#include <utility>
+
+#include "models/layers/bytes.hpp"
+#include "models/layers/operations.hpp"
+#include "models/layers/torch_dtype.hpp"
+
+namespace troupe::actors {
+namespace {
+
+// The sign of a NaN means nothing, so it is left out.
+std::string text_of_nonfinite(double loss) { return std::isnan(loss) ? "nan" : loss > 0 ? "inf" : "-inf"; }
+
+}  // namespace
+
+bool micro_losses::trains() const { return context_->plan().options().mode == plan::mode::train; }
+
+double& micro_losses::at(uint32_t micro) const {
+  const auto& p = context_->plan();
+  return context_->votes[p.layout->loss_offset(p.layout->data_at(p.rank), micro)];
+}
+
+void micro_losses::begin(std::shared_ptr<step_context> context) {
+  context_ = std::move(context);
+  written_.clear();
+  seen_ = 0;
+  if (trains() && !std::exchange(bad_step_, false)) bad_steps_ = 0;
+}
+
+core::result<void> micro_losses::write(uint32_t micro, const at::Tensor& mean, device::device_id where) {
+  models::kernels_for(mean).cast(models::bytes_of(mean), models::core_dtype(mean.scalar_type()),
+                                 reinterpret_cast<std::byte*>(&at(micro)), core::dtype::f64, 1);
+  device::stream::current(where).record(context_->losses_written[micro]);
+  written_.push_back(micro);
+  return look();
+}
+
+core::result<void> micro_losses::look() {
+  while (seen_ < written_.size() && context_->losses_written[written_[seen_]].is_over())
+    if (auto ok = judge(at(written_[seen_++])); !ok) return ok;
+  return {};
+}
+
+core::result<void> micro_losses::judge(double loss) {
+  if (std::isfinite(loss)) return {};
+  if (trains() && !std::exchange(bad_step_, true)) ++bad_steps_;
+  const bool skips = context_->rules.skip_overflow;
+  if (skips && bad_steps_ < bad_steps_max) return {};
+  const std::string often = skips ? " for the " + std::to_string(bad_steps_) + "th step in a row" : "";
+  return core::fail(core::error_kind::numeric, "the loss is " + text_of_nonfinite(loss) + often + "; " + broken_());
+}
+
+}  // namespace troupe::actors

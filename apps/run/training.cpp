@@ -1,0 +1,298 @@
+#include "apps/run/training.hpp"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "apps/base/checkpoints.hpp"
+#include "apps/base/exit_code.hpp"
+#include "apps/base/progress.hpp"
+#include "apps/page/page.hpp"
+#include "apps/page/page_access.hpp"
+#include "apps/page/page_state.hpp"
+#include "apps/run/ask_socket.hpp"
+#include "apps/run/opened_run.hpp"
+#include "apps/run/opening_display.hpp"
+#include "apps/run/process_log.hpp"
+#include "apps/run/run_answers.hpp"
+#include "apps/run/run_folder.hpp"
+#include "apps/run/run_sentences.hpp"
+#include "config/explain.hpp"
+#include "core/text.hpp"
+#include "job/compile.hpp"
+
+namespace troupe::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+double flops_per_token(const core::model_table& t, uint64_t tokens_of_micro_batch) {
+  double flops = 0;
+  for (const auto& u : t.units)
+    for (const auto& s : u.segments) flops += 3 * s.forward_flops;  // backward is two products where forward is one
+  return flops / double(tokens_of_micro_batch);
+}
+
+void warn(const std::string& line) { std::fprintf(stderr, "troupe: warning: %s\n", line.c_str()); }
+
+actors::load_options load_options_of(const config::checkpoint_load_section& load) {
+  actors::load_options out;
+  if (!load.tag.empty()) out.tag = load.tag;
+  out.load_module_strict = load.strict;
+  out.load_optimizer_states = load.optimizer_states;
+  out.load_lr_scheduler_states = load.lr_scheduler_states;
+  out.load_module_only = load.module_only;
+  out.fallback_to_previous = load.fallback_to_previous;
+  out.changed_batch = load.changed_batch;
+  out.changed_seed = load.changed_seed;
+  return out;
+}
+
+/// Why a run could not be opened. Where its own checkpoint is what does not fit, nobody need have asked for that one.
+core::error with_way_out(core::error e, const run_start& start) {
+  if (start.own && e.kind == core::error_kind::mismatch) e.text += "; --fresh begins anew and sets it aside";
+  return e;
+}
+
+class training {
+ public:
+  training(const train_arguments& a, const config::loaded& loaded, const actors::run_degrees& degrees,
+           degree_schedule schedule, std::shared_ptr<cluster::process> process, interrupts& stop)
+      : arguments_(a),
+        loaded_(loaded),
+        degrees_(degrees),
+        schedule_(std::move(schedule)),
+        config_(std::make_shared<const config::job_config>(loaded.config)),
+        process_(std::move(process)),
+        stop_(stop),
+        state_(config_->steps),
+        page_state_({.folder = config_->output.string(),
+                     .name = config_->file.empty() ? "run" : config_->file.stem().string(),
+                     .loss_unit = {},
+                     .version = TROUPE_VERSION,
+                     .steps = config_->steps,
+                     .memory_budget_bytes = config_->host_memory_budget}),
+        style_(style_of(a)),
+        opening_(a.verbosity),
+        log_(process_ == nullptr ? fs::path() : fs::absolute(config_->output),
+             fmt::format("process {}", process_ == nullptr ? 0 : process_->place())),
+        saved_(*config_, config::effective_yaml(loaded), {a.fresh, !a.resume.empty()},
+               {[this](const std::string& line) { warn(line); },
+                [this](const checkpoint_event& e) {
+                  if (show_) show_->checkpoint(e);
+                  state_.checkpoint(e);
+                  page_state_.checkpoint(e);
+                }}) {}
+
+  /// Exit code as train's.
+  int operator()() {
+    // One process says at once that it cannot be seen; of several, the one that leads serves the page.
+    if (process_ == nullptr)
+      if (auto ok = open_page(); !ok) return failed(ok.error());
+    if (const auto refused = open()) return *refused;
+    if (!session_->leads()) {
+      if (auto served = session_->serve(); !served) return served.error().kind == core::error_kind::stopped ? 0 : 1;
+      const auto& r = session_->recoveries();
+      log_line(style_,
+               fmt::format("process {} leads after step {}: {}", process_->place(), session_->steps_done(), r.cause));
+    }
+    if (const auto refused = begin()) return *refused;
+    const double flops =
+        flops_per_token(session_->table(), config_->train_micro_batch_size_per_gpu * session_->sequence());
+    show_.emplace(style_, config_->steps, flops, actors::print_interval(*config_), unit());
+    page_state_.line(size_line(*session_));
+    announce(*session_, *config_, start_, style_);
+    auto end = opened_run(*session_, loaded_, saved_, *show_, state_, has_page() ? &page_state_ : nullptr, schedule_,
+                          [style = style_](const std::string& line) { log_line(style, line); })(stop_);
+    show_->finish_line();
+    state_.enter("over");
+    stop_.on_second({});
+    if (!end) {
+      failed(end.error());
+      session_->finish({end.error(), {}, config::effective_yaml(loaded_), {}});
+      return end.error().kind == core::error_kind::stopped ? 130 : 1;
+    }
+    if (!arguments_.export_folder.empty())
+      if (auto ok = session_->export_hugging_face(arguments_.export_folder); !ok) return failed(ok.error());
+    say_end(*end, arguments_, unit());
+    if (!schedule_.is_empty()) log_line(style_, schedule_.sentence(end->steps));
+    if (process_ != nullptr) {
+      const auto& r = session_->recoveries();
+      if (const auto network = network_sentence(r.network, config_->cluster.hosts); !network.empty()) say(network);
+      say(recovery_sentence(r, end->steps));
+    }
+    return end->stopped && stop_.terminated() ? terminated : 0;
+  }
+
+ private:
+  static constexpr int terminated = 128 + SIGTERM;
+
+  /// Where the run begins: the checkpoint, and how much of it is taken.
+  core::result<actors::resume_choice> choose_resume(bool again) {
+    auto start = saved_.choose_start(again || std::getenv(continues_variable) != nullptr);
+    if (!start) return core::fail(start.error());
+    start_ = std::move(*start);
+    actors::resume_choice out{start_.load.path, load_options_of(start_.load)};
+    out.load.map = arguments_.map;  // given beside --resume alone
+    return out;
+  }
+
+  /// The session. The exit code where it is refused.
+  std::optional<int> open() {
+    actors::session_options options{.config = config_, .hooks = hooks(), .texts = degrees_.texts, .process = process_};
+    if (process_ != nullptr) {
+      options.choose_resume = [this](bool again) { return choose_resume(again); };
+    } else {
+      auto from = choose_resume(false);
+      if (!from) return failed(from.error());
+      options.resume = from->path;
+      options.load = std::move(from->load);
+    }
+    auto session = actors::session::open(std::move(options));
+    opening_.clear();
+    if (!session) {
+      if (process_ != nullptr) process_->fail(session.error());  // where no term has begun, the supervisor says it
+      if (process_ != nullptr && !process_->leads()) return exit_code_of(session.error());
+      const int code = failed(with_way_out(session.error(), start_));
+      return code == 130 && stop_.terminated() ? terminated : code;
+    }
+    session_ = std::move(*session);
+    return std::nullopt;
+  }
+
+  /// The run's folder and its checkpoints, of the process that leads. The exit code where they are refused.
+  std::optional<int> begin() {
+    const auto open_records = [this] {
+      // a run with nothing left to do leaves its curves as they are
+      return session_->steps_done() < config_->steps ? session_->open_records() : core::result<void>();
+    };
+    const bool is_first = session_->recoveries().terms == 0;
+    if (auto ok = prepare_output(loaded_, *session_, degrees_.file, open_records); !ok) return failed(ok.error());
+    if (is_first)
+      if (auto ok = saved_.begin(start_, *session_); !ok) return failed(ok.error());
+    state_.begin(session_->steps_done(), unit());
+    page_state_.begin(unit());
+    asked_ = session_.get();
+    if (page_ == nullptr && has_page())
+      if (auto ok = open_page(); !ok) {
+        if (is_first) return failed(ok.error());
+        warn("the page is not served: " + ok.error().text);  // a process that takes over lets no run end for that
+      }
+    stop_.steps_begin();
+    stop_.on_second([this] { session_->stop("interrupted twice"); });
+    if (config_->output.empty()) return std::nullopt;
+    auto socket = ask_socket::open(config_->output, [this](const std::string& question) {
+      return answer_of(question, state_, *session_, process_.get());
+    });
+    if (socket)
+      questions_ = std::move(*socket);
+    else
+      warn("nobody can ask this run: " + socket.error().text);
+    return std::nullopt;
+  }
+  [[nodiscard]] bool has_page() const { return !config_->cluster.page.empty(); }
+  core::result<void> open_page() {
+    if (!has_page()) return {};
+    auto made = page::open(config_->cluster, page_state_, [this] {
+      page_moment now{.phase = state_.phase(), .step = state_.steps_done(), .ranks = {}};
+      if (const auto* s = asked_.load()) now.ranks = s->diagnose();
+      if (process_ != nullptr) now.people = process_->people();
+      return now;
+    });
+    if (!made) return core::fail(made.error());
+    page_ = std::move(*made);
+    state_.page(page_->address());
+    if (style_ == output_style::json)
+      std::printf("{\"event\":\"page\",\"address\":%s}\n", core::json_string(page_->address()).c_str());
+    else
+      log_line(style_, "page: " + page_->address());
+    std::fflush(stdout);
+    return {};
+  }
+
+  actors::session_hooks hooks() {
+    actors::session_hooks out;
+    if (has_page()) {
+      out.on_spans = [this](uint64_t step, std::shared_ptr<const std::vector<telemetry::rank_spans>> ranks) {
+        page_state_.spans(step, std::move(ranks));
+      };
+      out.on_step = [this](const actors::step_report& r) { page_state_.step(r); };
+      out.on_evaluation = [this](uint64_t step, double loss) { page_state_.evaluation(step, loss); };
+    }
+    out.on_warning = [this](const std::string& line) { warn(line); };
+    out.on_log = [this](const std::string& line) {
+      page_state_.line(line);
+      log_line(style_, line);
+    };
+    out.on_reading = [this](const data::reading_progress& p) { return show_reading(p, stop_); };
+    out.on_opening = [this](const actors::opening_progress& p) {
+      opening_.show(p);
+      return !stop_.requested();
+    };
+    out.on_passes = [style = style_](const actors::passes_report& r) {
+      const std::string after = "after " + std::to_string(r.steps) + " steps:";
+      if (r.went_back)
+        return log_line(style, fmt::format("passes {} those before again, whose step took {:.1f} ms, not {:.1f} ms",
+                                           after, 1e3 * r.went_back->earlier_step_s, 1e3 * r.went_back->step_s));
+      log_line(style, std::string("passes by ") + (r.measured ? "measured" : "modelled") + " times, " + after);
+      std::istringstream lines(job::passes_as_text(r.compiled));
+      for (std::string line; std::getline(lines, line);) log_line(style, line);
+    };
+    out.on_saved = [this](const actors::save_report& r) { saved_.heard(r); };
+    out.on_term = [this](const actors::term_report& t) {
+      page_state_.term(t);
+      say(fmt::format("term {}: {} data ranks after step {}: {}; {} step{} done again, {:.2f} s", t.number, t.data,
+                      t.step, t.cause, t.steps_again, t.steps_again == 1 ? "" : "s", t.lost_s));
+    };
+    return out;
+  }
+  /// Of several processes the one that leads has the console; the others say what they have to say in the log.
+  void warn(const std::string& line) {
+    page_state_.line("warning: " + line);
+    log_.line(line);
+    if (process_ == nullptr || process_->leads() || !log_.has_files()) apps::warn(line);
+  }
+  void say(const std::string& line) {
+    page_state_.line(line);
+    log_.line(line);
+    log_line(style_, line);
+  }
+  [[nodiscard]] const char* unit() const { return session_->tokens_are_bytes() ? "nats/byte" : "nats/token"; }
+
+  const train_arguments& arguments_;
+  const config::loaded& loaded_;
+  const actors::run_degrees& degrees_;
+  degree_schedule schedule_;
+  std::shared_ptr<const config::job_config> config_;
+  std::shared_ptr<cluster::process> process_;  // null: the only one
+  interrupts& stop_;
+  run_state state_;
+  page_state page_state_;
+  const output_style style_;
+  opening_display opening_;
+  std::optional<progress> show_;  // from the first step on
+  process_log log_;               // of several processes
+  checkpoints saved_;
+  run_start start_;
+  std::unique_ptr<actors::session> session_;             // behind the others: it calls them until it ends
+  std::unique_ptr<ask_socket> questions_;                // behind the session: it asks it
+  std::atomic<const actors::session*> asked_ = nullptr;  // by the page, once its steps begin
+  std::unique_ptr<page> page_;                           // last: likewise
+};
+
+}  // namespace
+
+int run_training(const train_arguments& a, const config::loaded& loaded, const actors::run_degrees& degrees,
+                 degree_schedule schedule, std::shared_ptr<cluster::process> process, interrupts& stop) {
+  return training(a, loaded, degrees, std::move(schedule), std::move(process), stop)();
+}
+
+}  // namespace troupe::apps

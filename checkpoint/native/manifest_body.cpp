@@ -1,0 +1,117 @@
+#include "checkpoint/native/manifest_body.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace troupe::checkpoint {
+namespace {
+
+using nlohmann::json;
+
+std::string or_null(const std::optional<uint64_t>& x) { return x ? std::to_string(*x) : "null"; }
+
+std::string quoted(const std::string& text) { return json(text).dump(); }
+
+void append_cut(std::string& out, const core::parameter_cut& cut) {
+  out += fmt::format(R"("cut":{{"style":"{}","dimension":{},"parts":[)", core::name_of(cut.style), cut.dimension);
+  for (size_t i = 0; i < cut.parts.size(); ++i)
+    out += fmt::format("{}[{}]", i == 0 ? "" : ",", fmt::join(cut.parts[i], ","));
+  out += "]},";
+}
+
+void append_tensor(std::string& out, const tensor_entry& t) {
+  out += fmt::format(R"({{"name":{},"kind":"{}","moment":{},"dtype":"{}","shape":[{}],)", quoted(t.name),
+                     name_of(t.kind), quoted(t.moment), core::name_of(t.type), fmt::join(t.shape, ","));
+  if (t.cut.cuts()) append_cut(out, t.cut);
+  out += "\"pieces\":[";
+  for (size_t i = 0; i < t.pieces.size(); ++i) {
+    const auto& p = t.pieces[i];
+    out += fmt::format(R"({}[{},{},{},{},"{}")", i == 0 ? "" : ",", p.file, p.first, p.count, p.offset_bytes,
+                       to_hex(p.digest));
+    out += t.cut.cuts() ? fmt::format(",{}]", p.share) : "]";
+  }
+  out += "]}";
+}
+
+/// Behind the other keys of the run; nothing where it prunes nothing.
+std::string masks_of(const run_state& r) {
+  std::string out;
+  for (const auto& x : r.masks) {
+    out += fmt::format("{}\n{{\"module\":{},\"technique\":{},\"elements\":{},\"kept\":\"{}\"",
+                       out.empty() ? ",\"masks\":[" : ",", quoted(x.module), quoted(x.technique), x.elements,
+                       hex_of(x.bits));
+    out += x.scores.empty() ? "}" : fmt::format(",\"scores\":\"{}\"}}", hex_of(x.scores));
+  }
+  return out.empty() ? out : out + "]";
+}
+
+/// Nothing where nothing was left out, and no losses are kept.
+std::string left_out_of(const run_state& r) {
+  std::string out;
+  for (const auto& x : r.left_out) {
+    out += fmt::format("{}\n{{\"steps\":[{},{}],\"after_spike\":{},\"samples\":[",
+                       out.empty() ? ",\"left_out\":[" : ",", x.first, x.last, x.after_spike);
+    for (size_t i = 0; i < x.samples.size(); ++i)
+      out += fmt::format("{}[{},{}]", i == 0 ? "" : ",", x.samples[i].begin, x.samples[i].end);
+    out += "]}";
+  }
+  if (!out.empty()) out += "]";
+  for (size_t i = 0; i < r.recent_losses.size(); ++i)
+    out += (i == 0 ? ",\n\"recent_losses\":[" : ",") + json(r.recent_losses[i]).dump();
+  return r.recent_losses.empty() ? out : out + "]";
+}
+
+}  // namespace
+
+uint32_t manifest_version_for(const manifest& m) {
+  if (!m.run.left_out.empty()) return 3;
+  return std::ranges::any_of(m.tensors, [](const auto& t) { return t.cut.cuts(); }) ? 2 : 1;
+}
+
+std::string manifest_body(const manifest& m) {
+  const auto& r = m.run;
+  std::string order;
+  for (const auto& name : r.parameter_order) {
+    if (!order.empty()) order += ',';
+    order += quoted(name);
+  }
+  std::string ranges;
+  for (const auto& x : r.input_ranges)
+    ranges += fmt::format("{}[{},{},{}]", ranges.empty() ? ",\n\"input_ranges\":[" : ",", quoted(x.layer),
+                          json(x.least).dump(), json(x.largest).dump());
+  if (!ranges.empty()) ranges += "]";
+  std::string scale = "null";
+  if (r.loss_scale)
+    scale = fmt::format(R"({{"cur_scale":{},"cur_iter":{},"last_overflow_iter":{},"cur_hysteresis":{}}})",
+                        json(r.loss_scale->cur_scale).dump(), r.loss_scale->cur_iter, r.loss_scale->last_overflow_iter,
+                        r.loss_scale->cur_hysteresis);
+  std::string teacher;
+  if (r.teacher)
+    teacher = fmt::format(R"(,"teacher":{{"folder":{},"digest":"{}"}})", quoted(r.teacher->folder),
+                          to_hex(r.teacher->digest));
+  std::string out = fmt::format(
+      "\"save_id\":\"{}\",\n\"run\":{{\"step\":{},\"applied_updates\":{},\"loss_scale\":{},"
+      "\"data_position\":{},\"seed\":{},\n\"config\":{},\n\"model\":{},\n\"client_state\":{},\n"
+      "\"schedule_position\":{},\"samples_per_step\":{},\"parameter_order\":[{}]{}{}{}{}}},\n\"committed_unix_ns\":{},"
+      "\n",
+      to_hex(m.save_id), r.step, r.applied_updates, scale, r.data_position, r.seed, quoted(r.config), quoted(r.model),
+      quoted(r.client_state), or_null(r.schedule_position), or_null(r.samples_per_step), order, masks_of(r), teacher,
+      ranges, left_out_of(r), m.committed_unix_ns);
+  out += "\"files\":[";
+  for (size_t i = 0; i < m.files.size(); ++i)
+    out += fmt::format("{}[{},{}]", i == 0 ? "" : ",", quoted(m.files[i].name), m.files[i].bytes);
+  out += "],\n\"tensors\":[";
+  for (size_t i = 0; i < m.tensors.size(); ++i) {
+    out += i == 0 ? "\n" : ",\n";
+    append_tensor(out, m.tensors[i]);
+  }
+  out += "],\n\"tied\":[";
+  for (size_t i = 0; i < m.tied.size(); ++i)
+    out += fmt::format("{}[{},{}]", i == 0 ? "" : ",", quoted(m.tied[i].name), quoted(m.tied[i].of));
+  out += "]}\n";
+  return out;
+}
+
+}  // namespace troupe::checkpoint

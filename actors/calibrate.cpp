@@ -7,7 +7,7 @@
 
 #include "actors/aten_threads.hpp"
 #include "core/clock.hpp"
-#include "models/layers/products.hpp"
+#include "models/segment/products.hpp"
 
 namespace troupe::actors {
 

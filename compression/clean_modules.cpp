@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <ranges>
 
-#include "job/clean_values.hpp"
+#include "job/compression/clean_values.hpp"
 #include "models/host/module_table.hpp"
-#include "models/layers/bytes.hpp"
-#include "models/layers/torch_dtype.hpp"
+#include "models/segment/bytes.hpp"
+#include "models/segment/torch_dtype.hpp"
 
 namespace troupe::compression {
 namespace {

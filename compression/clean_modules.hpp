@@ -1,6 +1,6 @@
 // A host's built modules while what they were compressed with is made permanent: values on grids and under masks, then
 // smaller layers. Owns how tensors and torch::nn's modules are changed, and back; what becomes of them is
-// job/clean.hpp's choice.
+// job/compression/clean.hpp's choice.
 #pragma once
 
 #include <ATen/core/Tensor.h>

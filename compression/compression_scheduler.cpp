@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "job/snip_rule.hpp"
+#include "job/compression/snip_rule.hpp"
 
 namespace troupe::compression {
 namespace {

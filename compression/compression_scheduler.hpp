@@ -1,5 +1,6 @@
 // DeepSpeed's `compression_scheduler`, to read: which techniques act on which modules after how many updates. A session
-// needs none: what it computes with follows the updates applied. Owns the count; rules are job/compression.hpp's.
+// needs none: what it computes with follows the updates applied. Owns the count; rules are
+// job/compression/compression.hpp's.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "job/compression.hpp"
+#include "job/compression/compression.hpp"
 #include "kernels/compress/snip_momentum.hpp"
 
 namespace troupe::compression {

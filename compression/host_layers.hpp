@@ -1,5 +1,5 @@
 // A host's model as compression sees it: its table, and which of its modules may become smaller. Owns what a type of
-// torch::nn's module allows; which of them should is job/clean.hpp's choice.
+// torch::nn's module allows; which of them should is job/compression/clean.hpp's choice.
 #pragma once
 
 #include <map>
@@ -7,7 +7,7 @@
 
 #include "core/error.hpp"
 #include "core/model_table.hpp"
-#include "job/clean.hpp"
+#include "job/compression/clean.hpp"
 #include "models/host/module_model.hpp"
 
 namespace torch::nn {

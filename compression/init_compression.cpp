@@ -7,10 +7,10 @@
 
 #include "compression/host_layers.hpp"
 #include "compression/student_initialization.hpp"
-#include "job/clean.hpp"
+#include "job/compression/clean.hpp"
+#include "job/compression/mask_scores.hpp"
 #include "job/configured_model.hpp"
 #include "job/layer_reduction.hpp"
-#include "job/mask_scores.hpp"
 #include "models/host/dry_run.hpp"
 #include "models/host/module_builder.hpp"
 #include "models/host/module_parts.hpp"

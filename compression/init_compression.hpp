@@ -12,14 +12,15 @@
 
 #include "actors/session/host_model.hpp"
 #include "actors/session/session.hpp"
-#include "config/job_config.hpp"
+#include "config/sections/job_config.hpp"
 
 namespace troupe::compression {
 
 /// Of a host's own modules. With `layer_reduction` every instance of `model` begins with layers of what `teacher`
 /// makes, which is called once and lives as long as the model. Refused (bad_input), with file, line and key: a
-/// configuration that compresses nothing, patterns and groups that job/compression.hpp refuses, related modules that
-/// redundancy_clean would refuse behind the run, `layer_reduction` without a teacher or a teacher without it.
+/// configuration that compresses nothing, patterns and groups that job/compression/compression.hpp refuses, related
+/// modules that redundancy_clean would refuse behind the run, `layer_reduction` without a teacher or a teacher without
+/// it.
 core::result<actors::session_options> init_compression(actors::host_model model,
                                                        std::shared_ptr<const config::job_config> config,
                                                        const models::module_factory& teacher = {});

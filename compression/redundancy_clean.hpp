@@ -1,6 +1,6 @@
 // DeepSpeed's `redundancy_clean` for a host's own modules: what a run compressed with is made permanent, and related
 // modules become smaller, in modules of the host's or in a checkpoint of the run. Checkpoints of our families:
-// `troupe compress --clean`. Owns the order of the work; the choice is job/clean.hpp's.
+// `troupe compress --clean`. Owns the order of the work; the choice is job/compression/clean.hpp's.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "actors/session/session.hpp"
-#include "config/job_config.hpp"
-#include "job/clean.hpp"
+#include "config/sections/job_config.hpp"
+#include "job/compression/clean.hpp"
 #include "models/host/module_model.hpp"
 
 namespace troupe::compression {

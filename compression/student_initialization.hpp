@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "config/job_config.hpp"
+#include "config/sections/job_config.hpp"
 #include "core/error.hpp"
 #include "models/host/module_model.hpp"
 

@@ -1,8 +1,8 @@
 // Files that Hugging Face's Accelerate writes: their keys in DeepSpeed's words. Leaves what keys mean to the key table.
 #pragma once
 
-#include "config/document.hpp"
-#include "config/settings.hpp"
+#include "config/document/document.hpp"
+#include "config/rules/settings.hpp"
 
 namespace troupe::config {
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "config/values.hpp"
+#include "config/keys/values.hpp"
 
 namespace troupe::config {
 namespace {

@@ -1,8 +1,9 @@
 // The effective configuration: every key's value and where it comes from, and the model's keys as one JSON object.
 #pragma once
 
+#include "config/load.hpp"
 #include "config/open_degrees.hpp"
-#include "config/resolve.hpp"
+#include "config/rules/resolve.hpp"
 
 namespace troupe::config {
 

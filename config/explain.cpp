@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "config/idle.hpp"
-#include "config/values.hpp"
+#include "config/keys/idle.hpp"
+#include "config/keys/values.hpp"
 #include "config/waiting.hpp"
 
 namespace troupe::config {

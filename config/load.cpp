@@ -5,27 +5,13 @@
 #include <algorithm>
 
 #include "config/accelerate.hpp"
+#include "config/document/files.hpp"
+#include "config/document/text_form.hpp"
 #include "config/effective.hpp"
-#include "config/files.hpp"
+#include "config/keys/values.hpp"
 #include "config/open_degrees.hpp"
-#include "config/text_form.hpp"
-#include "config/values.hpp"
 
 namespace troupe::config {
-
-std::string diagnostic::render() const {
-  std::string out = file;
-  if (line > 0) out += fmt::format(":{}:{}", line, column);
-  out += severity == error ? ": error: " : ": warning: ";
-  if (!key.empty()) out += key + ": ";
-  return out + text;
-}
-
-std::string render(const std::vector<diagnostic>& all) {
-  std::string out;
-  for (const diagnostic& d : all) out += d.render() + "\n";
-  return out;
-}
 
 namespace {
 

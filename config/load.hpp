@@ -12,26 +12,11 @@
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "config/job_config.hpp"
-#include "config/key_table.hpp"
+#include "config/document/diagnostic.hpp"
+#include "config/keys/key_table.hpp"
+#include "config/sections/job_config.hpp"
 
 namespace troupe::config {
-
-struct diagnostic {  ///< an error or a warning, with its place
-  enum severity_kind : uint8_t { warning, error };
-  severity_kind severity = error;
-  std::string file;          ///< as given; `--set key=value` for an override
-  int line = 0, column = 0;  ///< from 1; 0: the whole of `file`
-  std::string key;           ///< full and dotted; may be empty
-  std::string text;          ///< what was wanted and what was got
-
-  /// `job.yaml:8:21: error: zero_optimization.stage: wanted an integer from 0 to 3, got 7`
-  [[nodiscard]] std::string render() const;
-  bool operator==(const diagnostic&) const = default;
-};
-
-/// All of them, one a line.
-std::string render(const std::vector<diagnostic>& all);
 
 /// The kind of file that is expected. A plain DeepSpeed file has no model, data and steps; keys that cannot be honoured
 /// yet are told there, not refused.

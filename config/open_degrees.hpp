@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "config/settings.hpp"
+#include "config/rules/settings.hpp"
 
 namespace troupe::config {
 

@@ -7,9 +7,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "config/key_table.hpp"
-#include "config/leniency.hpp"
-#include "config/values.hpp"
+#include "config/keys/key_table.hpp"
+#include "config/keys/leniency.hpp"
+#include "config/keys/values.hpp"
 #include "core/json_text.hpp"
 
 namespace troupe::config {

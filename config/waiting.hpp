@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "config/key_table.hpp"
+#include "config/keys/key_table.hpp"
 
 namespace troupe::config {
 

@@ -1,5 +1,5 @@
 // Which element types this processor multiplies matrices of by itself. Owns the question alone: what is done where it
-// does not is the layers' choice (`models/layers/products.hpp`), what that costs the cost model's
+// does not is the layers' choice (`models/segment/products.hpp`), what that costs the cost model's
 // (`plan/choose/cost.hpp`).
 #pragma once
 

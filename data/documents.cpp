@@ -8,13 +8,13 @@
 #include <optional>
 
 #include "core/utf8.hpp"
-#include "data/json_lines.hpp"
-#include "data/rows.hpp"
+#include "data/formats/json_lines.hpp"
+#include "data/formats/rows.hpp"
 
 namespace troupe::data {
 namespace {
 
-/// Unicode's White_Space, as the pattern of words has it (data/word_cutter.cpp).
+/// Unicode's White_Space, as the pattern of words has it (data/tokenizers/word_cutter.cpp).
 bool is_space(uint32_t c) {
   return (c >= 0x9 && c <= 0xD) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||
          c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;

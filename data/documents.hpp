@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "data/files.hpp"
-#include "data/text_window.hpp"
-#include "data/tokenizer.hpp"
+#include "data/formats/files.hpp"
+#include "data/formats/text_window.hpp"
+#include "data/tokenizers/tokenizer.hpp"
 
 namespace troupe::data {
 
@@ -55,8 +55,8 @@ class document_encoder {  ///< text in, tokens out, document by document
   /// All documents of one file's `content`: lines of a .jsonl with their text under `text_key`, or one text. Each is
   /// followed by the tokenizer's end of text where it has one.
   core::result<void> add(const std::filesystem::path& file, text_window&& content, const std::string& text_key);
-  /// The same of any kind of file that holds text (data/files.hpp), named `file`; the text of rows (data/rows.hpp) may
-  /// have `max_row_bytes` together.
+  /// The same of any kind of file that holds text (data/formats/files.hpp), named `file`; the text of rows
+  /// (data/formats/rows.hpp) may have `max_row_bytes` together.
   core::result<void> add(const std::filesystem::path& file, const core::source_file& content,
                          const std::string& text_key, uint64_t max_row_bytes);
 

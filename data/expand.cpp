@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "data/files.hpp"
+#include "data/formats/files.hpp"
 
 namespace troupe::data {
 namespace {

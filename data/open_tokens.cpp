@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "data/expand.hpp"
-#include "data/indexed_pair.hpp"
+#include "data/formats/indexed_pair.hpp"
 #include "data/scratch_file.hpp"
 #include "data/token_stream.hpp"
 

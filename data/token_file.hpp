@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/error.hpp"
-#include "data/tokenizer.hpp"
+#include "data/tokenizers/tokenizer.hpp"
 
 namespace troupe::data {
 

@@ -14,7 +14,7 @@
 #include "core/source_file.hpp"
 #include "data/documents.hpp"
 #include "data/token_file.hpp"
-#include "data/tokenizer.hpp"
+#include "data/tokenizers/tokenizer.hpp"
 
 namespace troupe::data {
 
@@ -25,7 +25,7 @@ inline constexpr uint64_t copied_below_bytes = uint64_t{1} << 20;
 /// Of these so many of a source stay open; the others are opened for each read, so they must keep name and place.
 inline constexpr size_t open_files_max = 256;
 
-/// Files to read. Their names say how (data/files.hpp).
+/// Files to read. Their names say how (data/formats/files.hpp).
 struct source_options {
   std::filesystem::path path;                 ///< a file, or a folder read whole, sorted by path
   uint64_t max_bytes = uint64_t{16} << 30;    ///< most that all `.gz` and `.dz` together may expand to

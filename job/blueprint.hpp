@@ -8,14 +8,14 @@
 #include <optional>
 #include <vector>
 
-#include "config/job_config.hpp"
+#include "config/sections/job_config.hpp"
 #include "job/compile.hpp"
-#include "job/compression.hpp"
+#include "job/compression/compression.hpp"
 #include "job/optimizer_groups.hpp"
 #include "job/pipeline.hpp"
 #include "job/step_plans.hpp"
 #include "job/step_rules.hpp"
-#include "job/tensor.hpp"
+#include "job/tensor/tensor.hpp"
 #include "kernels/optimizer/loss_scaler.hpp"
 #include "models/table/model_spec.hpp"
 #include "models/table/teacher.hpp"
@@ -49,27 +49,6 @@ struct blueprint {  ///< everything that is known before anything runs
   [[nodiscard]] core::result<step_plans> write(plan::plan_choice which, const job::go_on& more = {}) const;
 };
 
-/// Whether what is compressed after `updates` is what the blueprint's plans have.
-bool is_phase_of(const blueprint& b, uint64_t updates);
-/// The blueprint's plans become those of steps after `updates`; states lie where they did, and pools are as large as
-/// the largest phase needs; all were proved with the job. Errors: step_plans::write's, and nothing has changed.
-core::result<void> enter_phase(blueprint& b, uint64_t updates);
-
-/// Steps that train with other passes than a blueprint's.
-struct changed_steps {
-  plan::plan_options train, train_saving;
-  step_plans plans;  ///< of `train`; those of `train_saving` are proved, too, and not kept
-  std::vector<std::shared_ptr<const plan::rank_plan>> ranks;  ///< the same of every rank
-  std::vector<plan::pool_sizes> pools;                        ///< [rank]: the most that any kind of step needs
-  plan::compiled_step compiled;
-};
-/// Between two steps of a run of `b`. Errors: compile_step's and the checker's.
-core::result<changed_steps> change_steps(const blueprint& b, const pass_wish& wish, const measured_run& measured = {});
-
-/// The blueprint's steps that train become those with what `chosen` has of passes, as somebody has chosen them for it;
-/// pools are as large as any phase of them needs. Errors: the checker's, and nothing has changed but pools.
-core::result<void> use_chosen_passes(blueprint& b, const plan::plan_options& chosen);
-
 /// Callbacks while a blueprint is made; an error of one ends it. Both may be empty.
 struct blueprint_watch {
   job::go_on go_on{};  ///< several times a second
@@ -85,11 +64,5 @@ plan::cost_model usual_costs(const config::job_config& config);
 /// `own`: the tables of a host's own model instead of the configuration's; a sample is one token then.
 core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config> config, const host_tables& own = {},
                                        const plan::cost_model* costs = nullptr, const blueprint_watch& watch = {});
-
-/// Pure: the configuration's tiers; numbers that it leaves to the plan have defaults here.
-plan::tier_options tiers_from(const config::job_config& config);
-
-/// Pure: the generator's options from the configuration, without `optimizer` and `pipeline`, which depend on the model.
-plan::plan_options options_from(const config::job_config& config, plan::mode mode);
 
 }  // namespace troupe::job

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "config/unit_passes.hpp"
+#include "config/sections/unit_passes.hpp"
 #include "core/text.hpp"
 
 namespace troupe::job {

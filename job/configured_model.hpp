@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "config/job_config.hpp"
+#include "config/sections/job_config.hpp"
 #include "core/error.hpp"
 #include "models/table/model_spec.hpp"
 

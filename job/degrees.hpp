@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "config/job_config.hpp"
+#include "config/sections/job_config.hpp"
 #include "job/blueprint.hpp"
 #include "job/degree_profile.hpp"
 

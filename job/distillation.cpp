@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "job/tensor.hpp"
+#include "job/tensor/tensor.hpp"
 
 namespace troupe::job {
 namespace {

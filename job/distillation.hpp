@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "config/job_config.hpp"
+#include "config/sections/job_config.hpp"
 #include "core/error.hpp"
 #include "models/table/teacher.hpp"
 

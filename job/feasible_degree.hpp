@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-#include "config/job_config.hpp"
+#include "config/sections/job_config.hpp"
 #include "core/error.hpp"
 #include "job/degree_changes.hpp"
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "config/run_config.hpp"
+#include "config/sections/run_config.hpp"
 
 namespace troupe::job {
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "config/job_config.hpp"
+#include "config/sections/job_config.hpp"
 #include "job/step_plans.hpp"
 
 namespace troupe::job {

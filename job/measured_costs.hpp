@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "config/job_config.hpp"
+#include "config/sections/job_config.hpp"
 #include "plan/choose/cost.hpp"
 
 namespace troupe::job {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <memory>
 
-#include "config/job_config.hpp"
+#include "config/sections/job_config.hpp"
 #include "core/error.hpp"
 #include "plan/choose/fit.hpp"
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <string_view>
 
-#include "config/parameter_groups.hpp"
-#include "job/mask_scores.hpp"
+#include "config/sections/parameter_groups.hpp"
+#include "job/compression/mask_scores.hpp"
 
 namespace troupe::job {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "config/job_config.hpp"
+#include "config/sections/job_config.hpp"
 #include "core/error.hpp"
 #include "core/model_table.hpp"
 #include "job/step_rules.hpp"

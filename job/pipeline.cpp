@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "config/name_pattern.hpp"
+#include "config/sections/name_pattern.hpp"
 #include "core/source_file.hpp"
 #include "core/text.hpp"
 #include "job/blueprint.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "config/job_config.hpp"
+#include "config/sections/job_config.hpp"
 #include "core/error.hpp"
 #include "core/model_table.hpp"
 #include "plan/options.hpp"

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "cluster/supervision.hpp"
-#include "config/job_config.hpp"
+#include "config/sections/job_config.hpp"
 
 namespace troupe::job {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "models/layers/values.hpp"
+#include "models/segment/values.hpp"
 
 namespace troupe::actors {
 

@@ -9,8 +9,8 @@
 
 #include "actors/memory/rank_memory.hpp"
 #include "actors/step_context.hpp"
-#include "models/layers/parameter_binding.hpp"
-#include "models/layers/segment.hpp"
+#include "models/segment/parameter_binding.hpp"
+#include "models/segment/segment.hpp"
 
 namespace troupe::actors {
 

@@ -10,7 +10,7 @@
 #include "actors/executor.hpp"
 #include "actors/memory/pruning_masks.hpp"
 #include "actors/memory/rank_memory.hpp"
-#include "job/compression.hpp"
+#include "job/compression/compression.hpp"
 #include "models/table/model_spec.hpp"
 #include "models/table/teacher.hpp"
 

@@ -12,8 +12,8 @@
 #include "actors/hands/activation_windows.hpp"
 #include "actors/hands/lessons.hpp"
 #include "core/model_table.hpp"
-#include "models/layers/parameter_binding.hpp"
-#include "models/layers/segment.hpp"
+#include "models/segment/parameter_binding.hpp"
+#include "models/segment/segment.hpp"
 
 namespace troupe::actors {
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "actors/executor.hpp"
-#include "actors/hands/swap_port.hpp"
 #include "actors/memory/rank_memory.hpp"
+#include "actors/memory/swap_port.hpp"
 
 namespace troupe::actors {
 

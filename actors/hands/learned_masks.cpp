@@ -8,9 +8,9 @@
 
 #include "kernels/base/cast.hpp"
 #include "kernels/compress/pruning.hpp"
-#include "models/layers/bytes.hpp"
-#include "models/layers/torch_dtype.hpp"
-#include "models/layers/weight.hpp"
+#include "models/segment/bytes.hpp"
+#include "models/segment/torch_dtype.hpp"
+#include "models/segment/weight.hpp"
 
 namespace troupe::actors {
 namespace {

@@ -17,8 +17,8 @@
 #include "actors/hands/weight_grids.hpp"
 #include "actors/memory/pruning_masks.hpp"
 #include "core/model_table.hpp"
-#include "job/compression.hpp"
-#include "models/layers/segment.hpp"
+#include "job/compression/compression.hpp"
+#include "models/segment/segment.hpp"
 
 namespace troupe::actors {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/layers/segment.hpp"
+#include "models/segment/segment.hpp"
 #include "models/table/teacher.hpp"
 
 namespace troupe::actors {

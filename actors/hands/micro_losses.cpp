@@ -3,9 +3,9 @@
 #include <cmath>
 #include <utility>
 
-#include "models/layers/bytes.hpp"
-#include "models/layers/operations.hpp"
-#include "models/layers/torch_dtype.hpp"
+#include "models/segment/bytes.hpp"
+#include "models/segment/operations.hpp"
+#include "models/segment/torch_dtype.hpp"
 
 namespace troupe::actors {
 namespace {

@@ -8,7 +8,7 @@
 #include "actors/hands/late_updater.hpp"
 #include "actors/memory/rank_memory.hpp"
 #include "job/optimizer_groups.hpp"
-#include "job/tensor.hpp"
+#include "job/tensor/tensor.hpp"
 
 namespace troupe::actors {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/error.hpp"
-#include "models/layers/values.hpp"
+#include "models/segment/values.hpp"
 
 namespace troupe::actors {
 

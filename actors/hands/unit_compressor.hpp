@@ -1,6 +1,6 @@
 // What a stage's units multiply with where they are compressed: their weights on grids and under masks, and the grids
 // of their inputs, as the updates so far have left them. Owns how `survey` and `compress` are done; which modules are
-// compressed is job/compression.hpp's choice, and slots are the caller's.
+// compressed is job/compression/compression.hpp's choice, and slots are the caller's.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@
 #include "actors/hands/weight_grids.hpp"
 #include "actors/memory/pruning_masks.hpp"
 #include "actors/step_context.hpp"
-#include "job/compression.hpp"
-#include "models/layers/segment.hpp"
+#include "job/compression/compression.hpp"
+#include "models/segment/segment.hpp"
 
 namespace troupe::actors {
 

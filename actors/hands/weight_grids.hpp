@@ -10,7 +10,7 @@
 
 #include "actors/step_context.hpp"
 #include "core/dtype.hpp"
-#include "job/compression.hpp"
+#include "job/compression/compression.hpp"
 
 namespace troupe::actors {
 

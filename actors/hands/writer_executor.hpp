@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "actors/executor.hpp"
-#include "actors/hands/save_part.hpp"
 #include "actors/memory/rank_memory.hpp"
 #include "actors/memory/state_source.hpp"
+#include "actors/saving/save_part.hpp"
 
 namespace troupe::actors {
 

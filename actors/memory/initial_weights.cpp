@@ -5,7 +5,7 @@
 
 #include "actors/memory/state_store.hpp"
 #include "core/tp_slices.hpp"
-#include "job/mask_scores.hpp"
+#include "job/compression/mask_scores.hpp"
 #include "kernels/base/cast.hpp"
 #include "kernels/base/random.hpp"
 #include "models/families/hugging_face.hpp"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "job/compression.hpp"
+#include "job/compression/compression.hpp"
 #include "kernels/compress/weight_mask.hpp"
 
 namespace troupe::actors {

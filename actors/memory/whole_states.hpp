@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "actors/memory/state_store.hpp"
-#include "job/tensor.hpp"
+#include "job/tensor/tensor.hpp"
 
 namespace troupe::actors {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "actors/hands/save_job.hpp"
+#include "actors/saving/save_job.hpp"
 
 namespace troupe::actors {
 

@@ -13,7 +13,7 @@
 #include "checkpoint/source/name_map.hpp"
 #include "checkpoint/source/scatter_read.hpp"
 
-#include "job/mask_scores.hpp"
+#include "job/compression/mask_scores.hpp"
 namespace troupe::actors {
 namespace {
 

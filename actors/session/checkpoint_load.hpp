@@ -14,7 +14,7 @@
 #include "checkpoint/source/scatter_read.hpp"
 #include "checkpoint/source/tensor_source.hpp"
 #include "job/optimizer_groups.hpp"
-#include "job/tensor.hpp"
+#include "job/tensor/tensor.hpp"
 
 namespace troupe::actors {
 

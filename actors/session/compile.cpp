@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "actors/session/parts.hpp"
+#include "job/changed_steps.hpp"
 #include "plan/layout/activation_extents.hpp"
 #include "storage/memory/memory_room.hpp"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "checkpoint/native/mask_record.hpp"
-#include "config/job_config.hpp"
+#include "config/sections/job_config.hpp"
 
 namespace troupe::actors {
 

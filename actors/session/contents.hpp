@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "actors/company.hpp"
-#include "actors/hands/save_job.hpp"
-#include "actors/hands/swap_files.hpp"
 #include "actors/memory/ledger.hpp"
 #include "actors/memory/offloaded_states.hpp"
 #include "actors/memory/pruning_masks.hpp"
 #include "actors/memory/rank_memory.hpp"
+#include "actors/memory/swap_files.hpp"
+#include "actors/saving/save_job.hpp"
 #include "actors/session/line_box.hpp"
 #include "actors/session/own_system.hpp"
 #include "actors/session/recording.hpp"
@@ -27,6 +27,7 @@
 #include "actors/session/session_processes.hpp"
 #include "checkpoint/native/manifest.hpp"
 #include "job/blueprint.hpp"
+#include "job/changed_steps.hpp"
 #include "job/loss_watch.hpp"
 #include "telemetry/instruction_times.hpp"
 

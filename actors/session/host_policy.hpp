@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "config/job_config.hpp"
+#include "config/sections/job_config.hpp"
 #include "core/error.hpp"
 #include "models/host/module_model.hpp"
 

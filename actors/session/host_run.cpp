@@ -9,7 +9,7 @@
 #include "actors/aten_threads.hpp"
 #include "actors/session/host_policy.hpp"
 #include "job/compile.hpp"
-#include "job/mask_scores.hpp"
+#include "job/compression/mask_scores.hpp"
 #include "models/host/dry_run.hpp"
 #include "models/host/module_table.hpp"
 #include "models/host/random_turn.hpp"

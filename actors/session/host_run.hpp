@@ -8,7 +8,7 @@
 #include "actors/hands/tensor_batch.hpp"
 #include "actors/loader.hpp"
 #include "actors/session/host_model.hpp"
-#include "config/job_config.hpp"
+#include "config/sections/job_config.hpp"
 #include "models/host/prepared_modules.hpp"
 
 namespace troupe::actors {

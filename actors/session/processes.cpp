@@ -13,6 +13,7 @@
 #include "actors/session/travelling_load.hpp"
 #include "checkpoint/files/digest.hpp"
 #include "core/clock.hpp"
+#include "job/changed_steps.hpp"
 #include "job/feasible_degree.hpp"
 #include "job/measured_costs.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "actors/memory/pruning_masks.hpp"
 #include "actors/session/parts.hpp"
-#include "job/snip_rule.hpp"
+#include "job/compression/snip_rule.hpp"
 #include "kernels/compress/pruning.hpp"
 
 namespace troupe::actors {

@@ -16,7 +16,7 @@
 #include "checkpoint/source/layer_names.hpp"
 #include "checkpoint/source/name_map.hpp"
 #include "checkpoint/source/numbered_states.hpp"
-#include "config/name_map_file.hpp"
+#include "config/document/name_map_file.hpp"
 #include "job/layer_reduction.hpp"
 
 namespace troupe::actors {

@@ -12,13 +12,13 @@
 #include <string>
 #include <vector>
 
-#include "actors/hands/save_request.hpp"
 #include "actors/memory/offload_request.hpp"
+#include "actors/saving/save_request.hpp"
 #include "actors/session/load_options.hpp"
 #include "actors/session/loss_spike.hpp"
 #include "actors/session/opening_progress.hpp"
 #include "actors/session/term_report.hpp"
-#include "config/job_config.hpp"
+#include "config/sections/job_config.hpp"
 #include "core/error.hpp"
 #include "core/model_table.hpp"
 #include "plan/choose/compile.hpp"
@@ -280,8 +280,8 @@ class session {  ///< a training run
   /// Continues `prompt` by `tokens` tokens, drawn at `temperature` (0: the likeliest) from the run's seed.
   core::result<std::vector<int64_t>> generate(std::vector<int64_t> prompt, uint64_t tokens, double temperature);
 
-  /// The run's tokenizer (data/tokenizer.hpp), the session's as long as it lives; null where the tokens are those of a
-  /// file that no tokenizer here knows.
+  /// The run's tokenizer (data/tokenizers/tokenizer.hpp), the session's as long as it lives; null where the tokens are
+  /// those of a file that no tokenizer here knows.
   [[nodiscard]] data::tokenizer* tokenizer() const;
   /// True where every token is one byte of text: losses are nats per byte.
   [[nodiscard]] bool tokens_are_bytes() const;

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "actors/hands/save_job.hpp"
 #include "actors/processes/calls.hpp"
 #include "actors/processes/memory_saves.hpp"
 #include "actors/processes/node_local_files.hpp"
 #include "actors/processes/part_taker.hpp"
 #include "actors/processes/shared_term.hpp"
+#include "actors/saving/save_job.hpp"
 #include "actors/session/session.hpp"
 #include "cluster/process.hpp"
 #include "core/left_out_steps.hpp"

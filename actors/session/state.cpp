@@ -4,7 +4,7 @@
 
 #include "actors/outputs.hpp"
 #include "actors/session/parts.hpp"
-#include "job/mask_scores.hpp"
+#include "job/compression/mask_scores.hpp"
 #include "kernels/base/random.hpp"
 #include "models/families/hugging_face.hpp"
 #include "models/table/teacher.hpp"

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "actors/session/state_access_parts.hpp"
-#include "config/key_table.hpp"
+#include "config/keys/key_table.hpp"
 
 namespace troupe::actors {
 namespace {

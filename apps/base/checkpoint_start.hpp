@@ -8,7 +8,7 @@
 #include <string>
 
 #include "checkpoint/commit/folder_lock.hpp"
-#include "config/run_config.hpp"
+#include "config/sections/run_config.hpp"
 #include "core/error.hpp"
 
 namespace troupe::apps {

@@ -9,7 +9,7 @@
 
 #include "actors/session/session.hpp"
 #include "apps/base/checkpoint_start.hpp"
-#include "config/job_config.hpp"
+#include "config/sections/job_config.hpp"
 
 namespace troupe::apps {
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "job/blueprint.hpp"
+#include "job/step_options.hpp"
 #include "models/table/row_tiles.hpp"
 #include "plan/choose/batch_need.hpp"
 #include "storage/memory/memory_room.hpp"

@@ -11,7 +11,7 @@
 #include "checkpoint/source/inspect.hpp"
 #include "checkpoint/source/left_out.hpp"
 #include "checkpoint/source/numbered_states.hpp"
-#include "config/name_map_file.hpp"
+#include "config/document/name_map_file.hpp"
 
 namespace troupe::apps {
 

@@ -17,7 +17,7 @@
 #include "checkpoint/source/name_rules.hpp"
 #include "checkpoint/source/printed_map.hpp"
 #include "checkpoint/source/verify.hpp"
-#include "config/name_map_file.hpp"
+#include "config/document/name_map_file.hpp"
 #include "core/text.hpp"
 
 namespace troupe::apps {

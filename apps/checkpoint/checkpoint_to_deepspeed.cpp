@@ -18,7 +18,7 @@
 #include "checkpoint/safetensors/header.hpp"
 #include "checkpoint/source/name_map.hpp"
 #include "checkpoint/source/name_rules.hpp"
-#include "config/name_map_file.hpp"
+#include "config/document/name_map_file.hpp"
 #include "core/source_file.hpp"
 #include "core/text.hpp"
 

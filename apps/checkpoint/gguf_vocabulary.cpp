@@ -7,7 +7,7 @@
 
 #include "apps/checkpoint/model_description.hpp"
 #include "checkpoint/gguf/source.hpp"
-#include "data/vocabulary.hpp"
+#include "data/tokenizers/vocabulary.hpp"
 
 namespace troupe::apps {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "apps/base/data.hpp"
 #include "apps/base/exit_code.hpp"
-#include "data/files.hpp"
+#include "data/formats/files.hpp"
 #include "data/token_file.hpp"
 #include "data/token_stream.hpp"
 

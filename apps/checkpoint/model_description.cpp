@@ -10,7 +10,7 @@
 #include "checkpoint/source/name_map.hpp"
 #include "config/load.hpp"
 #include "core/json_text.hpp"
-#include "job/mask_scores.hpp"
+#include "job/compression/mask_scores.hpp"
 #include "models/table/model_spec.hpp"
 
 namespace troupe::apps {

@@ -11,7 +11,7 @@
 #include "checkpoint/megatron/rules.hpp"
 #include "checkpoint/source/layer_names.hpp"
 #include "checkpoint/source/tensor_source.hpp"
-#include "config/job_config.hpp"
+#include "config/sections/job_config.hpp"
 #include "core/dtype.hpp"
 #include "core/error.hpp"
 

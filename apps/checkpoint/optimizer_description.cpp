@@ -6,7 +6,7 @@
 #include <set>
 
 #include "config/load.hpp"
-#include "config/parameter_groups.hpp"
+#include "config/sections/parameter_groups.hpp"
 
 namespace troupe::apps {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "apps/base/help.hpp"
-#include "config/key_table.hpp"
+#include "config/keys/key_table.hpp"
 
 namespace troupe::apps {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "apps/completion/suggest.hpp"
-#include "config/key_table.hpp"
+#include "config/keys/key_table.hpp"
 
 namespace troupe::apps {
 namespace {

@@ -11,11 +11,11 @@
 #include "apps/compress/compress_validation.hpp"
 #include "checkpoint/gguf/source.hpp"
 #include "core/text.hpp"
-#include "data/byte_pair.hpp"
 #include "data/corpus.hpp"
 #include "data/token_stream.hpp"
-#include "data/tokenizer.hpp"
-#include "data/vocabulary.hpp"
+#include "data/tokenizers/byte_pair.hpp"
+#include "data/tokenizers/tokenizer.hpp"
+#include "data/tokenizers/vocabulary.hpp"
 
 namespace troupe::apps {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "apps/checkpoint/model_description.hpp"
 #include "checkpoint/convert/trained_grid.hpp"
-#include "job/clean.hpp"
+#include "job/compression/clean.hpp"
 
 namespace troupe::apps {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "apps/compress/compress_arguments.hpp"
-#include "config/job_config.hpp"
+#include "config/sections/job_config.hpp"
 #include "core/error.hpp"
 
 namespace troupe::apps {

@@ -7,8 +7,8 @@
 #include "apps/checkpoint/model_description.hpp"
 #include "checkpoint/convert/open_source.hpp"
 #include "checkpoint/safetensors/weights_index.hpp"
+#include "config/keys/values.hpp"
 #include "config/load.hpp"
-#include "config/values.hpp"
 #include "core/text.hpp"
 
 namespace troupe::apps {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "config/key_table.hpp"
-#include "config/values.hpp"
+#include "config/keys/key_table.hpp"
+#include "config/keys/values.hpp"
 
 namespace troupe::apps {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "config/document.hpp"
+#include "config/document/document.hpp"
 
 namespace troupe::apps {
 

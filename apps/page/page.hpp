@@ -9,7 +9,7 @@
 
 #include "apps/page/http_server.hpp"
 #include "apps/page/page_texts.hpp"
-#include "config/cluster_config.hpp"
+#include "config/sections/cluster_config.hpp"
 #include "core/error.hpp"
 
 namespace troupe::apps {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "apps/page/secure_channel.hpp"
-#include "config/cluster_config.hpp"
+#include "config/sections/cluster_config.hpp"
 #include "core/error.hpp"
 
 namespace troupe::apps {

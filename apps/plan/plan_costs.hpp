@@ -5,7 +5,7 @@
 #include <string>
 
 #include "apps/plan/show_plan.hpp"
-#include "config/job_config.hpp"
+#include "config/sections/job_config.hpp"
 #include "job/blueprint.hpp"
 #include "job/measured_costs.hpp"
 #include "plan/choose/cost.hpp"

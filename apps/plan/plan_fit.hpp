@@ -2,7 +2,7 @@
 #pragma once
 
 #include "apps/plan/show_plan.hpp"
-#include "config/job_config.hpp"
+#include "config/sections/job_config.hpp"
 #include "core/error.hpp"
 #include "plan/choose/fit.hpp"
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "apps/base/output_form.hpp"
-#include "config/job_config.hpp"
+#include "config/sections/job_config.hpp"
 #include "core/model_table.hpp"
 
 namespace troupe::apps {

@@ -7,7 +7,7 @@
 #include "actors/calibrate.hpp"
 #include "config/explain.hpp"
 #include "core/clock.hpp"
-#include "data/tokenizer.hpp"
+#include "data/tokenizers/tokenizer.hpp"
 #include "plan/choose/live_parameters.hpp"
 #include "telemetry/memory_table.hpp"
 #include "telemetry/trace.hpp"

@@ -2,7 +2,7 @@
 // `cluster.interface` say.
 #pragma once
 
-#include "config/cluster_config.hpp"
+#include "config/sections/cluster_config.hpp"
 #include "core/error.hpp"
 
 namespace troupe::apps {

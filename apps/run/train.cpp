@@ -26,8 +26,8 @@
 #include "checkpoint/files/digest.hpp"
 #include "cluster/process.hpp"
 #include "config/explain.hpp"
+#include "config/keys/values.hpp"
 #include "config/open_degrees.hpp"
-#include "config/values.hpp"
 #include "core/text.hpp"
 
 namespace troupe::apps {

@@ -10,10 +10,10 @@
 
 #include "checkpoint/convert/cut_source.hpp"
 #include "checkpoint/source/source_reader.hpp"
-#include "config/document.hpp"
+#include "config/document/document.hpp"
 #include "core/tensor_view.hpp"
-#include "job/clean_values.hpp"
-#include "job/mask_scores.hpp"
+#include "job/compression/clean_values.hpp"
+#include "job/compression/mask_scores.hpp"
 
 namespace troupe::compression {
 namespace {

@@ -1,5 +1,5 @@
 // A checkpoint of a run that compressed, with that made permanent: grids and masks in the weights, related modules cut,
-// states along. Owns where masks and scores are read; the choice is job/clean.hpp's, tensors are changed by
+// states along. Owns where masks and scores are read; the choice is job/compression/clean.hpp's, tensors are changed by
 // checkpoint/convert/cut_source.hpp. No Torch.
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "checkpoint/source/tensor_source.hpp"
-#include "job/clean.hpp"
+#include "job/compression/clean.hpp"
 
 namespace troupe::compression {
 

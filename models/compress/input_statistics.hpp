@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/layers/input_watch.hpp"
+#include "models/segment/input_watch.hpp"
 
 namespace troupe::models {
 

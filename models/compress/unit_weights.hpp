@@ -14,7 +14,7 @@
 #include "checkpoint/source/tensor_source.hpp"
 #include "core/error.hpp"
 #include "core/model_table.hpp"
-#include "models/layers/parameter_binding.hpp"
+#include "models/segment/parameter_binding.hpp"
 
 namespace troupe::models {
 

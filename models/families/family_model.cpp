@@ -9,8 +9,8 @@
 #include "core/tied_copies.hpp"
 #include "kernels/layers/cross_entropy.hpp"
 #include "models/layers/attention_lesson.hpp"
-#include "models/layers/documents.hpp"
-#include "models/layers/torch_dtype.hpp"
+#include "models/segment/documents.hpp"
+#include "models/segment/torch_dtype.hpp"
 
 namespace troupe::models {
 

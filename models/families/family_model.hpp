@@ -12,7 +12,7 @@
 #include "models/families/language_model.hpp"
 #include "models/layers/dropout.hpp"
 #include "models/layers/next_layer.hpp"
-#include "models/layers/sequence_parts.hpp"
+#include "models/segment/sequence_parts.hpp"
 
 namespace troupe::models {
 

@@ -9,8 +9,8 @@
 #include "core/error.hpp"
 #include "core/model_table.hpp"
 #include "device/device_id.hpp"
-#include "models/layers/parameter_binding.hpp"
-#include "models/layers/segment.hpp"
+#include "models/segment/parameter_binding.hpp"
+#include "models/segment/segment.hpp"
 #include "models/table/model_spec.hpp"
 #include "models/table/teacher.hpp"
 

@@ -3,7 +3,7 @@
 #include "models/layers/dropout.hpp"
 #include "models/layers/embedding.hpp"
 #include "models/layers/rotary.hpp"
-#include "models/layers/torch_device.hpp"
+#include "models/segment/torch_device.hpp"
 
 namespace troupe::models {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "models/host/dry_run.hpp"
-#include "models/layers/weight_work.hpp"
+#include "models/segment/weight_work.hpp"
 
 namespace troupe::models {
 namespace {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "models/layers/segment.hpp"
-#include "models/layers/weight.hpp"
+#include "models/segment/segment.hpp"
+#include "models/segment/weight.hpp"
 
 namespace troupe::models {
 

@@ -18,8 +18,8 @@
 #include "models/host/module_table.hpp"
 #include "models/host/random_turn.hpp"
 #include "models/inject/own_layers.hpp"
-#include "models/layers/torch_device.hpp"
-#include "models/layers/torch_dtype.hpp"
+#include "models/segment/torch_device.hpp"
+#include "models/segment/torch_dtype.hpp"
 
 namespace troupe::models {
 namespace {

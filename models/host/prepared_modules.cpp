@@ -12,8 +12,8 @@
 #include "models/host/model_cut.hpp"
 #include "models/host/module_parts.hpp"
 #include "models/host/module_table.hpp"
-#include "models/layers/torch_device.hpp"
-#include "models/layers/torch_dtype.hpp"
+#include "models/segment/torch_device.hpp"
+#include "models/segment/torch_dtype.hpp"
 
 namespace troupe::models {
 namespace {

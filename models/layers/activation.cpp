@@ -9,10 +9,10 @@
 
 #include <utility>
 
-#include "models/layers/bytes.hpp"
 #include "models/layers/functions.hpp"
-#include "models/layers/operations.hpp"
-#include "models/layers/torch_dtype.hpp"
+#include "models/segment/bytes.hpp"
+#include "models/segment/operations.hpp"
+#include "models/segment/torch_dtype.hpp"
 
 namespace troupe::models {
 namespace {

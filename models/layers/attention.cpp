@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "models/layers/function_node.hpp"
-#include "models/layers/kept_tensor.hpp"
+#include "models/segment/function_node.hpp"
+#include "models/segment/kept_tensor.hpp"
 
 namespace troupe::models {
 namespace {

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "models/layers/documents.hpp"
 #include "models/layers/dropout.hpp"
 #include "models/layers/functions.hpp"
+#include "models/segment/documents.hpp"
 
 namespace troupe::models {
 

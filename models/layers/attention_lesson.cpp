@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "core/math.hpp"
-#include "models/layers/bytes.hpp"
-#include "models/layers/function_node.hpp"
-#include "models/layers/operations.hpp"
-#include "models/layers/torch_dtype.hpp"
+#include "models/segment/bytes.hpp"
+#include "models/segment/function_node.hpp"
+#include "models/segment/operations.hpp"
+#include "models/segment/torch_dtype.hpp"
 
 namespace troupe::models {
 namespace {

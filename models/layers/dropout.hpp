@@ -8,7 +8,7 @@
 #include <span>
 
 #include "kernels/layers/dropout.hpp"
-#include "models/layers/segment_scope.hpp"
+#include "models/segment/segment_scope.hpp"
 
 namespace troupe::models {
 

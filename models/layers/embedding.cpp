@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "models/layers/bytes.hpp"
-#include "models/layers/columns.hpp"
 #include "models/layers/dropout.hpp"
-#include "models/layers/host_numbers.hpp"
-#include "models/layers/operations.hpp"
-#include "models/layers/torch_dtype.hpp"
+#include "models/segment/bytes.hpp"
+#include "models/segment/columns.hpp"
+#include "models/segment/host_numbers.hpp"
+#include "models/segment/operations.hpp"
+#include "models/segment/torch_dtype.hpp"
 
 namespace troupe::models {
 namespace {

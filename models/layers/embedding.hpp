@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "models/layers/segment_scope.hpp"
+#include "models/segment/segment_scope.hpp"
 #include "models/table/tp_split.hpp"
 
 namespace troupe::models {

@@ -10,8 +10,8 @@
 
 #include "kernels/layers/distillation.hpp"
 #include "models/layers/norm.hpp"
-#include "models/layers/projection.hpp"
-#include "models/layers/segment_scope.hpp"
+#include "models/segment/projection.hpp"
+#include "models/segment/segment_scope.hpp"
 #include "models/table/model_spec.hpp"
 #include "models/table/tp_split.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <ATen/ops/empty.h>
 
-#include "models/layers/weight_work.hpp"
+#include "models/segment/weight_work.hpp"
 
 namespace troupe::models {
 

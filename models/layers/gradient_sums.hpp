@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <optional>
 
-#include "models/layers/projection.hpp"
-#include "models/layers/row_panels.hpp"
-#include "models/layers/weight.hpp"
+#include "models/segment/projection.hpp"
+#include "models/segment/row_panels.hpp"
+#include "models/segment/weight.hpp"
 
 namespace troupe::models {
 

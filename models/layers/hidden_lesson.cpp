@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "core/math.hpp"
-#include "models/layers/bytes.hpp"
-#include "models/layers/operations.hpp"
-#include "models/layers/torch_dtype.hpp"
+#include "models/segment/bytes.hpp"
+#include "models/segment/operations.hpp"
+#include "models/segment/torch_dtype.hpp"
 
 namespace troupe::models {
 

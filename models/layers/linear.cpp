@@ -2,12 +2,12 @@
 // that goes back through it, so that the widest tensor of a layer is not kept.
 #include <ATen/ops/empty_like.h>
 
-#include "models/layers/bytes.hpp"
-#include "models/layers/function_node.hpp"
 #include "models/layers/functions.hpp"
-#include "models/layers/kept_tensor.hpp"
-#include "models/layers/operations.hpp"
-#include "models/layers/torch_dtype.hpp"
+#include "models/segment/bytes.hpp"
+#include "models/segment/function_node.hpp"
+#include "models/segment/kept_tensor.hpp"
+#include "models/segment/operations.hpp"
+#include "models/segment/torch_dtype.hpp"
 
 namespace troupe::models {
 namespace {

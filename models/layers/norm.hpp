@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "models/layers/weight.hpp"
+#include "models/segment/weight.hpp"
 
 namespace troupe::models {
 

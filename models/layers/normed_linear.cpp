@@ -3,9 +3,9 @@
 #include <optional>
 #include <utility>
 
-#include "models/layers/function_node.hpp"
 #include "models/layers/functions.hpp"
-#include "models/layers/kept_tensor.hpp"
+#include "models/segment/function_node.hpp"
+#include "models/segment/kept_tensor.hpp"
 
 namespace troupe::models {
 namespace {

@@ -11,13 +11,13 @@
 #include <utility>
 #include <vector>
 
-#include "models/layers/bytes.hpp"
-#include "models/layers/columns.hpp"
-#include "models/layers/function_node.hpp"
-#include "models/layers/host_numbers.hpp"
-#include "models/layers/kept_tensor.hpp"
-#include "models/layers/operations.hpp"
-#include "models/layers/torch_dtype.hpp"
+#include "models/segment/bytes.hpp"
+#include "models/segment/columns.hpp"
+#include "models/segment/function_node.hpp"
+#include "models/segment/host_numbers.hpp"
+#include "models/segment/kept_tensor.hpp"
+#include "models/segment/operations.hpp"
+#include "models/segment/torch_dtype.hpp"
 
 namespace troupe::models {
 namespace {

@@ -7,11 +7,11 @@
 #include <deque>
 #include <utility>
 
-#include "models/layers/function_node.hpp"
 #include "models/layers/functions.hpp"
 #include "models/layers/gradient_sums.hpp"
-#include "models/layers/kept_tensor.hpp"
-#include "models/layers/torch_dtype.hpp"
+#include "models/segment/function_node.hpp"
+#include "models/segment/kept_tensor.hpp"
+#include "models/segment/torch_dtype.hpp"
 
 namespace troupe::models {
 namespace {

@@ -9,7 +9,7 @@
 #include <set>
 #include <sstream>
 
-#include "config/values.hpp"
+#include "config/keys/values.hpp"
 #include "tests/config/random_job.hpp"
 
 using namespace troupe::config;

@@ -3,7 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "config/document.hpp"
+#include "config/document/document.hpp"
 #include "tests/config/text.hpp"
 
 using namespace troupe::config;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "config/key_table.hpp"
+#include "config/keys/key_table.hpp"
 #include "tests/config/text.hpp"
 
 namespace troupe::config {

@@ -9,8 +9,8 @@
 #include <sstream>
 
 #include "config/explain.hpp"
+#include "config/rules/settings.hpp"
 #include "config/schema.hpp"
-#include "config/settings.hpp"
 #include "tests/config/random_job.hpp"
 #include "tests/scratch_folder.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "data/batch.hpp"
 #include "tests/data/text.hpp"
-#include "tests/data/tokenizers.hpp"
+#include "tests/data/tokenizers/tokenizers.hpp"
 #include "tests/scratch_folder.hpp"
 
 using namespace troupe;

@@ -5,7 +5,7 @@
 
 #include "data/token_stream.hpp"
 #include "tests/data/text.hpp"
-#include "tests/data/tokenizers.hpp"
+#include "tests/data/tokenizers/tokenizers.hpp"
 #include "tests/scratch_folder.hpp"
 
 using namespace troupe;

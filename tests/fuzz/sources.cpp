@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/source_file.hpp"
-#include "data/indexed_pair.hpp"
-#include "data/rows.hpp"
+#include "data/formats/indexed_pair.hpp"
+#include "data/formats/rows.hpp"
 #include "tests/fuzz/input.hpp"
 
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "data/token_file.hpp"
-#include "data/tokenizer.hpp"
-#include "data/vocabulary.hpp"
+#include "data/tokenizers/tokenizer.hpp"
+#include "data/tokenizers/vocabulary.hpp"
 #include "tests/fuzz/input.hpp"
 
 namespace {

@@ -1,5 +1,6 @@
 // Passes as a configuration asks for them: names, schedules, budgets.
 #include "job/compile.hpp"
+#include "job/changed_steps.hpp"
 
 #include <boost/test/unit_test.hpp>
 

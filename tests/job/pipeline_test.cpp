@@ -1,6 +1,7 @@
 // From a configuration to the stages and the order of a pipeline: plans of all kinds of steps are proved, and what does
 // not go together is refused with its key.
 #include "job/pipeline.hpp"
+#include "job/step_options.hpp"
 
 #include <boost/test/unit_test.hpp>
 

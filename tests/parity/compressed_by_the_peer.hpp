@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/session/state_access.hpp"
-#include "job/mask_scores.hpp"
+#include "job/compression/mask_scores.hpp"
 #include "tests/small_job.hpp"
 
 namespace troupe::tests {

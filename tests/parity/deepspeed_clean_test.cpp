@@ -6,7 +6,7 @@
 #include "apps/compress/cleaned_checkpoint.hpp"
 #include "checkpoint/source/source_reader.hpp"
 #include "core/tensor_view.hpp"
-#include "job/clean.hpp"
+#include "job/compression/clean.hpp"
 #include "kernels/compress/pruning.hpp"
 #include "tests/base64.hpp"
 #include "tests/parity/compressed_by_the_peer.hpp"

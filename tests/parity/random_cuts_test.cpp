@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <random>
 
-#include "config/unit_passes.hpp"
+#include "config/sections/unit_passes.hpp"
 #include "tests/parity/run_result.hpp"
 
 using namespace troupe;

@@ -3,7 +3,7 @@
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/container/sequential.h>
 
-#include "config/unit_passes.hpp"
+#include "config/sections/unit_passes.hpp"
 #include "tests/parity/own_model.hpp"
 #include "tests/parity/run_result.hpp"
 #include "tests/scratch_folder.hpp"

@@ -11,7 +11,7 @@
 
 #include "actors/aten_threads.hpp"
 #include "actors/session/parts.hpp"
-#include "models/layers/products.hpp"
+#include "models/segment/products.hpp"
 #include "tests/small_job.hpp"
 
 using namespace troupe;

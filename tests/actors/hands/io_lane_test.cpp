@@ -11,7 +11,7 @@
 #include <random>
 #include <thread>
 
-#include "actors/hands/file_port.hpp"
+#include "actors/memory/file_port.hpp"
 #include "plan/generate/generate.hpp"
 #include "storage/swap/swap_space.hpp"
 #include "tests/actors/ranks.hpp"

@@ -4,7 +4,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "tests/actors/hands/save_rig.hpp"
+#include "tests/actors/saving/save_rig.hpp"
 
 using namespace troupe;
 using namespace troupe::actors;

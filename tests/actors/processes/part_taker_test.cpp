@@ -3,7 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "tests/actors/hands/save_rig.hpp"
+#include "tests/actors/saving/save_rig.hpp"
 #include "tests/fakes/file_system.hpp"
 
 using namespace troupe;

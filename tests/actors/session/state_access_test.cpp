@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "actors/hands/save_request.hpp"
+#include "actors/saving/save_request.hpp"
 #include "storage/swap/swap_space.hpp"
 #include "tests/small_job.hpp"
 

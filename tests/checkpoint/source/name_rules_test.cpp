@@ -1,9 +1,9 @@
-// What each rule of a file of `--map` does; its form: tests/config/name_map_file_test.cpp.
+// What each rule of a file of `--map` does; its form: tests/config/document/name_map_file_test.cpp.
 #include "checkpoint/source/name_rules.hpp"
 
 #include <boost/test/unit_test.hpp>
 
-#include "config/name_map_file.hpp"
+#include "config/document/name_map_file.hpp"
 #include "tests/checkpoint/tensors.hpp"
 
 using namespace troupe;

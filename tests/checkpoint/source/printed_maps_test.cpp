@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "checkpoint/source/name_rules.hpp"
-#include "config/name_map_file.hpp"
+#include "config/document/name_map_file.hpp"
 #include "tests/checkpoint/tensors.hpp"
 
 using namespace troupe;

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "models/layers/products.hpp"
+#include "models/segment/products.hpp"
 #include "models/table/row_tiles.hpp"
 #include "tests/models/model_fixture.hpp"
 

@@ -11,8 +11,8 @@
 #include <limits>
 #include <utility>
 
-#include "models/layers/products.hpp"
-#include "models/layers/row_panels.hpp"
+#include "models/segment/products.hpp"
+#include "models/segment/row_panels.hpp"
 #include "tests/models/model_fixture.hpp"
 
 namespace troupe::models {

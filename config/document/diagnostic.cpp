@@ -1,0 +1,21 @@
+#include "config/document/diagnostic.hpp"
+
+#include <fmt/format.h>
+
+namespace troupe::config {
+
+std::string diagnostic::render() const {
+  std::string out = file;
+  if (line > 0) out += fmt::format(":{}:{}", line, column);
+  out += severity == error ? ": error: " : ": warning: ";
+  if (!key.empty()) out += key + ": ";
+  return out + text;
+}
+
+std::string render(const std::vector<diagnostic>& all) {
+  std::string out;
+  for (const diagnostic& d : all) out += d.render() + "\n";
+  return out;
+}
+
+}  // namespace troupe::config

@@ -1,0 +1,26 @@
+// What is wrong with a configuration, or remarkable in it, and where.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace troupe::config {
+
+struct diagnostic {  ///< an error or a warning, with its place
+  enum severity_kind : uint8_t { warning, error };
+  severity_kind severity = error;
+  std::string file;          ///< as given; `--set key=value` for an override
+  int line = 0, column = 0;  ///< from 1; 0: the whole of `file`
+  std::string key;           ///< full and dotted; may be empty
+  std::string text;          ///< what was wanted and what was got
+
+  /// `job.yaml:8:21: error: zero_optimization.stage: wanted an integer from 0 to 3, got 7`
+  [[nodiscard]] std::string render() const;
+  bool operator==(const diagnostic&) const = default;
+};
+
+/// All of them, one a line.
+std::string render(const std::vector<diagnostic>& all);
+
+}  // namespace troupe::config

@@ -1,0 +1,236 @@
+// JSON into nodes, as lenient as Hjson, which DeepSpeed reads its files with: comments, a comma behind the last item or
+// none between lines, names and texts without quotes. Leaves what values mean to the key table.
+#include <fmt/format.h>
+
+#include "config/document/text_form.hpp"
+#include "config/document/tree_builder.hpp"
+#include "core/utf8.hpp"
+
+namespace troupe::config {
+namespace {
+
+class json_reader {
+ public:
+  json_reader(std::string_view text, tree_builder& builder) : text_(text), builder_(builder) {
+    if (text_.starts_with("\xEF\xBB\xBF")) text_.remove_prefix(3);
+  }
+
+  void read() {
+    skip();
+    value();
+    skip();
+    if (!ended()) refuse();
+  }
+
+ private:
+  [[nodiscard]] bool ended() const { return at_ >= text_.size(); }
+  [[nodiscard]] char peek(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
+  static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
+  void next() {
+    if (text_[at_] == '\n') {
+      ++line_;
+      column_ = 1;
+    } else if ((static_cast<unsigned char>(text_[at_]) & 0xC0U) != 0x80) {
+      ++column_;
+    }
+    ++at_;
+  }
+  [[nodiscard]] place here() const { return builder_.at(line_, column_); }
+
+  [[noreturn]] void refuse() const {
+    if (ended()) throw refusal{here(), "not readable as JSON: the text ends too early"};
+    size_t end = at_ + 1;
+    const bool alone = is_mark(text_[at_]) && text_[at_] != '"' && text_[at_] != '\'';
+    while (!alone && end < text_.size() && end - at_ < most_shown && !is_blank(text_[end]) && !is_mark(text_[end]))
+      ++end;
+    // Neither half a character nor one that is no part of a line.
+    while (end < text_.size() && (static_cast<unsigned char>(text_[end]) & 0xC0U) == 0x80) ++end;
+    std::string token(text_.substr(at_, end - at_));
+    for (char& c : token)
+      if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+    throw refusal{here(), "not readable as JSON here: '" + token + "'"};
+  }
+  static bool is_mark(char c) { return std::string_view(",:[]{}\"'").find(c) != std::string_view::npos; }
+
+  /// Steps over blanks and comments; whether a line ended there.
+  bool skip() {
+    const int line = line_;
+    while (!ended()) {
+      if (is_blank(peek())) {
+        next();
+      } else if (peek() == '#' || (peek() == '/' && peek(1) == '/')) {
+        while (!ended() && peek() != '\n') next();
+      } else if (peek() == '/' && peek(1) == '*') {
+        const size_t close = text_.find("*/", at_ + 2);
+        const size_t end = close == std::string_view::npos ? text_.size() : close + 2;
+        while (at_ < end) next();
+      } else {
+        break;
+      }
+    }
+    return line_ != line;
+  }
+
+  void value() {
+    const place where = here();
+    switch (peek()) {
+      case '{':
+        builder_.open(node_kind::mapping, where);
+        items('}', [this] {
+          name();
+          skip();
+          if (peek() != ':') refuse();
+          next();
+          skip();
+          value();
+        });
+        break;
+      case '[':
+        builder_.open(node_kind::sequence, where);
+        items(']', [this] { value(); });
+        break;
+      case '"':
+      case '\'':
+        builder_.scalar(node_kind::quoted, quoted_text(), where);
+        break;
+      default:
+        bare(where);
+    }
+  }
+
+  /// Everything between an opening bracket and its closing one.
+  template <class Item>
+  void items(char closing, Item item) {
+    next();
+    skip();
+    while (peek() != closing) {
+      item();
+      const bool new_line = skip();
+      if (peek() == ',') {
+        next();
+        skip();
+      } else if (peek() != closing && (!new_line || ended())) {
+        refuse();
+      }
+    }
+    next();
+    builder_.close();
+  }
+
+  void name() {
+    const place where = here();
+    if (peek() == '"' || peek() == '\'') {
+      builder_.scalar(node_kind::quoted, quoted_text(), where);
+      return;
+    }
+    const size_t start = at_;
+    while (!ended() && !is_blank(peek()) && !is_mark(peek())) next();
+    if (at_ == start) refuse();
+    builder_.scalar(node_kind::quoted, std::string(text_.substr(start, at_ - start)), where);
+  }
+
+  /// A number, a literal, or text without quotes, which ends with its line, its list, or a comma in front of a line's
+  /// end or a quote.
+  void bare(place where) {
+    const size_t start = at_;
+    size_t end = at_;
+    while (!ended() && peek() != '\n' && peek() != ']' && peek() != '}') {
+      const bool comment = peek() == '#' || (peek() == '/' && (peek(1) == '/' || peek(1) == '*'));
+      if (comment && (at_ == start || is_blank(text_[at_ - 1]))) break;
+      if (peek() == ',' && (is_literal(start, at_) || ends_item(at_ + 1))) break;
+      if ((is_mark(peek()) && at_ == start) || peek() == '"') refuse();  // a comma is missing
+      if (!is_blank(peek())) end = at_ + 1;
+      next();
+    }
+    if (end == start) refuse();
+    const std::string_view text = text_.substr(start, end - start);
+    builder_.scalar(text == "null" ? node_kind::null : node_kind::plain, text == "null" ? "" : std::string(text),
+                    where);
+  }
+  [[nodiscard]] bool ends_item(size_t at) const {
+    const size_t next = text_.find_first_not_of(" \t\r", at);
+    return next == std::string_view::npos || std::string_view("\n\"#").find(text_[next]) != std::string_view::npos ||
+           text_.substr(next, 2) == "//" || text_.substr(next, 2) == "/*";
+  }
+  /// Whether what JSON itself has without quotes stands there: no comma is part of it.
+  [[nodiscard]] bool is_literal(size_t from, size_t to) const {
+    const std::string_view token = text_.substr(from, to - from);
+    return token == "true" || token == "false" || token == "null" ||
+           token.find_first_not_of("+-.0123456789eE") == std::string_view::npos;
+  }
+
+  std::string quoted_text() {
+    const char quote = peek();
+    std::string out;
+    next();
+    while (peek() != quote || ended()) {
+      if (ended() || static_cast<unsigned char>(peek()) < 0x20) refuse();
+      if (peek() != '\\') {
+        out += peek();
+        next();
+        continue;
+      }
+      next();
+      escape(out);
+    }
+    next();
+    return out;
+  }
+
+  void escape(std::string& out) {
+    constexpr std::string_view letters = "\"'\\/bfnrt", meant = "\"'\\/\b\f\n\r\t";
+    if (peek() == 'u') {
+      next();
+      uint32_t code = four_digits();
+      if (code >= 0xD800 && code < 0xDC00 && peek() == '\\' && peek(1) == 'u') {
+        next();
+        next();
+        const uint32_t low = four_digits();
+        if (low < 0xDC00 || low > 0xDFFF) refuse();
+        code = 0x10000 + ((code - 0xD800) << 10U) + (low - 0xDC00);
+      }
+      if ((code >= 0xD800 && code < 0xE000) || code == 0) refuse();
+      core::append_utf8(code, out);
+      return;
+    }
+    const size_t at = ended() ? std::string_view::npos : letters.find(peek());
+    if (at == std::string_view::npos) refuse();
+    out += meant[at];
+    next();
+  }
+
+  uint32_t four_digits() {
+    uint32_t code = 0;
+    for (int i = 0; i < 4; ++i) {
+      const auto digit = std::string_view("0123456789abcdef").find(static_cast<char>(peek() | 0x20));
+      if (ended() || digit == std::string_view::npos) refuse();
+      code = code * 16 + static_cast<uint32_t>(digit);
+      next();
+    }
+    return code;
+  }
+
+  /// Bytes of the text that a refusal shows.
+  static constexpr size_t most_shown = 40;
+
+  std::string_view text_;
+  size_t at_ = 0;
+  int line_ = 1, column_ = 1;
+  tree_builder& builder_;
+};
+
+}  // namespace
+
+document read_json(std::string_view text, uint32_t source) {
+  tree_builder builder(source);
+  try {
+    if (const auto reason = unreadable(text, source)) throw *reason;
+    json_reader(text, builder).read();
+    return builder.take();
+  } catch (const refusal& r) {
+    return {nullptr, {{r.at, "", r.text}}};
+  }
+}
+
+}  // namespace troupe::config

@@ -1,0 +1,64 @@
+// Builds a node tree from the events of a parser and holds the limits while doing so.
+// Shared by the YAML and the JSON reader; leaves syntax to them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "config/document/document.hpp"
+
+namespace troupe::config {
+
+/// Ends a reading early; only ever seen between tree_builder and the reader that called it.
+struct refusal {
+  place at;
+  std::string text;
+};
+
+class tree_builder {
+ public:
+  /// `merges`: the unquoted name `<<` takes over the entries of one or several mappings, as YAML 1.1 has it.
+  explicit tree_builder(uint32_t source, bool merges = false) : source_(source), merges_(merges) {}
+
+  [[nodiscard]] place at(int line, int column) const { return {source_, line, column}; }
+
+  /// Opens a mapping or a sequence; `anchor` 0: none. Throws refusal beyond `deepest_nesting`.
+  void open(node_kind kind, place where, size_t anchor = 0);
+  void close();
+  /// A value, or the name of an entry where the open mapping waits for one.
+  void scalar(node_kind kind, std::string text, place where, size_t anchor = 0);
+  /// The node anchored before, once more. Throws refusal when that is still open.
+  void alias(size_t anchor, place where);
+
+  [[nodiscard]] document take() { return {std::move(root_), std::move(problems_)}; }
+
+ private:
+  struct frame {
+    node value;
+    size_t anchor = 0;
+    std::optional<entry> pending;
+    std::unordered_map<std::string, place> names;
+    std::optional<entry> merge;  ///< the value of `<<`
+    bool pending_merge = false;
+  };
+  void take_over(frame& into, const entry& merge);
+  [[nodiscard]] bool wants_name() const;
+  void add(node_ptr value, size_t anchor);
+  void count(size_t nodes, place where);
+
+  uint32_t source_;
+  bool merges_;
+  size_t nodes_ = 0;
+  std::vector<frame> open_;
+  std::unordered_map<size_t, node_ptr> anchored_;
+  node_ptr root_;
+  std::vector<problem> problems_;
+};
+
+/// The first thing that neither reader can live with: an empty text, a NUL byte, text that is not UTF-8, too many
+/// bytes.
+std::optional<refusal> unreadable(std::string_view text, uint32_t source);
+
+}  // namespace troupe::config

@@ -1,0 +1,64 @@
+// How the rows of the key table are collected, section by section: what keys_*.cpp see of it.
+#pragma once
+
+#include "config/keys/key_info.hpp"
+
+namespace troupe::config {
+
+/// Collects rows; `row("zero_optimization.stage", value_type::integer)`.
+class key_rows {
+ public:
+  key_info& row(std::string key, value_type type) {
+    rows.emplace_back();
+    rows.back().key = std::move(key);
+    rows.back().type = type;
+    return rows.back();
+  }
+  std::vector<key_info> rows;
+};
+/// Rows of one section, which all wait for the same capability unless they say otherwise.
+class section_rows {
+ public:
+  section_rows(key_rows& t, std::string name, std::string_view meaning, std::string_view waits_for = {})
+      : t_(t), index_(t.rows.size()), name_(std::move(name)), waits_for_(waits_for) {
+    t_.row(name_, value_type::section).means(meaning);
+  }
+  /// The section's own row.
+  key_info& itself() { return t_.rows[index_]; }
+  key_info& operator()(std::string_view name, value_type type, std::string by_default, std::string_view meaning) {
+    key_info& made = t_.row(name_ + "." + std::string(name), type).by_default(std::move(by_default)).means(meaning);
+    return waits_for_.empty() ? made : made.when(waits_for_);
+  }
+  /// The switch of a section whose being on would change results: a job may not turn it on yet.
+  key_info& off(std::string_view meaning) {
+    key_info& made = t_.row(name_ + ".enabled", value_type::boolean).by_default("false").means(meaning).just("false");
+    return made.needs(waits_for_);
+  }
+
+ private:
+  key_rows& t_;
+  size_t index_;
+  std::string name_;
+  std::string_view waits_for_;
+};
+
+void add_job_keys(key_rows& t);
+void add_skip_keys(key_rows& t);
+void add_cluster_keys(key_rows& t);
+void add_model_keys(key_rows& t);
+void add_batch_keys(key_rows& t);
+void add_optimizer_keys(key_rows& t);
+void add_scheduler_keys(key_rows& t);
+void add_zero_keys(key_rows& t);
+void add_precision_keys(key_rows& t);
+void add_offload_keys(key_rows& t);
+void add_swap_keys(key_rows& t);
+void add_checkpoint_keys(key_rows& t);
+void add_monitor_keys(key_rows& t);
+void add_pipeline_keys(key_rows& t);
+void add_parallel_engine_keys(key_rows& t);
+void add_compression_keys(key_rows& t);
+void add_data_efficiency_keys(key_rows& t);
+void add_deepspeed_keys(key_rows& t);
+
+}  // namespace troupe::config

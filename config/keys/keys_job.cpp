@@ -1,0 +1,335 @@
+// Troupe's own keys: what runs where, on which data, for how long, and what it leaves behind. Leaves the processes of
+// a job to keys_cluster.cpp.
+#include "config/keys/capabilities.hpp"
+#include "config/keys/key_rows.hpp"
+#include "config/keys/values.hpp"
+
+namespace troupe::config {
+namespace {
+
+using enum value_type;
+
+hand_made bin_dtype_field() {
+  return {
+      [](job_config& c, const node& v) -> std::optional<std::string> {
+        c.data.bin_dtype = v.text == "uint32" ? core::dtype::i32 : core::dtype::i16;
+        return std::nullopt;
+      },
+      [](const job_config& c) -> std::string { return c.data.bin_dtype == core::dtype::i32 ? "uint32" : "uint16"; }};
+}
+
+hand_made order_field() {
+  return {[](job_config& c, const node& v) -> std::optional<std::string> {
+            c.order = v.text == "per_step"          ? gradient_order::per_step
+                      : v.text == "per_micro_batch" ? gradient_order::per_micro_batch
+                                                    : gradient_order::automatic;
+            return std::nullopt;
+          },
+          [](const job_config& c) -> std::string {
+            switch (c.order) {
+              case gradient_order::per_step:
+                return "per_step";
+              case gradient_order::per_micro_batch:
+                return "per_micro_batch";
+              case gradient_order::automatic:
+                break;
+            }
+            return "automatic";
+          }};
+}
+
+hand_made tied_field() {
+  return {[](job_config& c, const node& v) -> std::optional<std::string> {
+            c.tied = v.text == "in_bucket" ? tied_gradients::in_bucket
+                     : v.text == "per_use" ? tied_gradients::per_use
+                                           : tied_gradients::automatic;
+            return std::nullopt;
+          },
+          [](const job_config& c) -> std::string {
+            return c.tied == tied_gradients::in_bucket ? "in_bucket"
+                   : c.tied == tied_gradients::per_use ? "per_use"
+                                                       : "automatic";
+          }};
+}
+
+hand_made tokenizer_field() {
+  return {[](job_config& c, const node& v) -> std::optional<std::string> {
+            c.data.tokenizer = v.text;
+            return std::nullopt;
+          },
+          [](const job_config& c) -> std::string {
+            return c.data.tokenizer_path.empty() ? c.data.tokenizer : quoted(c.data.tokenizer_path.string());
+          }};
+}
+
+using job = job_config;
+
+constexpr auto sources = [](job_config & c) -> auto& { return c.data.sources; };
+
+void add_source_keys(key_rows& t) {
+  t.row("data.sources[]", section)
+      .list_of(
+          sources, +[](const job& c) { return c.data.text.empty() ? c.data.sources.size() : 0; })
+      .means("The texts to train on, in place of data.text.");
+  t.row("data.sources[].text", path).needed().into_item<&data_source::text>(sources).means("As data.text.");
+  t.row("data.sources[].weight", number)
+      .by_default("1")
+      .above(0)
+      .into_item<&data_source::weight>(sources)
+      .means("Its share of the samples, against the other weights.");
+  t.row("data.sources[].text_key", text)
+      .into_item<&data_source::text_key>(sources)
+      .means("As data.text_key, which it is by default.");
+}
+
+void add_data_keys(key_rows& t) {
+  using data = data_section;
+  t.row("data", section).means("The text to train on.");
+  t.row("data.text", path)
+      .into<&job::data, &data::text>()
+      .means(
+          "A text file, a .jsonl, .parquet or .arrow file or a .tar of texts, a .gz or .dz of either, a .bin of tokens "
+          "(alone or with Megatron's .idx), or a folder of such files. Required, unless there are sources.");
+  t.row("data.text_key", text)
+      .by_default("text")
+      .into<&job::data, &data::text_key>()
+      .means("The key of a JSON line, the column of a table, or the ending of a tar's files that holds the text.");
+  t.row("data.tokenizer", text)
+      .by_default("bytes")
+      .by_hand(tokenizer_field())
+      .means(
+          "How text becomes tokens: `bytes` (every byte is one), or the path of a SentencePiece .model, or of a folder "
+          "with vocab.json and merges.txt as GPT-2 has them.");
+  t.row("data.document_mask", boolean)
+      .by_default("false")
+      .into<&job::data, &data::document_mask>()
+      .means("Keep attention within a document and count positions from its start.");
+  t.row("data.bin_dtype", text)
+      .by_default("uint16")
+      .one_of({"uint16", "uint32"})
+      .by_hand(bin_dtype_field())
+      .means("The type of one token in a .bin file with nothing beside it that says so.");
+  t.row("data.max_bytes", bytes)
+      .by_default("17179869184")
+      .at_least(1)
+      .into<&job::data, &data::max_bytes>()
+      .means("The most bytes the text may have, after decompression.");
+  t.row("data.sequence_length", integer)
+      .by_default("0")
+      .at_least(0)
+      .at_most(1 << 30)
+      .into<&job::data, &data::sequence_length>()
+      .means("Tokens of one sample; 0: as many as the model has positions.");
+  t.row("data.validation_fraction", number)
+      .by_default("0")
+      .at_least(0)
+      .below(1)
+      .into<&job::data, &data::validation_fraction>()
+      .means("The last part of the text, which is never trained on.");
+  t.row("data.prefetch_batches", integer)
+      .by_default("4")
+      .at_least(1)
+      .at_most(1024)
+      .into<&job::data, &data::prefetch_batches>()
+      .means("Global batches the loader keeps ready.");
+  add_source_keys(t);
+}
+
+constexpr auto groups = [](job_config & c) -> auto& { return c.parameter_groups; };
+
+void add_group_keys(key_rows& t) {
+  using group = parameter_group;
+  t.row("parameter_groups[]", section)
+      .list_of(
+          groups, +[](const job& c) { return c.parameter_groups.size(); })
+      .means("What differs for some parameters; the first group that matches a name has the parameter.");
+  t.row("parameter_groups[].match", text)
+      .needed()
+      .into_item<&group::match>(groups)
+      .means("A pattern as RE2 reads it, searched in the parameter's name.");
+  t.row("parameter_groups[].lr", number)
+      .at_least(0)
+      .into_item<&group::lr>(groups)
+      .means("Learning rate; none: the optimizer's.");
+  t.row("parameter_groups[].weight_decay", number)
+      .at_least(0)
+      .into_item<&group::weight_decay>(groups)
+      .means("Pull towards zero; none: the optimizer's.");
+  t.row("parameter_groups[].trainable", boolean)
+      .by_default("true")
+      .into_item<&group::trainable>(groups)
+      .means("false: the parameters stay as they are, without gradient or optimizer state.");
+}
+
+void add_parallel_keys(key_rows& t) {
+  using parallel = parallel_section;
+  t.row("parallel", section)
+      .means("How many ranks share the work, and how; ranks = pipeline x data x sequence x context x tensor.");
+  t.row("parallel.ranks", integer)
+      .at_least(1)
+      .at_most(1U << 28U)
+      .into<&job::parallel, &parallel::all>()
+      .means(
+          "Ranks in all, which the degrees have to multiply to; where data is not given, what the others leave. "
+          "Degrees "
+          "of pipeline, tensor, sequence, context and data that are `auto` share them out as a step is fastest.");
+  t.row("parallel.data", integer)
+      .by_default("1")
+      .at_least(1)
+      .at_most(65536)
+      .into<&job::parallel, &parallel::data>()
+      .means("Ranks that train on different samples.");
+  t.row("parallel.shard", integer)
+      .by_default("0")
+      .at_least(0)
+      .at_most(65536)
+      .into<&job::parallel, &parallel::shard>()
+      .means(
+          "Stages 1 to 3: data ranks that states are cut over, a group of neighbours; groups hold the same. 0: all of "
+          "parallel.data.");
+  t.row("parallel.pipeline", integer)
+      .by_default("1")
+      .at_least(1)
+      .at_most(4096)
+      .into<&job::parallel, &parallel::pipeline>()
+      .means("Ranks that each have their own layers, in stages (section pipeline), and train on the same samples.");
+  t.row("parallel.tensor", integer)
+      .by_default("1")
+      .at_least(1)
+      .at_most(4096)
+      .into<&job::parallel, &parallel::tensor>()
+      .means("Ranks that share the matrices of attention and MLP in each block.");
+  t.row("parallel.sharded_norms", boolean)
+      .by_default("derived")
+      .into<&job::parallel, &parallel::sharded_norms>()
+      .means(
+          "Each tensor rank computes norms, dropout and the residual path of its own tokens alone, and sends these to "
+          "other stages; by default true with activation_checkpointing.partition_activations, else false.");
+  t.row("parallel.sequence", integer)
+      .by_default("1")
+      .at_least(1)
+      .at_most(4096)
+      .into<&job::parallel, &parallel::sequence>()
+      .means("Ranks that share each sample: each has other tokens of it, and in attention other heads (Ulysses).");
+  t.row("parallel.context", integer)
+      .by_default("1")
+      .at_least(1)
+      .at_most(4096)
+      .into<&job::parallel, &parallel::context>()
+      .means(
+          "Ranks that share each sample: each has other tokens of it, and attention gathers keys and values of all.");
+  t.row("parallel.expert", integer)
+      .by_default("1")
+      .at_least(1)
+      .just("1")
+      .needs(capability::experts)
+      .into<&job::parallel, &parallel::expert>()
+      .means("Ranks that share the experts of a layer.");
+}
+
+void add_evaluation_keys(key_rows& t) {
+  using eval = evaluation_section;
+  t.row("evaluation", section).means("Loss on the text that is never trained on.");
+  t.row("evaluation.every_steps", integer)
+      .by_default("0")
+      .at_least(0)
+      .into<&job::evaluation, &eval::every_steps>()
+      .means("Steps between evaluations; 0: only at the end.");
+  t.row("evaluation.batches", integer)
+      .by_default("0")
+      .at_least(0)
+      .into<&job::evaluation, &eval::batches>()
+      .means("Global batches of one evaluation; 0: all there are.");
+}
+
+void add_telemetry_keys(key_rows& t) {
+  using telemetry = telemetry_section;
+  t.row("telemetry", section).means("What a run records about itself.");
+  t.row("telemetry.trace", boolean)
+      .by_default("true")
+      .into<&job::telemetry, &telemetry::trace>()
+      .means("Write a Perfetto trace of every instruction.");
+  t.row("telemetry.trace_from_step", integer)
+      .by_default("2")
+      .at_least(0)
+      .into<&job::telemetry, &telemetry::trace_from_step>()
+      .means("The first step of the trace.");
+  t.row("telemetry.trace_steps", integer)
+      .by_default("3")
+      .at_least(0)
+      .at_most(1000)
+      .into<&job::telemetry, &telemetry::trace_steps>()
+      .means("Steps in the trace.");
+  t.row("telemetry.json_lines", boolean)
+      .by_default("false")
+      .into<&job::telemetry, &telemetry::json_lines>()
+      .means("Write the curves as JSON lines too.");
+  t.row("telemetry.report", boolean)
+      .by_default("true")
+      .into<&job::telemetry, &telemetry::report>()
+      .means("Write a report of the run as one HTML page.");
+}
+
+void add_sample_keys(key_rows& t) {
+  using sample = sample_section;
+  t.row("sample", section).means("Text that the model writes at the end of a run.");
+  t.row("sample.tokens", integer)
+      .by_default("0")
+      .at_least(0)
+      .at_most(1 << 20)
+      .into<&job::sample, &sample::tokens>()
+      .means("Tokens to write; 0: none.");
+  t.row("sample.prompt", text)
+      .by_default("\"The \"")
+      .into<&job::sample, &sample::prompt>()
+      .means("What the text begins with.");
+  t.row("sample.temperature", number)
+      .by_default("0.8")
+      .above(0)
+      .at_most(100)
+      .into<&job::sample, &sample::temperature>()
+      .means("1: as the model predicts; towards 0: always the likeliest.");
+}
+
+}  // namespace
+
+void add_job_keys(key_rows& t) {
+  t.row("deepspeed_config", path)
+      .means("A DeepSpeed JSON file whose keys count as if they stood here; a key that stands here too wins.");
+  t.row("seed", integer)
+      .by_default("0")
+      .at_least(0)
+      .into<&job::seed>()
+      .means("Fixes initial weights, sample order and dropout.");
+  t.row("steps", integer).at_least(1).needed().into<&job::steps>().means("Optimizer steps to run.");
+  t.row("output", path)
+      .into<&job::output>()
+      .means(
+          "The folder for what the run writes; by default runs/ and the file's name without extension, in the current "
+          "folder.");
+  t.row("gradient_order", text)
+      .by_default("automatic")
+      .one_of({"automatic", "per_micro_batch", "per_step"})
+      .by_hand(order_field())
+      .means(
+          "What is summed first: ranks, for every micro-batch, or a rank's micro-batches, once a step; by default what "
+          "the stage's memory promise asks for.");
+  t.row("tied_gradients", text)
+      .by_default("automatic")
+      .one_of({"automatic", "in_bucket", "per_use"})
+      .by_hand(tied_field())
+      .means(
+          "Where the gradients of a weight that several units use are added: in one bucket, micro-batch by "
+          "micro-batch, "
+          "or a sum for each use first, and these once a step; by default per_use with parallel.pipeline above 1, else "
+          "in_bucket. Bits agree between runs that say the same.");
+  add_data_keys(t);
+  add_skip_keys(t);
+  add_group_keys(t);
+  add_parallel_keys(t);
+  add_evaluation_keys(t);
+  add_telemetry_keys(t);
+  add_sample_keys(t);
+}
+
+}  // namespace troupe::config

@@ -1,0 +1,129 @@
+// DeepSpeed's keys of batches, of batches for many degrees, and of how gradients are summed. Defaults are DeepSpeed
+// 0.19's.
+#include <fmt/format.h>
+
+#include "config/keys/capabilities.hpp"
+#include "config/keys/key_rows.hpp"
+#include "config/keys/values.hpp"
+
+namespace troupe::config {
+namespace {
+
+using enum value_type;
+using job = job_config;
+
+constexpr double most_batch = 1e12;
+
+hand_made sizes_field() {
+  return {
+      [](job& c, const node& v) -> std::optional<std::string> {
+        auto& sizes = c.elasticity.micro_batch_sizes;
+        if (v.items.empty() || v.items.size() > elastic_sizes_max)
+          return fmt::format("a list of 1 to {} sizes", elastic_sizes_max);
+        sizes.clear();
+        for (const node_ptr& one : v.items) sizes.push_back(integer_in(*one)->magnitude);
+        return std::nullopt;
+      },
+      [](const job& c) -> std::string { return fmt::format("[{}]", fmt::join(c.elasticity.micro_batch_sizes, ", ")); }};
+}
+
+void add_elasticity(key_rows& t) {
+  using elastic = elasticity_section;
+  constexpr auto section_of = &job::elasticity;
+  constexpr auto most = static_cast<double>(elastic_batch_max);
+  section_rows key(t, "elasticity", "Batches that can be cut for many data degrees; DeepSpeed has dropped it.");
+  key("enabled", boolean, "false",
+      "The three batch sizes are those by which the most degrees train on the same batch; other degrees are refused.")
+      .into<section_of, &elastic::enabled>();
+  key("max_train_batch_size", integer, "2000", "The largest global batch.")
+      .at_least(1)
+      .at_most(most)
+      .into<section_of, &elastic::max_train_batch_size>();
+  key("micro_batch_sizes", integers, "[2, 4, 6]", "Micro-batches to choose from, at most 64 of them.")
+      .at_least(1)
+      .at_most(most)
+      .by_hand(sizes_field());
+  key("min_gpus", integer, "1", "Ranks at least.").at_least(1).at_most(most).into<section_of, &elastic::min_gpus>();
+  key("max_gpus", integer, "10000", "Ranks at most.").at_least(1).at_most(most).into<section_of, &elastic::max_gpus>();
+  key("min_time", integer, "0", "Minutes until the next change.")
+      .at_least(0)
+      .ignored("degrees change when a process is lost or comes back");
+  key("version", number, "0.2", "The rule's version: 0.1 counts ranks, 0.2 nodes.")
+      .at_least(0.1)
+      .at_most(0.2)
+      .into<section_of, &elastic::version>();
+  key("prefer_larger_batch", boolean, "true", "Of batches that suit as many degrees the largest, not the smallest.")
+      .also("prefer_large_batch")
+      .into<section_of, &elastic::prefer_larger_batch>();
+  key("ignore_non_elastic_batch_info", boolean, "false", "Batch sizes given elsewhere have no effect; else refused.")
+      .into<section_of, &elastic::ignore_non_elastic_batch_info>();
+  key("model_parallel_size", integer, "1", "Version 0.2: ranks that share a model, parallel.pipeline x tensor.")
+      .at_least(1)
+      .at_most(most)
+      .into<section_of, &elastic::model_parallel_size>();
+  key("num_gpus_per_node", integer, "1", "Version 0.2: ranks of one node, whole ones of which a job has.")
+      .at_least(1)
+      .at_most(most)
+      .into<section_of, &elastic::num_gpus_per_node>();
+}
+
+}  // namespace
+
+void add_batch_keys(key_rows& t) {
+  t.row("train_batch_size", integer)
+      .at_least(1)
+      .at_most(most_batch)
+      .into<&job::train_batch_size>()
+      .means(
+          "Samples of one optimizer step: micro-batch x accumulation steps x data-parallel ranks. One or two of the "
+          "three follow from the others.");
+  t.row("train_micro_batch_size_per_gpu", integer)
+      .at_least(1)
+      .at_most(most_batch)
+      .into<&job::train_micro_batch_size_per_gpu>()
+      .means("Samples of one forward on one rank.");
+  t.row("gradient_accumulation_steps", integer)
+      .at_least(1)
+      .at_most(most_batch)
+      .into<&job::gradient_accumulation_steps>()
+      .means("Micro-batches of one optimizer step.");
+  t.row("managed_gradient_accumulation", boolean)
+      .by_default("true")
+      .just("true")
+      .needs(capability::host_steps)
+      .means("Count micro-batches; false: the host decides when to step.");
+  t.row("steps_per_print", integer).at_least(1).into<&job::steps_per_print>().means("Log a line every so many steps.");
+  t.row("gradient_clipping", number)
+      .by_default("1.0")
+      .at_least(0)
+      .into<&job::gradient_clipping>()
+      .means("The largest global gradient norm; 0: no clipping.");
+  t.row("prescale_gradients", boolean)
+      .by_default("false")
+      .into<&job::prescale_gradients>()
+      .means("Divide gradients before they are summed over ranks, not after.");
+  t.row("gradient_predivide_factor", number)
+      .by_default("1.0")
+      .above(0)
+      .into<&job::gradient_predivide_factor>()
+      .means("Divide by this before the sum over ranks, by the rest after it.");
+  t.row("gradient_allreduce_op", text)
+      .by_default("mean")
+      .one_of({"mean", "sum"})
+      .in_any_case()
+      .just("mean")
+      .ignored("one rule scales gradients, so that every way to shard gives the same bits")
+      .means("Gradients are means over the global batch, or sums over ranks.");
+  t.row("communication_data_type", dtype)
+      .one_of({"fp16", "bf16", "fp32"})
+      .into<&job::communication_data_type>()
+      .means("The type gradients are exchanged in; none: the parameters'.");
+  t.row("seq_parallel_communication_data_type", dtype)
+      .by_default("fp32")
+      .one_of({"fp16", "bf16", "fp32"})
+      .means("The same between sequence-parallel ranks.")
+      .ignored("their gradients go with those of data ranks, in communication_data_type");
+  add_elasticity(t);
+}
+
+}  // namespace troupe::config

@@ -1,0 +1,174 @@
+// Rules between the keys of processes and the degrees: how many ranks there are for them. Where degrees are open they
+// hold for each way to have them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "config/rules/resolve.hpp"
+#include "core/host_port.hpp"
+#include "core/store_place.hpp"
+
+namespace troupe::config {
+
+namespace {
+
+bool is_host_name(std::string_view name) {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view(".-:_").find(c) != std::string_view::npos;
+  };
+  return !name.empty() && name.size() <= 253 && name.front() != '-' && std::ranges::all_of(name, fits);
+}
+
+bool is_loopback(std::string_view listen) {
+  return listen.starts_with("127.") || listen.starts_with("localhost:") || listen.starts_with("[::1]");
+}
+
+/// What has no meaning beside a store, since another host could not continue from it.
+void store_rules(const job_config& config, const std::function<void(std::string_view, std::string)>& error) {
+  const auto& c = config.cluster;
+  if (c.store.empty()) return;
+  if (!core::read_store(c.store))
+    error("cluster.store",
+          fmt::format(
+              "wanted etcd://HOST:PORT or etcd://HOST:PORT,HOST:PORT (etcds:// for TLS), at most {} of them, got `{}`",
+              core::store_members_max, c.store));
+  if (c.job.empty())
+    error("cluster.store", "wanted cluster.job beside it, after which the job's key is named, got none");
+  if (c.job.find('/') != std::string::npos)
+    error("cluster.job", fmt::format("wanted a name without / beside cluster.store, got `{}`", c.job));
+  if (c.on_loss == loss_policy::stop) error("cluster.store", "wanted cluster.on_loss: recover beside it, got stop");
+  if (!config.checkpoint.is_on())
+    error("cluster.store",
+          "wanted checkpoints, from which another host continues (checkpoint.every_steps or every_minutes), got none");
+  if (config.checkpoint.use_node_local_storage)
+    error("cluster.store",
+          "wanted checkpoints that all hosts see, got checkpoint.use_node_local_storage: those of a lost host lie on "
+          "its own disk");
+}
+
+void host_rules(const settings& given, const job_config& config, uint64_t ranks, reporter& report) {
+  const auto& c = config.cluster;
+  const auto error = [&](std::string_view key, std::string text) {
+    report.error(given.where(key), std::string(key), std::move(text));
+  };
+  if (c.hosts.empty()) return;
+  uint64_t sum = 0;
+  std::set<std::string_view> names;
+  for (const auto& h : c.hosts) {
+    if (!h.is_spare) sum += h.ranks;
+    if (!is_host_name(h.name))
+      error("cluster.hosts", fmt::format("wanted a name of letters, digits and .-:_, got `{}`", h.name));
+    if (!names.insert(h.name).second)
+      error("cluster.hosts", fmt::format("wanted each name once, got {} twice", h.name));
+  }
+  if (sum != ranks)
+    error("cluster.hosts", fmt::format("wanted hosts for the job's {} ranks, got hosts for {}", ranks, sum));
+  if (c.hosts.front().is_spare)
+    error("cluster.hosts",
+          fmt::format("wanted ranks on the first host, on which the job is started, got spare: true for {}",
+                      c.hosts.front().name));
+  if (c.job.size() > 253 || std::ranges::any_of(c.job, [](unsigned char x) { return x < 0x20 || x == 0x7f; }))
+    error("cluster.job", "wanted a name of at most 253 bytes without control characters, got another");
+  store_rules(config, error);
+  if (c.choice == process_choice::one)
+    return error("cluster.processes", "wanted ranks or a number with cluster.hosts, got one");
+  const uint64_t each =
+      c.choice == process_choice::ranks || c.number == 0 ? 1 : std::max<uint64_t>(1, ranks / c.number);
+  for (const auto& h : c.hosts)
+    if (h.ranks % each != 0)
+      error("cluster.processes", fmt::format("wanted processes of as many ranks as divide those of every host, got {} "
+                                             "ranks each and {} on {}",
+                                             each, h.ranks, h.name));
+  if (c.spares > 0)
+    error("cluster.spares", "wanted 0 with cluster.hosts, of which those with spare: true are the spares, got more");
+  if (c.listen.empty()) return error("cluster.hosts", "wanted cluster.listen, where the first host awaits the others");
+  if (!core::read_host_port(c.listen)) error("cluster.listen", fmt::format("wanted HOST:PORT, got `{}`", c.listen));
+  const bool has_tls = !c.tls.ca.empty() && !c.tls.certificate.empty() && !c.tls.key.empty();
+  if (!has_tls)
+    error("cluster.tls",
+          fmt::format("wanted ca, certificate and key, got {}{}; troupe cert init and issue make them",
+                      c.tls.ca.empty() && c.tls.certificate.empty() && c.tls.key.empty() ? "none" : "some",
+                      is_loopback(c.listen) ? "" : ", and it listens beyond loopback"));
+}
+
+void page_rules(const settings& given, const cluster_section& c, reporter& report) {
+  if (c.page.empty()) return;
+  const auto error = [&](std::string_view key, std::string text) {
+    report.error(given.where(key), std::string(key), std::move(text));
+  };
+  const auto place = page_place_of(c.page);
+  if (!place) return error("cluster.page", fmt::format("wanted PORT or HOST:PORT, got `{}`", c.page));
+  const bool whole = c.page_tls.certificate.empty() == c.page_tls.key.empty();
+  if (!whole) error("cluster.page_tls", "wanted certificate and key, got one of them");
+  if (place->is_loopback()) return;
+  if (whole && c.page_tls.key.empty() && (c.tls.certificate.empty() || c.tls.key.empty()))
+    error("cluster.page_tls",
+          fmt::format("wanted certificate and key for `{}`, which lies beyond loopback, got none", c.page));
+  if (c.page_token_file.empty())
+    error("cluster.page_token_file",
+          fmt::format("wanted a file with the token for `{}`, which lies beyond loopback, got none", c.page));
+}
+
+std::filesystem::path with_host(const std::filesystem::path& path, const std::string& host) {
+  constexpr std::string_view mark = "{host}";
+  std::string text = path.string();
+  for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + host.size()))
+    text.replace(at, mark.size(), host);
+  return text;
+}
+
+}  // namespace
+
+tls_section tls_section::of(const std::string& host) const {
+  return {with_host(ca, host), with_host(certificate, host), with_host(key, host)};
+}
+
+std::optional<page_place> page_place_of(const std::string& text) {
+  const auto colon = text.rfind(':');
+  const std::string port = colon == std::string::npos ? text : text.substr(colon + 1);
+  page_place out{.host = colon == std::string::npos ? "127.0.0.1" : text.substr(0, colon)};
+  if (out.host.starts_with('[') && out.host.ends_with(']')) out.host = out.host.substr(1, out.host.size() - 2);
+  if (!is_host_name(out.host)) return std::nullopt;
+  const auto [end, wrong] = std::from_chars(port.data(), port.data() + port.size(), out.port);
+  if (port.empty() || wrong != std::errc() || end != port.data() + port.size()) return std::nullopt;
+  return out;
+}
+
+void cluster_rules(const settings& given, job_config& config, reporter& report, origins& derived) {
+  constexpr std::string_view processes = "cluster.processes", fewest = "cluster.min_ranks",
+                             in_memory = "checkpoint.memory.every_steps";
+  if (!config.cluster.hosts.empty() && given.value_of(processes) == nullptr) {
+    config.cluster.choice = process_choice::ranks;
+    derived.emplace(processes, "derived");
+  }
+  if (given.value_of(in_memory) == nullptr) {
+    config.checkpoint.memory.every_steps = config.cluster.is_on() ? 1 : 0;
+    derived.emplace(in_memory, "derived");
+  }
+  page_rules(given, config.cluster, report);
+  for (const std::string_view key :
+       {"parallel", "parallel.ranks", "parallel.data", "parallel.shard", "parallel.pipeline", "parallel.tensor",
+        "parallel.sequence", "parallel.context", "tensor_parallel.autotp_size"})
+    if (given.was_refused(key)) return;
+  const auto error = [&](std::string_view key, std::string text) {
+    report.error(given.where(key), std::string(key), std::move(text));
+  };
+  const auto& c = config.cluster;
+  const auto& p = config.parallel;
+  const uint64_t ranks = uint64_t{p.pipeline} * p.data * p.sequence * p.context * p.tensor;
+  host_rules(given, config, ranks, report);
+  if (c.min_ranks > ranks) error(fewest, fmt::format("wanted at most the job's {} ranks, got {}", ranks, c.min_ranks));
+  if (c.choice != process_choice::number) return;
+  if (c.number > ranks)
+    error(processes, fmt::format("wanted at most the job's {} ranks, got {}", ranks, c.number));
+  else if (ranks % c.number != 0)
+    error(processes, fmt::format("wanted a divisor of the job's {} ranks, got {}", ranks, c.number));
+}
+
+}  // namespace troupe::config

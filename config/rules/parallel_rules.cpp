@@ -1,0 +1,242 @@
+// Rules between keys of degrees and of pipelines. Leaves what a model and a schedule say of them to job/pipeline.hpp.
+#include <fmt/format.h>
+
+#include "config/rules/resolve.hpp"
+#include "config/sections/name_pattern.hpp"
+
+namespace troupe::config {
+namespace {
+
+/// As the key's own range has it.
+constexpr uint64_t most_data_ranks = 65536;
+
+class parallel_checks {
+ public:
+  parallel_checks(const settings& given, job_config& config, reporter& report, origins& derived, purpose why)
+      : given_(given), config_(config), report_(report), derived_(derived), why_(why) {}
+
+  void all() {
+    deepspeed_degrees_of("parallel.tensor", config_.parallel.tensor,
+                         {{"tensor_parallel.autotp_size", config_.degrees.autotp_size},
+                          {"tensor_parallel.tensor_parallel.tp_size", config_.degrees.tp_size}});
+    deepspeed_degrees_of(
+        "parallel.sequence", config_.parallel.sequence,
+        {{"sequence_parallel_size", config_.degrees.sequence_parallel_size},
+         {"sequence_parallel.size", config_.degrees.sequence_enabled ? config_.degrees.sequence_size : 1}});
+    degrees();
+    tensor_layers();
+    schedule();
+    partition();
+    recomputation();
+    selective();
+    row_tiles();
+  }
+
+ private:
+  void error(std::string_view key, std::string text) {
+    report_.error(given_.where(key), std::string(key), std::move(text));
+  }
+
+  /// DeepSpeed's keys of a degree give our own; where several say one, they say the same.
+  void deepspeed_degrees_of(std::string_view own, uint32_t& degree,
+                            std::initializer_list<std::pair<std::string_view, uint32_t>> others) {
+    std::string_view said = given_.value_of(own) != nullptr ? own : std::string_view();
+    for (const auto& [key, value] : others) {
+      if (value <= 1 || given_.was_refused(key) || given_.was_refused(own)) continue;
+      if (!said.empty() && value != degree) {
+        error(key, fmt::format("wanted {}, as {}, got {}", degree, said, value));
+        continue;
+      }
+      if (said.empty()) derived_.emplace(own, "derived");
+      said = key;
+      degree = value;
+    }
+  }
+
+  void degrees() {
+    parallel_section& p = config_.parallel;
+    if (!p.all) return;
+    for (const char* key :
+         {"parallel.data", "parallel.pipeline", "parallel.sequence", "parallel.context", "parallel.tensor"})
+      if (given_.was_refused(key)) return;
+    const std::string shared = (p.sequence == 1 ? "" : fmt::format(" x sequence {}", p.sequence)) +
+                               (p.context == 1 ? "" : fmt::format(" x context {}", p.context)) +
+                               (p.tensor == 1 ? "" : fmt::format(" x tensor {}", p.tensor));
+    const uint64_t others = uint64_t{p.pipeline} * p.sequence * p.context * p.tensor;
+    if (given_.value_of("parallel.data") == nullptr) {
+      if (*p.all % others != 0 || *p.all / others > most_data_ranks)
+        return error("parallel.ranks", fmt::format("wanted pipeline {}{} x at most {} data-parallel ranks, got {}",
+                                                   p.pipeline, shared, most_data_ranks, *p.all));
+      p.data = static_cast<uint32_t>(*p.all / others);
+      derived_.emplace("parallel.data", "derived");
+    } else if (*p.all != others * p.data) {
+      error("parallel.ranks", fmt::format("wanted the product of the degrees, pipeline {} x data {}{} = {}, got {}",
+                                          p.pipeline, p.data, shared, others * p.data, *p.all));
+    }
+  }
+
+  /// What the keys beside it are for: inputs of units that are computed again as a whole.
+  void selective() {
+    constexpr std::string_view key = "activation_checkpointing.selective",
+                               switched = "activation_checkpointing.enabled";
+    const auto& kept = config_.activation_checkpointing;
+    if (!kept.selective) return;
+    if (!kept.enabled) return error(key, fmt::format("wanted {} true beside it, got false", switched));
+    if (kept.partition_activations)
+      return error(key, "wanted false with activation_checkpointing.partition_activations, got true");
+    if (kept.cpu_checkpointing || config_.offload_activations != offload_device::none)
+      error(key, "wanted false with cluster.offload_activations, for which units have to be recomputed, got true");
+  }
+
+  /// Which layers are cut: the mapping as a whole, with the place of whatever is wrong in it.
+  void tensor_layers() {
+    constexpr std::string_view key = "tensor_parallel.partition_config", preset = "tensor_parallel.preset_model";
+    auto& t = config_.tensor_parallel;
+    if (const setting* given = given_.value_of(key); given != nullptr) {
+      std::string text = std::move(t.partition.text);
+      t.partition = read_partition(*given->value, [&](place at, const std::string& name, std::string what) {
+        report_.error(at, fmt::format("{}{}{}", key, name.empty() ? "" : ".", name), std::move(what));
+      });
+      t.partition.text = std::move(text);
+      const auto where = [&](place at) { return fmt::format("{}:{}", report_.sources.at(at.source).name, at.line); };
+      t.partition.where = where(t.partition.at);
+      for (layer_spec& spec : t.partition.specs) spec.where = where(spec.at);
+    }
+    constexpr std::string_view rows = "tensor_parallel.injection_policy_tuple",
+                               head = "tensor_parallel.vocab_parallel_lm_head";
+    const auto idle = [&](std::string_view said, const char* because) {
+      report_.warn(given_.where(said), std::string(said), std::string("no effect: ") + because);
+    };
+    for (const std::string& name : t.rows)
+      if (name.empty()) return error(rows, "wanted ends of the names of linear layers, got an empty text");
+    if (given_.was_refused("parallel.tensor") || given_.was_refused("tensor_parallel.autotp_size")) return;
+    if (t.own_layers && why_ == purpose::job)
+      idle("tensor_parallel.replace_with_kernel_inject", "models of ours are built of fused layers");
+    if (!t.rows.empty() && why_ == purpose::job) idle(rows, "it names layers of a host program's own modules");
+    if (config_.parallel.tensor > 1) return;
+    if (t.chooses()) idle(t.partition.given ? key : preset, "parallel.tensor is 1");
+    if (!t.rows.empty() && why_ == purpose::host_job) idle(rows, "parallel.tensor is 1");
+    if (t.vocabulary_head) idle(head, "parallel.tensor is 1");
+  }
+
+  void schedule() {
+    const setting* given = given_.value_of("pipeline.schedule");
+    auto& p = config_.pipeline;
+    if (given == nullptr || !p.schedule.ends_with(".csv")) return;
+    p.schedule_file = (report_.sources.at(given->at.source).folder / p.schedule).lexically_normal();
+  }
+
+  void partition() {
+    constexpr std::string_view prefix = "type:";
+    const auto& partition = config_.pipeline.partition;
+    if (!partition.starts_with(prefix)) return;
+    if (const auto read = found_in(partition.substr(prefix.size()), {}); !read)
+      error("pipeline.partition", "type: " + read.error().text);
+  }
+
+  void recomputation() {
+    if (config_.pipeline.checkpoint_interval == 0 || config_.activation_checkpointing.enabled) return;
+    constexpr std::string_view switched = "activation_checkpointing.enabled";
+    if (given_.value_of(switched) != nullptr)
+      return error("pipeline.activation_checkpoint_interval",
+                   fmt::format("wanted 0 beside {}: false, got {}", switched, config_.pipeline.checkpoint_interval));
+    config_.activation_checkpointing.enabled = true;
+    derived_.emplace(switched, "derived");
+  }
+
+  // Between logits and loss the ranks exchange what each has of a row.
+  void row_tiles() {
+    if (config_.row_tile_bytes == 0 || config_.parallel.tensor == 1 || given_.was_refused("parallel.tensor")) return;
+    error("cluster.row_tile_bytes",
+          fmt::format("wanted 0 with parallel.tensor above 1, got {}", given_.text_of("cluster.row_tile_bytes")));
+  }
+
+  const settings& given_;
+  job_config& config_;
+  reporter& report_;
+  origins& derived_;
+  purpose why_;
+};
+
+/// Norms and activations cut by tokens, and sums in pieces, which go without.
+class norm_checks {
+ public:
+  norm_checks(const settings& given, job_config& config, reporter& report, origins& derived)
+      : given_(given), config_(config), report_(report), derived_(derived) {}
+
+  void all() {
+    norms();
+    exchange_pieces();
+  }
+
+ private:
+  void norms() {
+    parallel_section& p = config_.parallel;
+    const bool given = given_.value_of(own) != nullptr, partitions = activations_are_cut();
+    if (!given) derived_.emplace(own, "derived");
+    if (partitions) {
+      if (given && !p.sharded_norms) return error(own, fmt::format("wanted true with {}, got false", cut));
+      p.sharded_norms = true;
+    }
+    if (!p.sharded_norms) return;
+    const std::string_view key = given ? own : cut;
+    if (p.tensor == 1) return error(key, "wanted parallel.tensor above 1 with it, got 1");
+    for (const auto& [other, degree] : {std::pair("sequence", p.sequence), std::pair("context", p.context)})
+      if (degree > 1)
+        return error(key, fmt::format("wanted parallel.{} 1 with it, with which it does not go together yet, got {}",
+                                      other, degree));
+  }
+
+  /// What is exchanged in pieces is a sum of products over tensor ranks.
+  void exchange_pieces() {
+    constexpr std::string_view key = "tensor_parallel.exchange_pieces";
+    const parallel_section& p = config_.parallel;
+    if (p.exchange_pieces == 1 || given_.was_refused("parallel.tensor")) return;
+    if (p.tensor == 1)
+      return error(key, fmt::format("wanted 1 without parallel.tensor above 1, got {}", p.exchange_pieces));
+    if (p.sharded_norms)
+      return error(key, fmt::format("wanted 1 with parallel.sharded_norms, whose sums are scattered, got {}",
+                                    p.exchange_pieces));
+    if (config_.mlp_tile_bytes > 0)
+      return error(key, fmt::format("wanted 1 with cluster.mlp_tile_bytes, whose tiles are no pieces, got {}",
+                                    p.exchange_pieces));
+  }
+
+  static constexpr std::string_view own = "parallel.sharded_norms",
+                                    cut = "activation_checkpointing.partition_activations";
+
+  /// Says why not, where it was asked for.
+  [[nodiscard]] bool activations_are_cut() {
+    const auto& kept = config_.activation_checkpointing;
+    if (!kept.partition_activations) return false;
+    const char* why_not = config_.parallel.tensor == 1 ? "parallel.tensor is 1"
+                          : kept.enabled               ? ""
+                                                       : "activation_checkpointing.enabled is false";
+    if (*why_not == '\0') return true;
+    for (const char* key : {"parallel.tensor", "tensor_parallel.autotp_size", "activation_checkpointing.enabled"})
+      if (given_.was_refused(key)) return false;
+    report_.warn(given_.where(cut), std::string(cut), std::string("no effect: ") + why_not);
+    return false;
+  }
+
+  void error(std::string_view key, std::string text) {
+    report_.error(given_.where(key), std::string(key), std::move(text));
+  }
+
+  const settings& given_;
+  job_config& config_;
+  reporter& report_;
+  origins& derived_;
+};
+
+}  // namespace
+
+void norm_rules(const settings& given, job_config& config, reporter& report, origins& derived) {
+  norm_checks(given, config, report, derived).all();
+}
+
+void parallel_rules(const settings& given, job_config& config, reporter& report, origins& derived, purpose why) {
+  parallel_checks(given, config, report, derived, why).all();
+}
+
+}  // namespace troupe::config

@@ -1,0 +1,63 @@
+// Rules of samples that are left out (`data.skip`), and of what follows a spike of the loss (`on_spike`). Leaves what
+// steps and samples are to data/.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+#include "config/rules/resolve.hpp"
+
+namespace troupe::config {
+namespace {
+
+constexpr uint64_t step_max = 1'000'000'000'000;
+
+std::optional<uint64_t> step_in(std::string_view text) {
+  uint64_t out = 0;
+  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (text.empty() || wrong != std::errc() || end != text.data() + text.size() || out < 1 || out > step_max)
+    return std::nullopt;
+  return out;
+}
+
+/// `900` or `812-820`.
+bool read_steps(skipped_steps& x) {
+  const std::string_view all = x.steps;
+  const size_t dash = all.find('-');
+  const auto first = step_in(all.substr(0, dash));
+  const auto last = dash == std::string_view::npos ? first : step_in(all.substr(dash + 1));
+  if (!first || !last || *first > *last) return false;
+  x.first = *first;
+  x.last = *last;
+  return true;
+}
+
+}  // namespace
+
+void skip_rules(const settings& given, job_config& config, reporter& report, purpose why) {
+  const auto error = [&](const std::string& key, std::string text) {
+    report.error(given.where(key), key, std::move(text));
+  };
+  for (size_t i = 0; i < config.data.skip.size(); ++i) {
+    auto& x = config.data.skip[i];
+    const std::string key = fmt::format("data.skip[{}].steps", i);
+    if (given.value_of(key) != nullptr && !read_steps(x))
+      error(key, fmt::format("wanted a step from 1 to {}, or a range such as 812-820, got `{}`", step_max, x.steps));
+  }
+  const auto& how = config.on_spike;
+  if (how.action == spike_action::none) return;
+  if (how.min_steps > how.window)
+    error("on_spike.min_steps", fmt::format("wanted at most on_spike.window, {}, got {}", how.window, how.min_steps));
+  if (!how.skips()) return;
+  const std::string action = "on_spike.action";
+  if (why == purpose::host_job)
+    error(action, "wanted none or stop: the host program brings its batches, of which none can be left out, got skip");
+  const bool in_memory = config.cluster.is_on() && config.checkpoint.memory.every_steps > 0;
+  if (why == purpose::job && !config.checkpoint.is_on() && !in_memory)
+    error(action,
+          "skip: wanted states to go back to (checkpoint.every_steps, checkpoint.every_minutes, or "
+          "checkpoint.memory.every_steps with several processes), got none");
+}
+
+}  // namespace troupe::config

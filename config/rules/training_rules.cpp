@@ -1,0 +1,230 @@
+// Rules between keys of the optimizer, the learning rate, parameter groups and texts: what a type's own defaults are,
+// which numbers it reads and needs. Leaves the rules of everything else to resolve.cpp.
+#include <fmt/format.h>
+#include <re2/re2.h>
+
+#include <algorithm>
+
+#include "config/keys/values.hpp"
+#include "config/rules/resolve.hpp"
+
+namespace troupe::config {
+namespace {
+
+class training {
+ public:
+  training(const settings& given, job_config& config, reporter& report, origins& derived, purpose why)
+      : given_(given),
+        config_(config),
+        report_(report),
+        derived_(derived),
+        job_(why != purpose::deepspeed),
+        has_text_(why == purpose::job) {}
+
+  void all() {
+    items_are_whole();
+    if (has_text_) texts();
+    groups();
+    optimizer();
+    scheduler();
+  }
+
+ private:
+  void error(std::string_view key, std::string text) {
+    report_.error(given_.where(key), std::string(key), std::move(text));
+  }
+  [[nodiscard]] const setting* value_of(std::string_view key) const { return given_.value_of(key); }
+  [[nodiscard]] bool has(std::string_view key) const { return value_of(key) != nullptr || given_.was_refused(key); }
+
+  /// Keys that every item of a list must have.
+  void items_are_whole() {
+    for (const key_info& row : key_table()) {
+      if (!row.required || !row.in_list()) continue;
+      const std::string list(row.list_name());
+      const auto it = given_.lists.find(list);
+      for (size_t i = 0; it != given_.lists.end() && i < it->second; ++i)
+        if (const std::string item = fmt::format("{}[{}]", list, i), key = fmt::format("{}.{}", item, row.name());
+            !has(key) && !given_.was_refused(item))
+          error(key, fmt::format("wanted {}, got nothing: every item of {} needs it", wanted(row), list));
+    }
+  }
+
+  void texts() {
+    data_section& d = config_.data;
+    const auto list = given_.lists.find("data.sources");
+    const bool listed = list != given_.lists.end();
+    if (listed && has("data.text")) error("data.text", "wanted either text or sources, got both");
+    if (listed && list->second == 0) error("data.sources", "wanted a list of at least one source, got []");
+    if (!listed && !has("data.text") && !given_.was_refused("data") && !given_.was_refused("data.sources"))
+      error("data.text", "wanted a path (or data.sources), got nothing: the key is required");
+    if (!listed) d.sources = {{d.text, 1, d.text_key}};
+    for (data_source& source : d.sources)
+      if (source.text_key.empty()) source.text_key = d.text_key;
+    const setting* tokenizer = value_of("data.tokenizer");
+    if (tokenizer == nullptr || d.tokenizer == "bytes") return;
+    const auto& folder = report_.sources.at(tokenizer->at.source).folder;
+    d.tokenizer_path = (folder / d.tokenizer).lexically_normal();
+    std::error_code failure;
+    if (d.tokenizer.empty() || !std::filesystem::exists(d.tokenizer_path, failure))
+      error("data.tokenizer", fmt::format("wanted bytes, or the path of a SentencePiece .model or of a folder with "
+                                          "vocab.json and merges.txt, got {}, where nothing is",
+                                          d.tokenizer_path.string()));
+  }
+
+  void groups() {
+    for (size_t i = 0; i < config_.parameter_groups.size(); ++i) {
+      const std::string& pattern = config_.parameter_groups[i].match;
+      const std::string key = fmt::format("parameter_groups[{}].match", i);
+      if (value_of(key) == nullptr) continue;
+      RE2::Options quiet;
+      quiet.set_log_errors(false);
+      const RE2 compiled(pattern, quiet);
+      if (!compiled.ok())
+        error(key, fmt::format("wanted a pattern as RE2 reads it, got {}: {}", quoted(pattern), compiled.error()));
+    }
+  }
+
+  enum class unread : uint8_t { refused, warned };  ///< a key that the chosen type does not read
+
+  /// Fills in what is another default with the chosen type; says which given numbers it does not read, which it needs.
+  void params_of(const std::string& section, std::string_view type, unread as) {
+    for (const key_info& row : key_table()) {
+      if (row.section() != section + ".params") continue;
+      const setting* s = value_of(row.key);
+      if (s != nullptr && !row.read_by(type)) {
+        not_read(row, *s, type, as);
+        continue;
+      }
+      if (has(row.key) || derived_.contains(row.key)) continue;
+      for (const auto& [of, text] : row.types.defaults)
+        if (of == type) by_default(row, type, std::string(text));
+      if (std::ranges::find(row.types.needed_by, type) != row.types.needed_by.end() &&
+          (job_ || !given_.is_auto(row.key)))
+        error(row.key, fmt::format("wanted {}, got nothing: {} needs it", wanted(row), type));
+    }
+  }
+
+  void not_read(const key_info& row, const setting& s, std::string_view type, unread as) {
+    std::string nearest;
+    size_t least = SIZE_MAX;
+    for (const key_info& other : key_table())
+      if (other.section() == row.section() && other.read_by(type) && other.support.refusal.empty())
+        if (const size_t distance = edits(row.name(), other.name()); distance < least) {
+          least = distance;
+          nearest = other.key;
+        }
+    const std::string text = fmt::format("a key of {}, not of {}; the nearest of {} is {}",
+                                         fmt::join(row.types.readers, ", "), type, type, nearest);
+    if (as == unread::warned)
+      report_.warn(s.name_at, row.key, "no effect: " + text);
+    else
+      report_.error(s.name_at, row.key, text);
+  }
+
+  void by_default(const key_info& row, std::string_view type, const std::string& text) {
+    const bool list = row.type == value_type::number_list;
+    const document read = list ? read_yaml(text, 0) : document{make_scalar(node_kind::plain, text, {}), {}};
+    store(row, *read.root, {}, config_);
+    derived_[row.key] = fmt::format("default of {}", type);
+  }
+
+  void optimizer() {
+    using rule = core::optimizer_type;
+    auto& o = config_.optimizer;
+    if (const setting* type = value_of("optimizer.type");
+        given_.was_refused("optimizer.type") || (type != nullptr && type->held_back))
+      return;
+    // DeepSpeed hands its Muon only the numbers that it knows, and every other rule all that is given.
+    params_of("optimizer", core::name_of(o.type), o.type == rule::muon ? unread::warned : unread::refused);
+    if (o.type == rule::adamw && !o.adam_w_mode) {
+      report_.warn(given_.where("optimizer.params.adam_w_mode"), "optimizer.params.adam_w_mode",
+                   "no effect: AdamW always decouples weight decay; write type: Adam for L2");
+      o.adam_w_mode = true;
+      derived_["optimizer.params.adam_w_mode"] = "derived";
+    }
+    if (o.type == rule::sgd && o.nesterov && (o.momentum == 0 || o.dampening != 0))
+      error("optimizer.params.nesterov",
+            fmt::format("true: wanted a momentum above 0 and dampening 0, got {} and {}", o.momentum, o.dampening));
+    if (o.type == rule::lamb && o.min_coeff > o.max_coeff)
+      error("optimizer.params.min_coeff",
+            fmt::format("wanted a number of at most max_coeff, which is {}, got {}", o.max_coeff, o.min_coeff));
+    if (o.type == rule::muon && !has("optimizer.params.lr") && !o.adam_lr) {
+      o.adam_lr = muon_adam_lr;
+      derived_["optimizer.params.adam_lr"] = "default of muon";
+    }
+  }
+
+  void scheduler() {
+    using curve = core::schedule_type;
+    auto& s = config_.scheduler;
+    if (const setting* type = value_of("scheduler.type"); type != nullptr && type->held_back) return;
+    if (given_.was_refused("scheduler.type")) return;
+    if (s.type == curve::constant) {
+      for (const auto& [key, given] : given_.given)
+        if (key.starts_with("scheduler.params.") && given.value != nullptr) {
+          error("scheduler.type",
+                fmt::format("wanted {} beside params, got nothing", wanted(*key_named("scheduler.type"))));
+          return;
+        }
+      return;
+    }
+    for (const char* key : {"total_num_steps", "T_max"}) until_the_end(key);
+    if (s.type == curve::warmup_decay && given_.is_auto("scheduler.params.warmup_max_lr")) {
+      s.warmup_max_lr = config_.optimizer.lr;
+      derived_["scheduler.params.warmup_max_lr"] = "derived";
+    }
+    params_of("scheduler", core::name_of(s.type), unread::refused);
+    if (s.total_num_steps != 0 && s.total_num_steps < s.warmup_num_steps &&
+        key_named("scheduler.params.total_num_steps")->read_by(core::name_of(s.type)))
+      report_.warn(
+          given_.where("scheduler.params.total_num_steps"), "scheduler.params.total_num_steps",
+          fmt::format("less than warmup_num_steps {}: the learning rate never comes down", s.warmup_num_steps));
+    if (s.type == curve::one_cycle) one_cycle();
+  }
+
+  /// `auto` of a curve's length is the run's.
+  void until_the_end(const std::string& name) {
+    const std::string key = "scheduler.params." + name;
+    auto& s = config_.scheduler;
+    if (!job_ || !given_.is_auto(key) || !key_named(key)->read_by(core::name_of(s.type))) return;
+    (name == "T_max" ? s.t_max : s.total_num_steps) = config_.steps;
+    derived_[key] = "derived";
+  }
+
+  void one_cycle() {
+    auto& s = config_.scheduler;
+    const auto ordered = [&](const char* least, double low, const char* most, double high) {
+      const std::string root = "scheduler.params.";
+      if (low <= high || given_.was_refused(root + least) || given_.was_refused(root + most)) return;
+      error(has(root + most) ? root + most : root + least,
+            fmt::format("wanted {} of at most {}, got {} and {}", least, most, low, high));
+    };
+    if (has("scheduler.params.cycle_min_lr") && has("scheduler.params.cycle_max_lr"))
+      ordered("cycle_min_lr", s.cycle_min_lr, "cycle_max_lr", s.cycle_max_lr);
+    ordered("cycle_min_mom", s.cycle_min_mom, "cycle_max_mom", s.cycle_max_mom);
+    const bool has_betas = key_named("optimizer.params.betas")->read_by(core::name_of(config_.optimizer.type));
+    if (!s.cycle_momentum || (has_betas && config_.optimizer.type != core::optimizer_type::muon)) return;
+    if (value_of("scheduler.params.cycle_momentum") != nullptr)
+      report_.warn(given_.where("scheduler.params.cycle_momentum"), "scheduler.params.cycle_momentum",
+                   fmt::format("no effect: {} has no betas for all parameters", core::name_of(config_.optimizer.type)));
+    s.cycle_momentum = false;
+    derived_["scheduler.params.cycle_momentum"] = "derived";
+  }
+
+  /// Muon's learning rate of what it leaves to Adam, when nothing is given.
+  static constexpr double muon_adam_lr = 3e-4;
+
+  const settings& given_;
+  job_config& config_;
+  reporter& report_;
+  origins& derived_;
+  bool job_, has_text_;
+};
+
+}  // namespace
+
+void training_rules(const settings& given, job_config& config, reporter& report, origins& derived, purpose why) {
+  training(given, config, report, derived, why).all();
+}
+
+}  // namespace troupe::config

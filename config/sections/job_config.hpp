@@ -1,0 +1,196 @@
+// One validated, immutable description of a run. Made by `config::load`, read by everybody.
+// Field names are the YAML's keys; defaults are DeepSpeed's where the key is DeepSpeed's.
+// Its sections stand in training_config.hpp (how to train), offload_config.hpp (where states live), pipeline_config.hpp
+// (stages and their order), cluster_config.hpp (processes), elasticity.hpp (batches for
+// many degrees), run_config.hpp (what is read and told) and here. What a key
+// means, its range and its effect stand in config/keys/key_table.cpp and nowhere else.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/sections/cluster_config.hpp"
+#include "config/sections/compile_config.hpp"
+#include "config/sections/compression_config.hpp"
+#include "config/sections/distillation_config.hpp"
+#include "config/sections/elasticity.hpp"
+#include "config/sections/offload_config.hpp"
+#include "config/sections/partition_config.hpp"
+#include "config/sections/pipeline_config.hpp"
+#include "config/sections/run_config.hpp"
+#include "config/sections/training_config.hpp"
+#include "core/dtype.hpp"
+#include "core/mesh.hpp"
+
+namespace troupe::config {
+
+struct model_section {            ///< `model`
+  std::string hugging_face_json;  ///< the keys as given inline, as one JSON object; empty when `path` is set
+  std::filesystem::path path;     ///< a Hugging Face folder (config.json, optional weights); absolute
+  std::filesystem::path teacher;  ///< a trained model: what layers are copied from and what is distilled; absolute
+  bool dequantise = false;        ///< compressed weights that a run begins with are read as what their codes mean
+};
+
+/// Degrees by the keys that DeepSpeed has for them; those of `parallel` follow them. 1 or less: not said.
+struct deepspeed_degrees {
+  uint32_t autotp_size = 0, tp_size = 1;
+  uint32_t sequence_parallel_size = 1, sequence_size = 1;
+  bool sequence_enabled = false;  ///< without it sequence_size has no effect
+};
+
+struct parallel_section {  ///< `parallel`
+  uint32_t data = 1, pipeline = 1, tensor = 1, sequence = 1, context = 1, expert = 1;
+  std::optional<uint64_t> all;   ///< key: ranks; after load nothing else than ranks(), where it was given
+  uint32_t shard = 0;            ///< data ranks that states are cut over, in groups of neighbours; 0: all of them
+  bool sharded_norms = false;    ///< tensor ranks have own columns outside of products
+  bool overlap_comm = false;     ///< key: tensor_parallel.tp_overlap_comm
+  uint32_t exchange_pieces = 1;  ///< key: tensor_parallel.exchange_pieces
+  [[nodiscard]] core::mesh mesh() const {
+    using core::axis;
+    const uint32_t group = shard == 0 ? data : shard;
+    return {{axis::pipeline, pipeline}, {axis::replicate, data / group}, {axis::shard, group},
+            {axis::sequence, sequence}, {axis::context, context},        {axis::tensor, tensor}};
+  }
+  [[nodiscard]] uint32_t ranks() const { return mesh().ranks(); }
+};
+
+/// One way to share ranks out among degrees that are `auto`, with all that follows from it.
+struct degree_choice {
+  parallel_section parallel;
+  uint64_t train_batch_size = 0, train_micro_batch_size_per_gpu = 0, gradient_accumulation_steps = 0;
+  std::string refusal;  ///< for which a file with these degrees is refused; empty: it is not
+};
+
+struct zero_section {  ///< `zero_optimization`
+  uint32_t stage = 0;
+  bool contiguous_gradients = true;
+  bool reduce_scatter = true;
+  uint64_t reduce_bucket_size = 500'000'000;
+  bool reduce_bucket_size_given = false;  ///< false: the plan chooses where gradients are swapped
+  uint64_t allgather_bucket_size = 500'000'000;
+  bool allgather_bucket_size_given = false;  ///< false: the plan chooses where publishing overlaps updates
+  bool overlap_comm = true;
+  bool ignore_unused_parameters = true;
+  bool pipeline_loading_checkpoint = false;  ///< ranks load one after the other
+  bool round_robin_gradients = false;
+  uint64_t sub_group_size = 1'000'000'000;
+  bool sub_group_size_given = false;  ///< false: the plan chooses where states are swapped
+  uint64_t stage3_prefetch_bucket_size = 50'000'000;
+  uint64_t stage3_param_persistence_threshold = 100'000;
+  uint64_t stage3_model_persistence_threshold = 9223372036854775807ULL;
+  uint64_t stage3_max_live_parameters = 1'000'000'000;
+  uint64_t stage3_max_reuse_distance = 1'000'000'000;
+  uint64_t zero_hpz_partition_size = 1;  ///< stage 3: ranks that share a second copy of parameters; 0, 1: none
+  int64_t mics_shard_size = -1;          ///< stage 3: parallel.shard; below 1: not given
+  bool stage3_gather_16bit_weights_on_model_save = false;
+  bool load_from_fp32_weights = true;  ///< master weights from saved fp32; false: from the 16-bit weights
+  offload_param_section offload_param;
+  offload_optimizer_section offload_optimizer;
+  zenflow_section zenflow;
+  /// Some state or parameter lives in swap files.
+  [[nodiscard]] bool swaps() const {
+    return offload_param.device == offload_device::nvme || offload_optimizer.device == offload_device::nvme;
+  }
+};
+
+/// The first of two sums: over ranks (per micro-batch) or over micro-batches (per step).
+enum class gradient_order : uint8_t { automatic, per_micro_batch, per_step };
+
+/// Where the gradients of a weight that several units use are added: in its bucket as they come, or a sum for each use
+/// first. Automatic: the latter where a pipeline may lay the units on different ranks.
+enum class tied_gradients : uint8_t { automatic, in_bucket, per_use };
+
+struct job_config {            ///< a validated job, never changed once loaded
+  std::filesystem::path file;  ///< the YAML; empty when built from text
+  model_section model;
+  data_section data;
+  parallel_section parallel;
+  /// Degrees are `auto`: the ways to choose from, in the order of config/open_degrees.hpp, at least one without
+  /// refusal; until one is taken (`with`), `parallel` and the batch sizes are those of the first such. Empty: nothing
+  /// is open.
+  std::vector<degree_choice> open_degrees;
+  deepspeed_degrees degrees;
+  pipeline_section pipeline;
+  uint64_t seed = 0;
+  uint64_t steps = 0;
+  uint64_t train_batch_size = 0;  ///< the three are consistent and positive after load
+  uint64_t train_micro_batch_size_per_gpu = 0;
+  uint64_t gradient_accumulation_steps = 0;
+  elasticity_section elasticity;  ///< where enabled, what the three follow from
+  uint64_t steps_per_print = 0;
+  double gradient_clipping = 1.0;
+  bool prescale_gradients = false;
+  double gradient_predivide_factor = 1.0;
+  std::optional<core::dtype> communication_data_type;
+  optimizer_section optimizer;
+  std::vector<parameter_group> parameter_groups;
+  scheduler_section scheduler;
+  zero_section zero_optimization;
+  tensor_parallel_section tensor_parallel;
+  compile_section compile;
+  compression_section compression;
+  distillation_section distillation;
+  aio_section aio;
+  fp16_section fp16;
+  bf16_section bf16;
+  data_types_section data_types;
+  activation_checkpointing_section activation_checkpointing;
+  gradient_order order = gradient_order::automatic;  ///< key: gradient_order
+  tied_gradients tied = tied_gradients::automatic;   ///< key: tied_gradients
+  on_spike_section on_spike;
+  evaluation_section evaluation;
+  checkpoint_section checkpoint;
+  telemetry_section telemetry;
+  monitor_section tensorboard, csv_monitor;
+  comms_logger_section comms_logger;
+  flops_profiler_section flops_profiler;
+  bool wall_clock_breakdown = false, memory_breakdown = false;
+  sample_section sample;
+  std::filesystem::path output;  ///< folder for the run's outputs; default runs/<file stem> beside the current folder
+  cluster_section cluster;
+  double stall_after_s = 0;         ///< cluster.stall_after; 0: 30 s
+  uint64_t row_tile_bytes = 0;      ///< cluster.row_tile_bytes: of a rank's logits; 0: as many as there are
+  uint64_t mlp_tile_bytes = 0;      ///< cluster.mlp_tile_bytes: of what is in front of an MLP's activation, likewise
+  uint64_t host_memory_budget = 0;  ///< cluster.host_memory_budget in bytes, of all ranks of a process; 0: none
+  early_choice early_updates = early_choice::automatic;  ///< cluster.*, as the four below
+  bool swap_checksums = true;
+  swap_choice swap_gradients = swap_choice::automatic;
+  offload_device offload_activations = offload_device::none;
+  std::optional<uint64_t> offload_activations_units;  ///< the first so many units; none: all
+
+  /// The same job with one of its open choices taken.
+  [[nodiscard]] job_config with(const degree_choice& taken) const {
+    job_config out = *this;
+    out.open_degrees.clear();
+    out.parallel = taken.parallel;
+    out.train_batch_size = taken.train_batch_size;
+    out.train_micro_batch_size_per_gpu = taken.train_micro_batch_size_per_gpu;
+    out.gradient_accumulation_steps = taken.gradient_accumulation_steps;
+    return out;
+  }
+  /// Where swap files go; empty when nothing is swapped.
+  [[nodiscard]] std::filesystem::path swap_folder() const {
+    const offload_section &optimizer = zero_optimization.offload_optimizer, &param = zero_optimization.offload_param;
+    if (param.device == offload_device::nvme) return param.nvme_path;
+    if (optimizer.device == offload_device::nvme) return optimizer.nvme_path;
+    if (offload_activations != offload_device::nvme) return {};
+    return optimizer.nvme_path.empty() ? param.nvme_path : optimizer.nvme_path;
+  }
+  [[nodiscard]] core::dtype parameter_dtype() const {
+    if (data_types.reference_fp64) return core::dtype::f64;
+    return bf16.enabled ? core::dtype::bf16 : fp16.enabled ? core::dtype::f16 : core::dtype::f32;
+  }
+  /// A gradient that is not finite is no accident: with fp16 it is how the loss scale is found.
+  [[nodiscard]] bool expects_overflow() const { return fp16.enabled || (bf16.enabled && bf16.check_grad_overflow); }
+  /// Such a gradient skips the step; otherwise it ends the run.
+  [[nodiscard]] bool skips_overflow() const { return expects_overflow() || on_spike.skips(); }
+  [[nodiscard]] core::dtype communication_dtype() const { return communication_data_type.value_or(parameter_dtype()); }
+  [[nodiscard]] core::dtype accumulation_dtype() const {
+    return data_types.grad_accum_dtype.value_or(parameter_dtype());
+  }
+};
+
+}  // namespace troupe::config

@@ -1,0 +1,31 @@
+#include "config/sections/parameter_groups.hpp"
+
+#include <re2/re2.h>
+
+namespace troupe::config {
+
+core::result<std::vector<size_t>> groups_of(const std::vector<parameter_group>& groups,
+                                            const std::vector<std::string>& names) {
+  std::vector<size_t> out(names.size(), groups.size());
+  for (size_t g = 0; g < groups.size(); ++g) {
+    const std::string where = "parameter_groups[" + std::to_string(g) + "].match: ";
+    const RE2 pattern(groups[g].match, RE2::Quiet);
+    if (!pattern.ok())
+      return core::fail(core::error_kind::bad_input,
+                        where + "wanted an RE2 pattern, got '" + groups[g].match + "': " + pattern.error());
+    bool found = false;
+    for (size_t q = 0; q < names.size(); ++q) {
+      if (!RE2::PartialMatch(names[q], pattern)) continue;
+      found = true;
+      if (out[q] == groups.size()) out[q] = g;
+    }
+    if (!found)
+      return core::fail(core::error_kind::bad_input,
+                        where + "wanted a pattern that is found in the name of a parameter, '" + groups[g].match +
+                            "' is in none of " + std::to_string(names.size()) +
+                            (names.empty() ? "" : ", of which the first is " + names[0]));
+  }
+  return out;
+}
+
+}  // namespace troupe::config

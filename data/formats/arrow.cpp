@@ -1,0 +1,295 @@
+// Messages one after the other: a schema, then dictionaries and batches.
+#include "data/formats/arrow.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "data/formats/arrow_schema.hpp"
+#include "data/formats/column_buffer.hpp"
+
+namespace troupe::data {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+constexpr std::string_view magic{"ARROW1"};
+constexpr uint32_t continuation = 0xFFFFFFFF;
+enum header_type : uint8_t { schema_header = 1, dictionary_header = 2, batch_header = 3 };
+/// A node: rows, nulls. A buffer: begin in the body, bytes.
+constexpr uint64_t pair_bytes = 16;
+
+/// Texts that rows name by number. Some may be null, whether or not a row names them.
+class dictionary {
+ public:
+  [[nodiscard]] uint64_t size() const { return ends_.size(); }
+
+  [[nodiscard]] std::optional<std::string_view> word(uint64_t i) const {
+    if ((ends_[i] & null_bit) != 0) return std::nullopt;
+    const uint64_t begin = i == 0 ? 0 : ends_[i - 1] & ~null_bit;
+    return std::string_view(text_).substr(begin, ends_[i] - begin);
+  }
+
+  /// False where it would have more than max_block_bytes, the ends of its words among them.
+  bool add(std::optional<std::string_view> word) {
+    const uint64_t bytes = word ? word->size() : 0;
+    if (text_.size() + bytes + (ends_.size() + 1) * sizeof ends_[0] > max_block_bytes) return false;
+    if (word) text_ += *word;
+    ends_.push_back(static_cast<uint32_t>(text_.size()) | (word ? 0 : null_bit));
+    return true;
+  }
+
+ private:
+  static constexpr uint32_t null_bit = uint32_t{1} << 31;
+  static_assert(max_block_bytes < null_bit);
+  std::string text_;
+  std::vector<uint32_t> ends_;
+};
+
+class arrow_reader {
+ public:
+  arrow_reader(const core::source_file& file, const std::string& key, const row_visit& visit)
+      : file_(file), key_(key), visit_(visit), end_(file.size()) {}
+
+  core::result<void> read() {
+    if (auto ok = begin(); !ok) return ok;
+    while (at_ < end_) {
+      message_ = at_;
+      if (auto ok = visit_(std::nullopt, at_); !ok) return ok;
+      const auto more = read_message();
+      if (!more) return fail(more.error());
+      if (!*more) break;
+    }
+    if (!column_) return no_arrow("it has no schema");
+    if (at_ < end_ && !is_file_) return lies(fmt::format("{} bytes follow its end", end_ - at_));
+    return {};
+  }
+
+ private:
+  [[nodiscard]] core::result<void> no_arrow(const std::string& why) const {
+    return fail(error_kind::bad_input, fmt::format("'{}' is no whole Arrow file or stream: {}", file_.name(), why));
+  }
+  [[nodiscard]] core::result<void> lies(const std::string& why, error_kind kind = error_kind::bad_input) const {
+    return fail(kind, fmt::format("'{}': message at byte {}: {}", file_.name(), message_, why));
+  }
+
+  /// A file has the stream between its magic and its footer.
+  core::result<void> begin() {
+    std::array<std::byte, 8> head{};
+    if (file_.size() < head.size()) return no_arrow(fmt::format("{} bytes", file_.size()));
+    if (auto ok = file_.read(0, head); !ok) return ok;
+    if (std::memcmp(head.data(), "FEA1", 4) == 0) return no_arrow("a Feather file of version 1, which is not read");
+    if (std::memcmp(head.data(), magic.data(), magic.size()) != 0) return {};
+    is_file_ = true;
+    at_ = head.size();
+    std::array<std::byte, 10> tail{};
+    if (file_.size() < head.size() + tail.size()) return no_arrow(fmt::format("{} bytes", file_.size()));
+    if (auto ok = file_.read(file_.size() - tail.size(), tail); !ok) return ok;
+    if (std::memcmp(tail.data() + 4, magic.data(), magic.size()) != 0) return no_arrow("wanted it to end with ARROW1");
+    uint32_t footer = 0;
+    std::memcpy(&footer, tail.data(), sizeof footer);
+    if (footer > file_.size() - head.size() - tail.size())
+      return no_arrow(fmt::format("a footer of {} bytes in a file of {}", footer, file_.size()));
+    end_ = file_.size() - tail.size() - footer;
+    return {};
+  }
+
+  core::result<uint32_t> number() {
+    std::array<std::byte, 4> bytes{};
+    if (end_ - at_ < bytes.size()) return fail(lies("it is cut off").error());
+    if (auto ok = file_.read(at_, bytes); !ok) return fail(ok.error());
+    at_ += bytes.size();
+    uint32_t out = 0;
+    std::memcpy(&out, bytes.data(), sizeof out);
+    return out;
+  }
+
+  /// False at the stream's end.
+  core::result<bool> read_message() {
+    auto length = number();
+    if (length && *length == continuation) length = number();
+    if (!length) return fail(length.error());
+    if (*length == 0) return false;
+    if (*length > max_arrow_message_bytes || *length > end_ - at_)
+      return fail(lies(fmt::format("a description of {} bytes, where {} are left and at most {} are read", *length,
+                                   end_ - at_, max_arrow_message_bytes))
+                      .error());
+    described_.resize(*length);
+    if (auto ok = file_.read(at_, described_); !ok) return fail(ok.error());
+    at_ += *length;
+    flat_table::buffer bytes{described_};
+    const auto root = flat_table::root(bytes);
+    const auto version = root.number<int16_t>(0, 0);
+    const auto type = root.number<uint8_t>(1, 0);
+    const auto header = root.table(2);
+    const auto body = root.number<int64_t>(3, 0);
+    if (bytes.broken || !header.exists()) return fail(lies("its description is broken").error());
+    if (body < 0 || static_cast<uint64_t>(body) > end_ - at_)
+      return fail(lies(fmt::format("a body of {} bytes, where {} are left", body, end_ - at_)).error());
+    body_begin_ = at_;
+    body_bytes_ = static_cast<uint64_t>(body);
+    at_ += body_bytes_;
+    auto ok = take(type, header, version);
+    if (ok && bytes.broken) ok = lies("its description is broken");
+    return ok ? core::result<bool>(true) : fail(ok.error());
+  }
+
+  core::result<void> take(uint8_t type, const flat_table& header, int16_t version) {
+    if (type == schema_header) {
+      if (column_) return lies("a second schema");
+      auto found = find_arrow_column(header, key_, version);
+      if (!found) return fail(found.error().in(fmt::format("'{}'", file_.name())));
+      column_ = *found;
+      return {};
+    }
+    if (!column_) return lies("wanted a schema first");
+    if (type == batch_header)
+      return column_->dictionary ? read_indices(header)
+                                 : read_texts(header, column_->first_node, column_->first_buffer,
+                                              [&](auto text, auto at) { return give(text, at); });
+    if (type != dictionary_header)
+      return lies(fmt::format("wanted a batch of rows or a dictionary, got a message of type {}", type));
+    if (!column_->dictionary || header.number<int64_t>(0, 0) != *column_->dictionary) return {};  // of another column
+    if (!header.number<uint8_t>(2, 0)) words_ = {};
+    return read_texts(header.table(1), 0, 0, [&](std::optional<std::string_view> word, uint64_t) {
+      return words_.add(word)
+                 ? core::result<void>{}
+                 : lies(fmt::format("a dictionary of more than {} bytes with 4 for each of its words", max_block_bytes),
+                        error_kind::limit);
+    });
+  }
+
+  core::result<void> give(std::optional<std::string_view> text, uint64_t at) const {
+    return text ? visit_(text, at) : core::result<void>{};
+  }
+
+  /// Rows of a batch in a column.
+  core::result<uint64_t> rows_of(const flat_table& batch, uint64_t node) const {
+    const auto rows = batch.number<int64_t>(0, 0);
+    const auto nodes = batch.vector(1, pair_bytes);
+    if (node >= nodes.size() / pair_bytes)
+      return fail(lies(fmt::format("{} columns, wanted number {}", nodes.size() / pair_bytes, node)).error());
+    int64_t length = 0;
+    std::memcpy(&length, nodes.data() + node * pair_bytes, sizeof length);
+    if (rows < 0 || length != rows) return fail(lies(fmt::format("{} rows, of the column {}", rows, length)).error());
+    return static_cast<uint64_t>(rows);
+  }
+
+  core::result<column_buffer> buffer(const flat_table& batch, uint64_t index) const {
+    const auto buffers = batch.vector(2, pair_bytes);
+    if (index >= buffers.size() / pair_bytes)
+      return fail(lies(fmt::format("{} buffers, wanted number {}", buffers.size() / pair_bytes, index)).error());
+    std::array<int64_t, 2> place{};
+    std::memcpy(place.data(), buffers.data() + index * pair_bytes, pair_bytes);
+    const auto begin = static_cast<uint64_t>(place[0]), length = static_cast<uint64_t>(place[1]);
+    if (begin > body_bytes_ || length > body_bytes_ - begin)
+      return fail(lies(fmt::format("buffer {} has {} bytes from byte {}, beyond the body's {}", index, place[1],
+                                   place[0], body_bytes_))
+                      .error());
+    block_codec codec = block_codec::none;
+    if (const auto compression = batch.table(3); compression.exists()) {
+      const auto number = compression.number<int8_t>(0, 0);
+      if (number != 0 && number != 1)
+        return fail(lies(fmt::format("wanted none, LZ4 or zstd as compression, got number {}", number)).error());
+      codec = number == 0 ? block_codec::lz4_frame : block_codec::zstd;
+    }
+    auto out = column_buffer::open(file_, body_begin_ + begin, length, codec);
+    if (!out) return fail(lies(out.error().text, out.error().kind).error());
+    return out;
+  }
+
+  /// How far into the file row `row` of `rows` is, about.
+  [[nodiscard]] uint64_t place_of(uint64_t row, uint64_t rows) const {
+    return body_begin_ + static_cast<uint64_t>(double(body_bytes_) * double(row) / double(rows));
+  }
+
+  /// Calls `look(i, is_null)` with each row; the first buffer of the column says which are null.
+  template <class Look>
+  core::result<void> each_row(const flat_table& batch, uint64_t rows, uint64_t validity_index, Look look) {
+    auto validity = buffer(batch, validity_index);
+    if (!validity) return fail(validity.error());
+    if (validity->size() > 0 && validity->size() < (rows + 7) / 8)
+      return lies(fmt::format("{} bytes say which of {} rows are null", validity->size(), rows));
+    for (uint64_t i = 0; i < rows; ++i) {
+      if (++taken_ % rows_between_calls == 0)
+        if (auto ok = visit_(std::nullopt, place_of(i, rows)); !ok) return ok;
+      bool is_null = false;
+      if (validity->size() > 0) {
+        const auto bits = validity->read(i / 8, 1);
+        if (!bits) return fail(bits.error());
+        is_null = (static_cast<unsigned>(bits->front()) >> (i % 8) & 1) == 0;
+      }
+      if (core::result<void> ok = look(i, is_null); !ok) return ok;
+    }
+    return {};
+  }
+
+  template <class Give>
+  core::result<void> read_texts(const flat_table& batch, uint64_t node, uint64_t first_buffer, Give give) {
+    const auto rows = rows_of(batch, node);
+    if (!rows) return fail(rows.error());
+    if (*rows == 0) return {};
+    auto offsets = buffer(batch, first_buffer + 1);
+    if (!offsets) return fail(offsets.error());
+    auto texts = buffer(batch, first_buffer + 2);
+    if (!texts) return fail(texts.error());
+    const uint64_t width = column_->large ? 8 : 4;
+    if (*rows >= offsets->size() / width)
+      return lies(fmt::format("{} bytes of offsets for {} rows", offsets->size(), *rows));
+    return each_row(batch, *rows, first_buffer, [&](uint64_t i, bool is_null) -> core::result<void> {
+      if (is_null) return give(std::nullopt, place_of(i, *rows));
+      const auto begin = offsets->integer(i, width, true);
+      if (!begin) return fail(begin.error());
+      const auto end = offsets->integer(i + 1, width, true);
+      if (!end) return fail(end.error());
+      if (*begin < 0 || *end < *begin || static_cast<uint64_t>(*end) > texts->size())
+        return lies(fmt::format("row {} has bytes {} to {} of {}", i, *begin, *end, texts->size()));
+      const auto bytes = static_cast<uint64_t>(*end - *begin);
+      if (bytes > max_row_bytes)
+        return lies(fmt::format("row {} has {} bytes, at most {} are read", i, bytes, max_row_bytes),
+                    error_kind::limit);
+      const auto text = texts->read(static_cast<uint64_t>(*begin), bytes);
+      if (!text) return fail(text.error());
+      return give(std::string_view(reinterpret_cast<const char*>(text->data()), text->size()), place_of(i, *rows));
+    });
+  }
+
+  core::result<void> read_indices(const flat_table& batch) {
+    const auto rows = rows_of(batch, column_->first_node);
+    if (!rows) return fail(rows.error());
+    if (*rows == 0) return {};
+    auto indices = buffer(batch, column_->first_buffer + 1);
+    if (!indices) return fail(indices.error());
+    if (*rows > indices->size() / column_->index_bytes)
+      return lies(fmt::format("{} bytes of indices for {} rows", indices->size(), *rows));
+    return each_row(batch, *rows, column_->first_buffer, [&](uint64_t i, bool is_null) -> core::result<void> {
+      if (is_null) return {};
+      const auto index = indices->integer(i, column_->index_bytes, column_->index_signed);
+      if (!index) return fail(index.error());
+      if (static_cast<uint64_t>(*index) >= words_.size())
+        return lies(fmt::format("row {} is word {} of a dictionary of {}", i, *index, words_.size()));
+      return give(words_.word(static_cast<uint64_t>(*index)), place_of(i, *rows));
+    });
+  }
+
+  const core::source_file& file_;
+  const std::string& key_;
+  const row_visit& visit_;
+  uint64_t at_ = 0, end_, message_ = 0, taken_ = 0, body_begin_ = 0, body_bytes_ = 0;
+  bool is_file_ = false;
+  std::vector<std::byte> described_;
+  std::optional<arrow_column> column_;
+  dictionary words_;
+};
+
+}  // namespace
+
+core::result<void> read_arrow(const core::source_file& file, const std::string& key, const row_visit& visit) {
+  return arrow_reader(file, key, visit).read();
+}
+
+}  // namespace troupe::data

@@ -1,0 +1,80 @@
+// One buffer of an Arrow batch, read from front to back. Owns where its bytes come from: the file, a piece at a time,
+// or memory where it was packed.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/source_file.hpp"
+#include "data/formats/block_codec.hpp"
+
+namespace troupe::data {
+
+class column_buffer {
+ public:
+  /// Bytes read of a file at once, at least.
+  static constexpr uint64_t piece_read_bytes = uint64_t{1} << 20;
+
+  column_buffer() = default;
+  /// Bytes [begin, begin + length) of the file, which must lie in it. With a codec they begin with the length of what
+  /// they hold, -1 for bytes that are not packed after all.
+  static core::result<column_buffer> open(const core::source_file& file, uint64_t begin, uint64_t length,
+                                          block_codec codec) {
+    column_buffer out;
+    out.file_ = &file;
+    out.begin_ = begin;
+    out.size_ = length;
+    if (codec == block_codec::none || length == 0) return out;
+    int64_t said = 0;
+    if (length < sizeof said) return core::fail(core::error_kind::bad_input, "a packed buffer without its length");
+    if (length > max_block_bytes)
+      return core::fail(core::error_kind::limit, "a packed buffer of " + std::to_string(length) + " bytes, at most " +
+                                                     std::to_string(max_block_bytes) + " are read");
+    std::vector<std::byte> packed(length);
+    if (auto ok = file.read(begin, packed); !ok) return core::fail(ok.error());
+    std::memcpy(&said, packed.data(), sizeof said);
+    out.begin_ += sizeof said;
+    out.size_ -= sizeof said;
+    if (said == -1) return out;
+    if (auto ok = expand_block(codec, std::span(packed).subspan(sizeof said), static_cast<uint64_t>(said), out.held_);
+        !ok)
+      return core::fail(ok.error());
+    out.begin_ = 0;
+    out.size_ = out.held_.size();
+    return out;
+  }
+
+  [[nodiscard]] uint64_t size() const { return size_; }
+
+  /// Bytes [at, at + bytes), which must lie in it; good until the next call.
+  core::result<std::span<const std::byte>> read(uint64_t at, uint64_t bytes) {
+    if (at < first_ || at + bytes > first_ + held_.size()) {
+      held_.resize(std::min(std::max(bytes, piece_read_bytes), size_ - at));
+      first_ = at;
+      if (auto ok = file_->read(begin_ + at, held_); !ok) return core::fail(ok.error());
+    }
+    return std::span<const std::byte>(held_).subspan(at - first_, bytes);
+  }
+
+  /// The integer number `index` of those of `width` bytes.
+  core::result<int64_t> integer(uint64_t index, uint64_t width, bool is_signed) {
+    const auto bytes = read(index * width, width);
+    if (!bytes) return core::fail(bytes.error());
+    uint64_t value = 0;
+    std::memcpy(&value, bytes->data(), width);
+    const unsigned unused = static_cast<unsigned>(64 - 8 * width);
+    return is_signed ? static_cast<int64_t>(value << unused) >> unused : static_cast<int64_t>(value);
+  }
+
+ private:
+  const core::source_file* file_ = nullptr;
+  uint64_t begin_ = 0, size_ = 0, first_ = 0;
+  std::vector<std::byte> held_;  // from first_ on
+};
+
+}  // namespace troupe::data

@@ -1,0 +1,108 @@
+// Folders walked, names read.
+#include "data/formats/files.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace troupe::data {
+namespace {
+
+namespace fs = std::filesystem;
+using core::error_kind;
+using core::fail;
+
+/// True where `p`, all links followed, lies in `folder` (itself canonical).
+bool lies_inside(const fs::path& p, const fs::path& folder) {
+  const auto [end, rest] = std::mismatch(folder.begin(), folder.end(), p.begin(), p.end());
+  return end == folder.end();
+}
+
+/// All regular files below `folder`, sorted by path.
+core::result<std::vector<fs::path>> files_below(const fs::path& folder) {
+  std::error_code ec;
+  const fs::path root = fs::canonical(folder, ec);
+  if (ec) return fail(error_kind::bad_input, fmt::format("cannot read '{}': {}", folder.string(), ec.message()));
+  std::vector<fs::path> found;
+  fs::recursive_directory_iterator it(root, ec);
+  for (; !ec && it != fs::recursive_directory_iterator(); it.increment(ec)) {
+    if (it->is_symlink(ec)) {
+      const fs::path target = fs::canonical(it->path(), ec);
+      if (ec || !lies_inside(target, root))
+        return fail(error_kind::bad_input,
+                    fmt::format("the link '{}' leads out of the data folder '{}': only what lies inside is read",
+                                it->path().string(), folder.string()));
+      continue;
+    }
+    if (!it->is_regular_file(ec)) continue;
+    if (found.size() == max_source_files)
+      return fail(error_kind::limit,
+                  fmt::format("the data folder '{}' holds more than {} files", folder.string(), max_source_files));
+    found.push_back(it->path());
+  }
+  if (ec) return fail(error_kind::bad_input, fmt::format("cannot read all of '{}': {}", folder.string(), ec.message()));
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+/// A `DatasetDict` of `datasets`, whose splits are not all for training.
+core::result<void> check_no_splits(const fs::path& folder) {
+  std::error_code ec;
+  if (!fs::exists(folder / "dataset_dict.json", ec)) return {};
+  std::vector<std::string> splits;
+  for (fs::directory_iterator it(folder, ec), end; !ec && it != end; it.increment(ec))
+    if (fs::exists(it->path() / "state.json", ec)) splits.push_back(it->path().filename().string());
+  if (splits.empty()) return {};
+  std::ranges::sort(splits);
+  return fail(error_kind::bad_input,
+              fmt::format("'{}' holds splits of a data set, wanted the folder of one of them: {}", folder.string(),
+                          fmt::join(splits, ", ")));
+}
+
+}  // namespace
+
+bool is_packed(const fs::path& p) {
+  return p.extension() == ".gz" || p.extension() == ".dz" || p.extension() == ".tgz";
+}
+
+source_kind kind_of(const fs::path& p) {
+  if (p.extension() == ".tgz") return source_kind::tar;
+  const auto extension = (is_packed(p) ? p.stem() : p).extension();
+  if (extension == ".bin") return source_kind::tokens;
+  if (extension == ".jsonl") return source_kind::json_lines;
+  if (extension == ".tar") return source_kind::tar;
+  if (extension == ".parquet") return source_kind::parquet;
+  for (const char* arrow : {".arrow", ".arrows", ".ipc", ".feather"})
+    if (extension == arrow) return source_kind::arrow;
+  return source_kind::text;
+}
+
+core::result<std::vector<fs::path>> source_files(const fs::path& path) {
+  std::error_code ec;
+  if (!fs::is_directory(path, ec)) {
+    const fs::path bin = path.string() + ".bin", index = path.string() + ".idx";  // a pair's name, as Megatron has it
+    if (!fs::exists(path, ec) && fs::exists(bin, ec) && fs::exists(index, ec)) return std::vector{bin};
+    return std::vector{path};
+  }
+  if (auto ok = check_no_splits(path); !ok) return fail(ok.error());
+  auto files = files_below(path);
+  if (files) std::erase_if(*files, [&](const fs::path& p) { return describes_tokens(p) || describes_rows(p); });
+  return files;
+}
+
+bool describes_rows(const fs::path& p) {
+  if (p.filename() != "dataset_info.json" && p.filename() != "state.json") return false;
+  std::error_code ec;
+  for (fs::directory_iterator it(p.parent_path(), ec), end; !ec && it != end; it.increment(ec))
+    if (kind_of(it->path()) == source_kind::arrow) return true;
+  return false;
+}
+
+bool describes_tokens(const fs::path& p) {
+  std::error_code ec;
+  if (p.extension() == ".idx") return fs::exists(fs::path(p).replace_extension(".bin"), ec);
+  return p.extension() == ".json" && kind_of(p.stem()) == source_kind::tokens &&
+         fs::exists(p.parent_path() / p.stem(), ec);
+}
+
+}  // namespace troupe::data

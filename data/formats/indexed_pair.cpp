@@ -1,0 +1,221 @@
+// An index is walked in blocks, so that its size costs no memory.
+#include "data/formats/indexed_pair.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <string_view>
+
+namespace troupe::data {
+namespace {
+
+namespace fs = std::filesystem;
+using core::error_kind;
+using core::fail;
+
+constexpr std::string_view magic{"MMIDIDX\0\0", 9};
+/// Magic, version, type, number of sequences, number of document borders.
+constexpr uint64_t header_bytes = 9 + 8 + 1 + 8 + 8;
+constexpr size_t block_entries = 8192;
+
+uint64_t width_of(indexed_type type) {
+  constexpr std::array<uint8_t, 9> widths{0, 1, 1, 2, 4, 8, 8, 4, 2};
+  return widths[static_cast<size_t>(type)];
+}
+
+/// Integers of an index one after the other, a block of them in memory.
+template <class Entry>
+class entry_row {
+ public:
+  entry_row(const core::source_file& file, uint64_t begin, uint64_t count)
+      : file_(file), begin_(begin), count_(count) {}
+
+  core::result<int64_t> next() {
+    if (at_ == held_.size()) {
+      held_.resize(std::min<uint64_t>(block_entries, count_ - given_));
+      at_ = 0;
+      if (auto ok = file_.read(begin_ + given_ * sizeof(Entry), std::as_writable_bytes(std::span(held_))); !ok)
+        return fail(ok.error());
+    }
+    ++given_;
+    return static_cast<int64_t>(held_[at_++]);
+  }
+
+ private:
+  const core::source_file& file_;
+  uint64_t begin_, count_, given_ = 0;
+  std::vector<Entry> held_;
+  size_t at_ = 0;
+};
+
+template <class Number>
+Number number_at(const std::byte* bytes) {
+  Number out;
+  std::memcpy(&out, bytes, sizeof out);
+  return out;
+}
+
+/// A stored token as a number; below zero where it is none that a vocabulary could hold.
+int64_t token_at(const std::byte* at, indexed_type type) {
+  const auto whole = [](double x) { return x >= 0 && x < 0x1p62 && std::floor(x) == x ? static_cast<int64_t>(x) : -1; };
+  switch (type) {
+    case indexed_type::u8:
+      return number_at<uint8_t>(at);
+    case indexed_type::i8:
+      return number_at<int8_t>(at);
+    case indexed_type::i16:
+      return number_at<int16_t>(at);
+    case indexed_type::u16:
+      return number_at<uint16_t>(at);
+    case indexed_type::i32:
+      return number_at<int32_t>(at);
+    case indexed_type::i64:
+      return number_at<int64_t>(at);
+    case indexed_type::f32:
+      return whole(number_at<float>(at));
+    case indexed_type::f64:
+      return whole(number_at<double>(at));
+  }
+  return -1;
+}
+
+}  // namespace
+
+std::optional<fs::path> index_of(const fs::path& bin) {
+  fs::path index = bin;
+  index.replace_extension(".idx");
+  std::error_code ec;
+  return fs::exists(index, ec) ? std::optional(index) : std::nullopt;
+}
+
+core::result<indexed_pair> indexed_pair::open(const fs::path& index, const core::source_file& content,
+                                              bool keep_starts) {
+  auto file = core::source_file::open(index);
+  if (!file) return fail(file.error());
+  const auto wrong = [&](const std::string& why) {
+    return fail(error_kind::bad_input,
+                fmt::format("'{}' is no index of '{}': {}", index.string(), content.name(), why));
+  };
+  std::array<std::byte, header_bytes> head{};
+  if (file->size() < head.size()) return wrong(fmt::format("{} bytes, a header has {}", file->size(), head.size()));
+  if (auto ok = file->read(0, head); !ok) return fail(ok.error());
+  if (std::memcmp(head.data(), magic.data(), magic.size()) != 0) return wrong("wanted it to begin with MMIDIDX");
+  const auto version = number_at<uint64_t>(head.data() + 9);
+  if (version != 1) return wrong(fmt::format("wanted version 1, got {}", version));
+  const auto code = static_cast<uint8_t>(head[17]);
+  if (code < 1 || code > 8) return wrong(fmt::format("wanted a token type from 1 to 8, got {}", code));
+  indexed_pair out;
+  out.type_ = static_cast<indexed_type>(code);
+  out.sequences_ = number_at<uint64_t>(head.data() + 18);
+  const auto borders = number_at<uint64_t>(head.data() + 26);
+  const uint64_t rest = file->size() - header_bytes;
+  if (out.sequences_ > rest / 12 || borders > (rest - 12 * out.sequences_) / 8)
+    return wrong(fmt::format("{} sequences and {} document borders do not fit in its {} bytes", out.sequences_, borders,
+                             file->size()));
+  const uint64_t behind = rest - 12 * out.sequences_ - 8 * borders;
+  if (behind == out.sequences_ && behind > 0)
+    return wrong("its sequences have modes (data of several kinds), wanted text alone");
+  if (behind > 0) return wrong(fmt::format("{} bytes more than its {} sequences take", behind, out.sequences_));
+  if (borders == 0) return wrong("it names no document, wanted 0 and the end of each");
+  out.documents_ = borders - 1;
+  out.index_ = std::move(*file);
+  out.content_ = &content;
+  if (auto ok = out.check(keep_starts); !ok) return fail(ok.error());
+  return out;
+}
+
+core::result<void> indexed_pair::check(bool keep_starts) {
+  const uint64_t width = width_of(type_), bytes = content_->size();
+  entry_row<int32_t> lengths(index_, header_bytes, sequences_);
+  entry_row<int64_t> pointers(index_, header_bytes + 4 * sequences_, sequences_);
+  entry_row<int64_t> borders(index_, header_bytes + 12 * sequences_, documents_ + 1);
+  const auto wrong = [&](const std::string& why) {
+    return fail(error_kind::bad_input,
+                fmt::format("'{}' is no index of '{}': {}", index_.name(), content_->name(), why));
+  };
+  uint64_t borders_left = documents_ + 1, expected = 0, last_border = 0;
+  auto border = borders.next();
+  if (!border) return fail(border.error());
+  if (*border != 0) return wrong(fmt::format("its first document begins at sequence {}, wanted 0", *border));
+  for (uint64_t i = 0;; ++i) {
+    for (; borders_left > 0 && static_cast<uint64_t>(*border) == i;) {
+      last_border = i;
+      if (--borders_left == 0) break;
+      if (keep_starts && (starts_.empty() || starts_.back() != tokens_)) starts_.push_back(tokens_);
+      border = borders.next();
+      if (!border) return fail(border.error());
+      if (*border < static_cast<int64_t>(i))
+        return wrong(fmt::format("its documents do not ascend: {} stands behind {}", *border, i));
+    }
+    if (i == sequences_) break;
+    const auto length = lengths.next();
+    if (!length) return fail(length.error());
+    const auto pointer = pointers.next();
+    if (!pointer) return fail(pointer.error());
+    if (*length < 0 || *pointer < 0)
+      return wrong(fmt::format("sequence {} has {} tokens from byte {}", i, *length, *pointer));
+    const auto begin = static_cast<uint64_t>(*pointer), taken = static_cast<uint64_t>(*length) * width;
+    if (begin > bytes || taken > bytes - begin)
+      return wrong(
+          fmt::format("sequence {} has {} tokens from byte {}, beyond its {} bytes", i, *length, begin, bytes));
+    if (taken == 0) continue;
+    if (!begin_) begin_ = expected = begin;
+    consecutive_ = consecutive_ && begin == expected;
+    expected = begin + taken;
+    tokens_ += static_cast<uint64_t>(*length);
+  }
+  if (borders_left > 0 || last_border != sequences_)
+    return wrong(fmt::format("its documents end at sequence {}, wanted {}",
+                             borders_left > 0 ? *border : static_cast<int64_t>(last_border), sequences_));
+  if (!begin_) begin_ = 0;
+  if (!starts_.empty() && starts_.back() == tokens_) starts_.pop_back();  // of documents without a token
+  return {};
+}
+
+core::result<void> indexed_pair::give(uint8_t width, uint64_t vocab_size,
+                                      const std::function<core::result<void>(std::span<const std::byte>)>& sink) const {
+  const uint64_t stored = width_of(type_);
+  const uint64_t below = std::min(vocab_size, uint64_t{1} << (8 * width));
+  entry_row<int32_t> lengths(index_, header_bytes, sequences_);
+  entry_row<int64_t> pointers(index_, header_bytes + 4 * sequences_, sequences_);
+  std::vector<std::byte> in(block_entries * stored), out;
+  for (uint64_t i = 0, position = 0; i < sequences_; ++i) {
+    const auto length = lengths.next();
+    if (!length) return fail(length.error());
+    const auto pointer = pointers.next();
+    if (!pointer) return fail(pointer.error());
+    if (*length < 0 || *pointer < 0 || static_cast<uint64_t>(*pointer) > content_->size() ||
+        static_cast<uint64_t>(*length) * stored > content_->size() - static_cast<uint64_t>(*pointer))
+      return fail(error_kind::io, fmt::format("'{}' has changed since it was opened", index_.name()));
+    for (uint64_t at = 0; at < static_cast<uint64_t>(*length);) {
+      const uint64_t n = std::min<uint64_t>(block_entries, static_cast<uint64_t>(*length) - at);
+      if (auto ok = content_->read(static_cast<uint64_t>(*pointer) + at * stored, std::span(in).first(n * stored)); !ok)
+        return ok;
+      for (uint64_t k = 0; k < n; ++k, ++position) {
+        const int64_t token = token_at(in.data() + k * stored, type_);
+        if (token < 0)
+          return fail(error_kind::bad_input, fmt::format("wanted a token at position {} of '{}', got a number below 0 "
+                                                         "or one that is not whole",
+                                                         position, content_->name()));
+        if (static_cast<uint64_t>(token) >= below)
+          return fail(
+              error_kind::bad_input,
+              fmt::format("token {} at position {} of '{}' lies outside the {} of {}", token, position,
+                          content_->name(), below == vocab_size ? "vocabulary" : "folder's token width, one", below));
+        const auto* raw = reinterpret_cast<const std::byte*>(&token);  // little endian
+        out.insert(out.end(), raw, raw + width);
+      }
+      at += n;
+      if (out.size() < block_entries) continue;
+      if (auto ok = sink(out); !ok) return ok;
+      out.clear();
+    }
+  }
+  return sink(out);
+}
+
+}  // namespace troupe::data

@@ -1,0 +1,278 @@
+// Pages: their headers, levels, dictionaries and values.
+#include "data/formats/parquet.hpp"
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "data/formats/delta.hpp"
+#include "data/formats/parquet_footer.hpp"
+#include "data/formats/parquet_values.hpp"
+#include "data/formats/thrift_reader.hpp"
+
+namespace troupe::data {
+namespace {
+
+using core::error_kind;
+using core::fail;
+using bytes_view = std::span<const std::byte>;
+
+/// A page's header is short, but may quote the smallest and largest text of its page.
+constexpr uint64_t first_header_bytes = 4096, max_header_bytes = uint64_t{16} << 20;
+
+enum page_type : int64_t { data_page = 0, index_page = 1, dictionary_page = 2, data_page_2 = 3 };
+enum encoding : int64_t {
+  plain = 0,
+  plain_dictionary = 2,
+  rle = 3,
+  delta_length = 6,
+  delta_text = 7,
+  rle_dictionary = 8
+};
+
+const char* name_of_encoding(int64_t x) {
+  constexpr std::array names{"PLAIN",          "GROUP_VAR_INT",       "PLAIN_DICTIONARY",        "RLE",
+                             "BIT_PACKED",     "DELTA_BINARY_PACKED", "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY",
+                             "RLE_DICTIONARY", "BYTE_STREAM_SPLIT"};
+  return x >= 0 && x < static_cast<int64_t>(names.size()) ? names[static_cast<size_t>(x)] : "an unknown encoding";
+}
+
+struct page_header {
+  int64_t type = -1, bytes = -1, packed_bytes = -1;
+  std::optional<int64_t> crc;
+  int64_t values = -1, encoding = -1, level_encoding = rle;
+  int64_t definition_bytes = 0, repetition_bytes = 0;
+  bool packed = true;
+};
+
+/// The header at the front of `bytes`, and how long it is; nothing where it is cut off or broken.
+std::optional<std::pair<page_header, size_t>> read_header(bytes_view bytes) {
+  page_header h;
+  thrift_reader in(bytes);
+  const auto data = [&](int64_t id, uint8_t of) {
+    if (id == 1) return h.values = in.integer(of), true;
+    if (id == 2) return h.encoding = in.integer(of), true;
+    if (id == 3 && h.type == data_page) return h.level_encoding = in.integer(of), true;
+    return false;
+  };
+  const auto data_2 = [&](int64_t id, uint8_t of) {
+    if (id == 1) return h.values = in.integer(of), true;
+    if (id == 4) return h.encoding = in.integer(of), true;
+    if (id == 5) return h.definition_bytes = in.integer(of), true;
+    if (id == 6) return h.repetition_bytes = in.integer(of), true;
+    if (id == 7) return h.packed = in.boolean(of), true;
+    return false;
+  };
+  in.structure(t_struct, [&](int64_t id, uint8_t of) {
+    if (id == 1) return h.type = in.integer(of), true;
+    if (id == 2) return h.bytes = in.integer(of), true;
+    if (id == 3) return h.packed_bytes = in.integer(of), true;
+    if (id == 4) return h.crc = in.integer(of), true;
+    if ((id == 5 && h.type == data_page) || (id == 7 && h.type == dictionary_page)) return in.structure(of, data), true;
+    if (id == 8 && h.type == data_page_2) return in.structure(of, data_2), true;
+    return false;
+  });
+  if (!in.ok()) return std::nullopt;
+  return std::pair(h, in.at());
+}
+
+class chunk_reader {  ///< one column's part of one row group
+ public:
+  chunk_reader(const core::source_file& file, const parquet_chunk& chunk, uint8_t max_definition, size_t group,
+               const row_visit& visit)
+      : file_(file), chunk_(chunk), max_definition_(max_definition), group_(group), visit_(visit) {}
+
+  core::result<void> read() {
+    at_ = chunk_.begin;
+    while (values_ < chunk_.values) {
+      if (at_ >= end()) return lies(fmt::format("its pages hold {} of {} values", values_, chunk_.values));
+      page_ = at_;
+      if (auto ok = visit_(std::nullopt, at_); !ok) return ok;  // a page of few bytes may expand to many
+      if (auto ok = read_page(); !ok) return ok;
+    }
+    return {};
+  }
+
+ private:
+  [[nodiscard]] uint64_t end() const { return chunk_.begin + chunk_.bytes; }
+
+  [[nodiscard]] core::result<void> lies(const std::string& why) const {
+    return fail(error_kind::bad_input,
+                fmt::format("'{}': row group {}, page at byte {}: {}", file_.name(), group_, page_, why));
+  }
+
+  core::result<page_header> next_header() {
+    for (uint64_t wanted = std::min(first_header_bytes, end() - at_);; wanted = std::min(4 * wanted, end() - at_)) {
+      packed_.resize(wanted);
+      if (auto ok = file_.read(at_, packed_); !ok) return fail(ok.error());
+      if (const auto got = read_header(packed_)) {
+        at_ += got->second;
+        return got->first;
+      }
+      if (wanted == end() - at_ || wanted >= max_header_bytes) return fail(lies("a broken header").error());
+    }
+  }
+
+  core::result<void> read_page() {
+    auto header = next_header();
+    if (!header) return fail(header.error());
+    const page_header& h = *header;
+    if (h.bytes < 0 || h.packed_bytes < 0 || static_cast<uint64_t>(h.packed_bytes) > end() - at_)
+      return lies(fmt::format("{} bytes, packed {}, where {} are left", h.bytes, h.packed_bytes, end() - at_));
+    const auto packed_bytes = static_cast<uint64_t>(h.packed_bytes);
+    if (h.type == index_page) {
+      at_ += packed_bytes;
+      return {};
+    }
+    if (h.type != data_page && h.type != data_page_2 && h.type != dictionary_page)
+      return lies(fmt::format("wanted a page of data or of a dictionary, got type {}", h.type));
+    if (h.values < 0 || (h.type != dictionary_page && static_cast<uint64_t>(h.values) > chunk_.values - values_))
+      return lies(fmt::format("{} values, where {} are left", h.values, chunk_.values - values_));
+    if (packed_bytes > max_block_bytes)
+      return fail(error_kind::limit,
+                  lies(fmt::format("{} bytes, at most {} are read", packed_bytes, max_block_bytes)).error().text);
+    if (packed_bytes > packed_.capacity()) packed_ = std::vector<std::byte>();  // not both at a time
+    packed_.resize(packed_bytes);
+    if (auto ok = file_.read(at_, packed_); !ok) return ok;
+    at_ += packed_bytes;
+    if (h.crc &&
+        static_cast<uint32_t>(*h.crc) != crc32_z(0, reinterpret_cast<const Bytef*>(packed_.data()), packed_.size()))
+      return lies("its bytes have another checksum than it says");
+    return h.type == dictionary_page ? keep_dictionary(h) : h.type == data_page ? read_data(h) : read_data_2(h);
+  }
+
+  core::result<void> expand(bytes_view packed, uint64_t bytes, std::vector<std::byte>& out) const {
+    auto ok = expand_block(chunk_.codec, packed, bytes, out);
+    return ok ? ok : fail(ok.error().kind, lies(ok.error().text).error().text);
+  }
+
+  core::result<void> keep_dictionary(const page_header& h) {
+    if (h.encoding != plain && h.encoding != plain_dictionary)
+      return lies(fmt::format("wanted a PLAIN dictionary, got {}", name_of_encoding(h.encoding)));
+    if (values_ > 0 || !words_.empty()) return lies("a second dictionary");
+    if (auto ok = expand(packed_, static_cast<uint64_t>(h.bytes), dictionary_); !ok) return ok;
+    if (static_cast<uint64_t>(h.values) > dictionary_.size() / 4)
+      return lies(fmt::format("{} words in {} bytes", h.values, dictionary_.size()));
+    const auto words = static_cast<uint64_t>(h.values);
+    if (words * sizeof words_[0] > max_block_bytes - dictionary_.size())
+      return fail(error_kind::limit, lies(fmt::format("a dictionary of {} words in {} bytes: wanted at most {} bytes "
+                                                      "with {} for each word",
+                                                      words, dictionary_.size(), max_block_bytes, sizeof words_[0]))
+                                         .error()
+                                         .text);
+    plain_reader in(dictionary_);
+    words_.reserve(words);
+    for (uint64_t i = 0; i < words; ++i) {
+      words_.push_back(static_cast<uint32_t>(in.at()));
+      if (!in.next()) return lies(fmt::format("word {} lies beyond its {} bytes", i, dictionary_.size()));
+      if (auto ok = taken(); !ok) return ok;
+    }
+    return {};
+  }
+
+  /// One more row or word: calls without a text from time to time, so that the reading can be ended.
+  core::result<void> taken() {
+    return ++taken_ % rows_between_calls == 0 ? visit_(std::nullopt, at_) : core::result<void>{};
+  }
+
+  core::result<void> read_data(const page_header& h) {
+    if (auto ok = expand(packed_, static_cast<uint64_t>(h.bytes), page_bytes_); !ok) return ok;
+    bytes_view rest(page_bytes_), levels;
+    if (max_definition_ > 0) {
+      if (h.level_encoding != rle)
+        return lies(fmt::format("wanted RLE levels, got {}", name_of_encoding(h.level_encoding)));
+      uint32_t length = 0;
+      if (rest.size() < sizeof length) return lies("its levels are cut off");
+      std::memcpy(&length, rest.data(), sizeof length);
+      rest = rest.subspan(sizeof length);
+      if (length > rest.size()) return lies(fmt::format("{} bytes of levels, where {} are left", length, rest.size()));
+      levels = rest.first(length);
+      rest = rest.subspan(length);
+    }
+    return give(h, levels, rest);
+  }
+
+  core::result<void> read_data_2(const page_header& h) {
+    if (h.repetition_bytes != 0) return lies("it repeats values, wanted one in each row");
+    const auto levels = static_cast<uint64_t>(h.definition_bytes);
+    if (h.definition_bytes < 0 || levels > packed_.size() || levels > static_cast<uint64_t>(h.bytes))
+      return lies(fmt::format("{} bytes of levels in a page of {}", h.definition_bytes, packed_.size()));
+    const bytes_view all(packed_);
+    const uint64_t bytes = static_cast<uint64_t>(h.bytes) - levels;
+    if (!h.packed || bytes == 0) return give(h, all.first(levels), all.subspan(levels));
+    if (auto ok = expand(all.subspan(levels), bytes, page_bytes_); !ok) return ok;
+    return give(h, all.first(levels), page_bytes_);
+  }
+
+  core::result<void> give(const page_header& h, bytes_view level_bytes, bytes_view values) {
+    const bool indexed = h.encoding == plain_dictionary || h.encoding == rle_dictionary;
+    const bool differs = h.encoding == delta_length || h.encoding == delta_text;
+    if (!indexed && !differs && h.encoding != plain)
+      return lies(
+          fmt::format("wanted values as PLAIN, RLE_DICTIONARY, DELTA_LENGTH_BYTE_ARRAY or DELTA_BYTE_ARRAY, got {}",
+                      name_of_encoding(h.encoding)));
+    unsigned width = 0;
+    if (indexed && !values.empty()) {
+      width = static_cast<unsigned>(values.front());
+      values = values.subspan(1);
+      if (width > 32) return lies(fmt::format("indices of {} bits", width));
+    }
+    hybrid_reader levels(level_bytes, static_cast<unsigned>(std::bit_width(max_definition_)));
+    hybrid_reader indices(values, width);
+    plain_reader texts(values);
+    std::optional<delta_texts> deltas;
+    if (differs) deltas.emplace(values, h.encoding == delta_text);
+    const auto rows = static_cast<uint64_t>(h.values);
+    for (uint64_t i = 0; i < rows; ++i) {
+      if (auto ok = taken(); !ok) return ok;
+      if (max_definition_ > 0) {
+        const auto level = levels.next();
+        if (!level || *level > max_definition_) return lies(fmt::format("value {} has no sound level", i));
+        if (*level < max_definition_) {  // a few bytes may say that billions of rows are null
+          i += levels.pass_same(rows - i - 1);
+          continue;
+        }
+      }
+      std::optional<std::string_view> text;
+      if (indexed) {
+        const auto index = indices.next();
+        if (index && *index >= words_.size())
+          return lies(fmt::format("value {} is word {} of a dictionary of {}", i, *index, words_.size()));
+        if (index) text = plain_reader(dictionary_, words_[*index]).next();
+      } else {
+        text = deltas ? deltas->next() : texts.next();
+      }
+      if (!text) return lies(fmt::format("value {} of {} lies beyond its bytes", i, h.values));
+      if (auto ok = visit_(*text, at_); !ok) return ok;
+    }
+    values_ += rows;
+    return {};
+  }
+
+  const core::source_file& file_;
+  const parquet_chunk& chunk_;
+  uint8_t max_definition_;
+  size_t group_;
+  const row_visit& visit_;
+  uint64_t at_ = 0, page_ = 0, values_ = 0, taken_ = 0;
+  std::vector<std::byte> packed_, page_bytes_, dictionary_;
+  std::vector<uint32_t> words_;  ///< where each begins in the dictionary, with its length
+};
+
+}  // namespace
+
+core::result<void> read_parquet(const core::source_file& file, const std::string& key, const row_visit& visit) {
+  const auto column = read_parquet_footer(file, key);
+  if (!column) return fail(column.error());
+  for (size_t i = 0; i < column->chunks.size(); ++i)
+    if (auto ok = chunk_reader(file, column->chunks[i], column->max_definition, i + 1, visit).read(); !ok) return ok;
+  return {};
+}
+
+}  // namespace troupe::data

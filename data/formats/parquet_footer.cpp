@@ -1,0 +1,271 @@
+// The footer is walked once; of its schema and row groups only what concerns the one column is kept.
+#include "data/formats/parquet_footer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+
+#include "data/formats/thrift_reader.hpp"
+
+namespace troupe::data {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+constexpr uint64_t magic_bytes = 4;
+constexpr uint64_t tail_bytes = 8;  // length of the footer, magic
+constexpr int64_t type_byte_array = 6;
+constexpr size_t names_shown = 8, name_shown_bytes = 64;
+constexpr size_t max_name_bytes = 65536;
+
+const char* name_of_type(int64_t type) {
+  constexpr std::array names{"booleans", "int32",   "int64", "int96",
+                             "float32",  "float64", "text",  "bytes of one length"};
+  return type >= 0 && type < static_cast<int64_t>(names.size()) ? names[static_cast<size_t>(type)] : "an unknown type";
+}
+
+const char* name_of_codec(int64_t codec) {
+  constexpr std::array names{"none", "snappy", "gzip", "LZO", "Brotli", "LZ4", "zstd", "LZ4_RAW"};
+  return codec >= 0 && codec < static_cast<int64_t>(names.size()) ? names[static_cast<size_t>(codec)] : "unknown";
+}
+
+enum converted_type : int64_t { converted_map = 1, converted_map_entry = 2, converted_list = 3, converted_decimal = 5 };
+enum logical_type : int64_t { logical_map = 2, logical_list = 3 };
+
+struct schema_element {
+  int64_t type = -1, repetition = 0, children = 0, converted = -1, logical = -1;
+  std::string_view name;
+};
+
+struct column_chunk {
+  int64_t codec = 0, values = 0, bytes = 0, data_page = 0, dictionary_page = 0;
+  bool elsewhere = false, encrypted = false, described = false;
+};
+
+const char* name_of_group(const schema_element& e) {
+  if (e.converted == converted_map || e.converted == converted_map_entry || e.logical == logical_map) return "map";
+  return e.converted == converted_list || e.logical == logical_list ? "list" : "structure";
+}
+
+/// Finds the column among the leaves of the schema, whose groups come before what is in them.
+class schema_search {
+ public:
+  explicit schema_search(std::string_view key) : key_(key) {}
+
+  void add(const schema_element& e) {
+    const bool leaf = e.children == 0 && e.type >= 0;
+    if (e.name.size() > max_name_bytes || e.children < 0) broken_ = true;
+    if (broken_) return;
+    if (groups_.empty()) {
+      if (seen_root_) broken_ = true;
+      seen_root_ = true;
+      groups_.push_back({.children = e.children, .left_of_key = key_});
+      return close();
+    }
+    auto& in = groups_.back();
+    --in.children;
+    const bool shows = leaves_ < names_shown;
+    const std::string path =
+        !shows ? "" : fmt::format("{}{}", in.path, e.name.substr(0, name_shown_bytes)).substr(0, name_shown_bytes);
+    const char* const repeated =
+        in.repeated == nullptr && e.repetition == 2 ? std::string_view(in.kind) == "map" ? "map" : "list" : in.repeated;
+    const int definition = in.definition + (e.repetition == 0 ? 0 : 1);
+    if (in.left_of_key == e.name && !found_) {
+      found_ = e;
+      other = repeated != nullptr ? repeated : leaf ? nullptr : name_of_group(e);
+      column = leaves_;
+      max_definition = definition;
+    }
+    if (leaf) {
+      ++leaves_;
+      if (shows) names += fmt::format("{}'{}'", names.empty() ? "" : ", ", path);
+    } else {
+      if (groups_.size() >= 32) broken_ = true;
+      if (!broken_)
+        groups_.push_back(
+            {shows ? path + "." : "", e.children, definition, repeated, name_of_group(e), in.rest_behind(e.name)});
+    }
+    close();
+  }
+
+  [[nodiscard]] const std::optional<schema_element>& found() const { return found_; }
+  [[nodiscard]] bool whole() const { return seen_root_ && groups_.empty() && !broken_; }
+
+  std::string names;  ///< of the first columns
+  size_t column = 0;  ///< its number among the leaves
+  int max_definition = 0;
+  const char* other = nullptr;  ///< what the column is that is found, where it is no single value
+
+ private:
+  /// Its names could be long and its elements many: of the path only what is shown, and how much of the key it is.
+  struct group {
+    std::string path{};
+    int64_t children = 0;  ///< still to come
+    int definition = 0;
+    const char* repeated = nullptr;  ///< what repeats it
+    const char* kind = "structure";
+    std::optional<std::string_view> left_of_key{};  ///< none: the key does not begin with its path
+
+    [[nodiscard]] std::optional<std::string_view> rest_behind(std::string_view name) const {
+      if (!left_of_key || left_of_key->size() <= name.size() || (*left_of_key)[name.size()] != '.' ||
+          !left_of_key->starts_with(name))
+        return std::nullopt;
+      return left_of_key->substr(name.size() + 1);
+    }
+  };
+  void close() {
+    while (!groups_.empty() && groups_.back().children <= 0) groups_.pop_back();
+  }
+
+  std::string_view key_;
+  std::vector<group> groups_;
+  std::optional<schema_element> found_;
+  size_t leaves_ = 0;
+  bool seen_root_ = false, broken_ = false;
+};
+
+schema_element read_element(thrift_reader& in, uint8_t type) {
+  schema_element e;
+  in.structure(type, [&](int64_t id, uint8_t of) {
+    if (id == 1) return e.type = in.integer(of), true;
+    if (id == 3) return e.repetition = in.integer(of), true;
+    if (id == 4) return e.name = in.text(of), true;
+    if (id == 5) return e.children = in.integer(of), true;
+    if (id == 6) return e.converted = in.integer(of), true;
+    if (id == 10) return in.structure(of, [&](int64_t which, uint8_t) { return e.logical = which, false; }), true;
+    return false;
+  });
+  return e;
+}
+
+column_chunk read_chunk(thrift_reader& in, uint8_t type) {
+  column_chunk c;
+  in.structure(type, [&](int64_t id, uint8_t of) {
+    if (id == 1) c.elsewhere = true;
+    if (id == 8) c.encrypted = true;
+    if (id != 3) return false;
+    c.described = true;
+    in.structure(of, [&](int64_t field, uint8_t t) {
+      if (field == 4) return c.codec = in.integer(t), true;
+      if (field == 5) return c.values = in.integer(t), true;
+      if (field == 7) return c.bytes = in.integer(t), true;
+      if (field == 9) return c.data_page = in.integer(t), true;
+      if (field == 11) return c.dictionary_page = in.integer(t), true;
+      return false;
+    });
+    return true;
+  });
+  return c;
+}
+
+/// The bytes of the footer; the file's pages lie before them.
+core::result<std::vector<std::byte>> footer_of(const core::source_file& file) {
+  const auto wrong = [&](const std::string& why) {
+    return fail(error_kind::bad_input, fmt::format("'{}' is no whole Parquet file: {}", file.name(), why));
+  };
+  if (file.size() < magic_bytes + tail_bytes) return wrong(fmt::format("{} bytes", file.size()));
+  std::array<std::byte, tail_bytes> tail{};
+  if (auto ok = file.read(file.size() - tail_bytes, tail); !ok) return fail(ok.error());
+  const std::string_view ends(reinterpret_cast<const char*>(tail.data()) + 4, magic_bytes);
+  if (ends == "PARE")
+    return fail(error_kind::bad_input, fmt::format("'{}' is encrypted, which is not read", file.name()));
+  if (ends != "PAR1") return wrong("wanted it to end with PAR1");
+  uint32_t length = 0;
+  std::memcpy(&length, tail.data(), sizeof length);
+  if (length > file.size() - magic_bytes - tail_bytes)
+    return wrong(fmt::format("a footer of {} bytes in a file of {}", length, file.size()));
+  if (length > max_parquet_footer_bytes)
+    return fail(error_kind::limit, fmt::format("'{}' has a footer of {} bytes, at most {} are read", file.name(),
+                                               length, max_parquet_footer_bytes));
+  std::vector<std::byte> out(length);
+  if (auto ok = file.read(file.size() - tail_bytes - length, out); !ok) return fail(ok.error());
+  return out;
+}
+
+}  // namespace
+
+core::result<parquet_column> read_parquet_footer(const core::source_file& file, const std::string& key) {
+  const auto footer = footer_of(file);
+  if (!footer) return fail(footer.error());
+  const uint64_t pages_end = file.size() - tail_bytes - footer->size();
+  const auto wrong = [&](const std::string& why) {
+    return fail(error_kind::bad_input, fmt::format("'{}': {}", file.name(), why));
+  };
+  parquet_column out;
+  schema_search schema(key);
+  std::string problem;  // the first one
+  const auto take_group = [&](thrift_reader& in, uint8_t type) {
+    std::optional<column_chunk> mine;
+    int64_t rows = -1;
+    in.structure(type, [&](int64_t id, uint8_t of) {
+      if (id == 3) return rows = in.integer(of), true;
+      if (id != 1) return false;
+      size_t column = 0;
+      in.list(of, [&](uint8_t t) {
+        if (column++ == schema.column)
+          mine = read_chunk(in, t);
+        else
+          in.skip(t);
+      });
+      return true;
+    });
+    if (!in.ok() || !problem.empty()) return;
+    const size_t number = out.chunks.size() + 1;
+    const auto lies = [&](const std::string& why) { problem = fmt::format("row group {}: {}", number, why); };
+    if (!mine || !mine->described) return lies(fmt::format("it does not describe the column '{}'", key));
+    if (mine->elsewhere) return lies(fmt::format("the column '{}' lies in another file, which is not read", key));
+    if (mine->encrypted) return lies(fmt::format("the column '{}' is encrypted, which is not read", key));
+    parquet_chunk c;
+    if (mine->codec == 0) {
+      c.codec = block_codec::none;
+    } else if (mine->codec == 1) {
+      c.codec = block_codec::snappy;
+    } else if (mine->codec == 2) {
+      c.codec = block_codec::gzip;
+    } else if (mine->codec == 6) {
+      c.codec = block_codec::zstd;
+    } else if (mine->codec == 7) {
+      c.codec = block_codec::lz4_block;
+    } else {
+      return lies(fmt::format("wanted none, snappy, gzip, zstd or LZ4_RAW as compression of the column '{}', got {}",
+                              key, name_of_codec(mine->codec)));
+    }
+    const int64_t begin =
+        mine->dictionary_page > 0 ? std::min(mine->dictionary_page, mine->data_page) : mine->data_page;
+    if (mine->values < 0 || mine->values != rows)
+      return lies(
+          fmt::format("wanted a value for each of its {} rows in the column '{}', got {}", rows, key, mine->values));
+    if (begin < 0 || mine->bytes < 0 || static_cast<uint64_t>(begin) > pages_end ||
+        static_cast<uint64_t>(mine->bytes) > pages_end - static_cast<uint64_t>(begin))
+      return lies(fmt::format("the column '{}' has {} bytes from byte {}, beyond the file's {}", key, mine->bytes,
+                              begin, file.size()));
+    c.begin = static_cast<uint64_t>(begin);
+    c.bytes = static_cast<uint64_t>(mine->bytes);
+    c.values = static_cast<uint64_t>(mine->values);
+    out.chunks.push_back(c);
+  };
+  thrift_reader in(*footer);
+  in.structure(t_struct, [&](int64_t id, uint8_t type) {
+    if (id == 2) return in.list(type, [&](uint8_t of) { schema.add(read_element(in, of)); }), true;
+    if (id != 4 || !schema.found() || !schema.whole()) return false;
+    return in.list(type, [&](uint8_t of) { take_group(in, of); }), true;
+  });
+  if (!in.ok() || !schema.whole()) return wrong(fmt::format("a broken Parquet footer at its byte {}", in.at()));
+  if (!schema.found())
+    return wrong(
+        fmt::format("wanted a column '{}' with the text, got {}", key, schema.names.empty() ? "none" : schema.names));
+  if (schema.other != nullptr) return wrong(fmt::format("wanted text in the column '{}', got a {}", key, schema.other));
+  if (schema.found()->type != type_byte_array || schema.found()->converted == converted_decimal)
+    return wrong(
+        fmt::format("wanted text in the column '{}', got {}", key,
+                    schema.found()->converted == converted_decimal ? "decimals" : name_of_type(schema.found()->type)));
+  if (!problem.empty()) return wrong(problem);
+  out.max_definition = static_cast<uint8_t>(schema.max_definition);
+  return out;
+}
+
+}  // namespace troupe::data

@@ -1,0 +1,36 @@
+#include "data/formats/rows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "data/formats/arrow.hpp"
+#include "data/formats/parquet.hpp"
+#include "data/formats/tar.hpp"
+
+namespace troupe::data {
+
+bool has_rows(source_kind kind) {
+  return kind == source_kind::parquet || kind == source_kind::arrow || kind == source_kind::tar;
+}
+
+core::result<void> read_rows(source_kind kind, const core::source_file& file, const std::string& key,
+                             uint64_t max_bytes, const row_visit& visit) {
+  uint64_t given = 0;
+  const row_visit counted = [&](std::optional<std::string_view> text, uint64_t byte) -> core::result<void> {
+    if (!text) return visit(text, byte);
+    const uint64_t counts = std::max<uint64_t>(text->size(), least_row_bytes);
+    if (counts > max_bytes - given)
+      return core::fail(
+          core::error_kind::limit,
+          fmt::format("'{}' holds more text than the {} bytes that data.max_bytes leaves it, where a row counts as {} "
+                      "at least",
+                      file.name(), max_bytes, least_row_bytes));
+    given += counts;
+    return visit(text, byte);
+  };
+  if (kind == source_kind::tar) return read_tar(file, key, counted);
+  return kind == source_kind::parquet ? read_parquet(file, key, counted) : read_arrow(file, key, counted);
+}
+
+}  // namespace troupe::data

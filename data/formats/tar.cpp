@@ -1,0 +1,224 @@
+// Headers of 512 bytes, each with the file behind it.
+#include "data/formats/tar.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+#include "data/formats/json_lines.hpp"
+
+namespace troupe::data {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+constexpr uint64_t block_bytes = 512;
+/// Of a long name or a pax header.
+constexpr uint64_t max_extra_bytes = uint64_t{1} << 20;
+
+std::string_view field(std::string_view header, size_t at, size_t bytes) {
+  const auto whole = header.substr(at, bytes);
+  return whole.substr(0, whole.find('\0'));
+}
+
+/// Octal digits, or GNU's big-endian bytes behind a set bit; nothing where it is neither.
+std::optional<uint64_t> number(std::string_view text) {
+  uint64_t value = 0;
+  if (static_cast<unsigned char>(text.front()) == 0x80) {
+    for (const char c : text.substr(1)) {
+      if (value >> 55 != 0) return std::nullopt;
+      value = value << 8 | static_cast<unsigned char>(c);
+    }
+    return value;
+  }
+  text = text.substr(0, text.find('\0'));
+  const auto first = text.find_first_not_of(' ');
+  if (first == text.npos) return 0;
+  text = text.substr(first, text.find_last_not_of(' ') + 1 - first);
+  const auto end = std::from_chars(text.data(), text.data() + text.size(), value, 8);
+  return end.ec == std::errc{} && end.ptr == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+/// The value of `key` in a pax header, whose lines are "LENGTH KEY=VALUE\n".
+std::optional<std::string> pax_value(std::string_view text, std::string_view key) {
+  std::optional<std::string> out;
+  while (!text.empty()) {
+    size_t length = 0;
+    const auto end = std::from_chars(text.data(), text.data() + text.size(), length);
+    const auto digits = static_cast<size_t>(end.ptr - text.data());
+    if (end.ec != std::errc{} || length > text.size() || length < digits + 2) return out;
+    const auto line = text.substr(digits + 1, length - digits - 2);
+    if (line.substr(0, line.find('=')) == key && line.find('=') != line.npos) out = line.substr(key.size() + 1);
+    text = text.substr(length);
+  }
+  return out;
+}
+
+/// Endings are compared without capitals, as WebDataset does.
+std::string lowercase(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return out;
+}
+
+bool is_metadata(std::string_view name) { return name.size() >= 4 && name.starts_with("__") && name.ends_with("__"); }
+
+class tar_reader {
+ public:
+  tar_reader(const core::source_file& file, const std::string& key, const row_visit& visit)
+      : file_(file), key_(key), ending_(lowercase(key)), visit_(visit) {}
+
+  core::result<void> read() {
+    for (uint64_t members = 1; at_ < file_.size(); ++members) {
+      if (members % rows_between_calls == 0)
+        if (auto ok = visit_(std::nullopt, at_); !ok) return ok;
+      const auto more = read_member();
+      if (!more) return fail(more.error());
+      if (!*more) break;
+    }
+    return end_sample();
+  }
+
+ private:
+  [[nodiscard]] core::result<void> wrong(const std::string& why, error_kind kind = error_kind::bad_input) const {
+    return fail(kind, fmt::format("'{}': member at byte {}{}: {}", file_.name(), member_,
+                                  name_.empty() ? "" : fmt::format(" ('{}')", name_.substr(0, 200)), why));
+  }
+
+  core::result<std::string> content(uint64_t bytes, uint64_t most) const {
+    if (bytes > most)
+      return fail(wrong(fmt::format("{} bytes, at most {} are read", bytes, most), error_kind::limit).error());
+    std::string out(bytes, '\0');
+    if (auto ok = file_.read(at_, std::as_writable_bytes(std::span(out))); !ok) return fail(ok.error());
+    return out;
+  }
+
+  /// False at the end, which is a block of zeros.
+  core::result<bool> read_member() {
+    member_ = at_;
+    name_.clear();
+    if (file_.size() - at_ < block_bytes) return fail(wrong("its header is cut off").error());
+    auto block = content(block_bytes, block_bytes);
+    if (!block) return fail(block.error());
+    at_ += block_bytes;
+    const std::string_view header = *block;
+    if (header.find_first_not_of('\0') == header.npos) return false;
+    uint64_t sum = 8 * ' ';
+    for (size_t i = 0; i < header.size(); ++i)
+      if (i < 148 || i >= 156) sum += static_cast<unsigned char>(header[i]);
+    if (number(header.substr(148, 8)) != sum) return fail(wrong("no tar header: wanted its checksum to fit").error());
+    auto size = number(header.substr(124, 12));
+    const char type = header[156];
+    if (long_size_ && type != 'L' && type != 'K' && type != 'x') size = long_size_;
+    name_ = field(header, 0, 100);
+    if (header.substr(257, 5) == "ustar" && header[262] == '\0' && header[345] != '\0')
+      name_ = fmt::format("{}/{}", field(header, 345, 155), name_);
+    if (!size || *size > file_.size() - at_)
+      return fail(wrong(fmt::format("wanted {} bytes behind its header, got {}", size.value_or(0), file_.size() - at_))
+                      .error());
+    auto ok = take(type, *size);
+    if (!ok) return fail(ok.error());
+    at_ += std::min((*size + block_bytes - 1) / block_bytes * block_bytes, file_.size() - at_);
+    return true;
+  }
+
+  core::result<void> take(char type, uint64_t bytes) {
+    if (type == 'L' || type == 'x') {
+      auto text = content(bytes, max_extra_bytes);
+      if (!text) return fail(text.error());
+      if (type == 'L') {
+        long_name_ = text->substr(0, text->find('\0'));
+        return {};
+      }
+      if (pax_value(*text, "GNU.sparse.major")) return wrong("a sparse file, which is not read");
+      if (auto path = pax_value(*text, "path")) long_name_ = std::move(path);
+      if (const auto size = pax_value(*text, "size")) {
+        uint64_t value = 0;
+        const auto end = std::from_chars(size->data(), size->data() + size->size(), value);
+        if (end.ec != std::errc{} || end.ptr != size->data() + size->size()) return wrong("a size that is no number");
+        long_size_ = value;
+      }
+      return {};
+    }
+    if (type == 'g' || type == 'K') return {};
+    if (long_name_) name_ = *long_name_;
+    long_name_.reset();
+    long_size_.reset();
+    if (type == 'S') return wrong("a sparse file, which is not read");
+    if (type != '0' && type != '\0' && type != '7') return {};  // folders and links
+    return take_file(bytes);
+  }
+
+  core::result<void> take_file(uint64_t bytes) {
+    if (is_metadata(std::string_view(name_).substr(0, name_.find('/')))) return {};  // WebDataset's `skip_meta`
+    const auto slash = name_.rfind('/');
+    const size_t base = slash == name_.npos ? 0 : slash + 1;
+    const auto dot = name_.find('.', base);
+    if (dot == name_.npos || dot == base) return {};  // WebDataset passes them over, too
+    const std::string sample = name_.substr(0, dot), ending = lowercase(name_.substr(dot + 1));
+    if (!sample_ || *sample_ != sample) {
+      if (auto ok = end_sample(); !ok) return ok;
+      sample_ = sample;
+      sample_at_ = member_;
+    }
+    const bool is_text = ending == ending_ || (ending_ == "text" && ending == "txt");
+    if (endings_.size() < 200) endings_ += (endings_.empty() ? "." : ", .") + ending.substr(0, 40);
+    if (!is_text && ending != "json") return {};
+    auto text = content(bytes, max_tar_text_bytes);
+    if (!text) return fail(text.error());
+    if (!is_text) {
+      json_ = std::move(*text);
+      return {};
+    }
+    if (has_text_) return wrong("a second text of one sample");
+    has_text_ = true;
+    return visit_(*text, at_);
+  }
+
+  /// A sample's own text comes first; only without one its JSON is looked into.
+  core::result<void> end_sample() {
+    const bool lacks = sample_ && !has_text_;
+    const auto json = std::move(json_);
+    const std::string name = sample_.value_or(""), endings = std::move(endings_);
+    const uint64_t at = sample_at_;
+    sample_.reset(), json_.reset(), endings_.clear(), has_text_ = false;
+    if (!lacks || is_metadata(name)) return {};
+    if (!json || json->find_first_not_of(" \t\r\n") == json->npos)
+      return fail(error_kind::bad_input,
+                  fmt::format("'{}': sample '{}' at byte {}: wanted its text in a file .{}{} or under '{}' in a .json, "
+                              "got {}",
+                              file_.name(), name.substr(0, 200), at, ending_, ending_ == "text" ? " or .txt" : "", key_,
+                              endings));
+    std::string line = *json;
+    for (char& c : line)
+      if (c == '\n') c = ' ';  // between values: inside a string JSON has none
+    return read_json_lines(
+        text_window(line), fmt::format("{}: {}.json", file_.name(), name.substr(0, 200)), key_,
+        [&](std::string_view text, uint64_t) { return visit_(text, std::min(at_, file_.size())); },
+        null_text::passed_over);
+  }
+
+  const core::source_file& file_;
+  const std::string& key_;
+  const std::string ending_;
+  const row_visit& visit_;
+  uint64_t at_ = 0, member_ = 0, sample_at_ = 0;
+  std::string name_, endings_;
+  std::optional<std::string> long_name_, sample_, json_;
+  std::optional<uint64_t> long_size_;
+  bool has_text_ = false;
+};
+
+}  // namespace
+
+core::result<void> read_tar(const core::source_file& file, const std::string& key, const row_visit& visit) {
+  return tar_reader(file, key, visit).read();
+}
+
+}  // namespace troupe::data

@@ -1,0 +1,195 @@
+// Merging, and the tokenizer around it.
+#include "data/tokenizers/byte_pair.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cstring>
+#include <queue>
+
+#include "core/math.hpp"
+#include "core/utf8.hpp"
+
+namespace troupe::data {
+namespace {
+
+constexpr uint64_t no_pair = ~uint64_t{0};
+constexpr uint32_t no_rank = merge_table::no_rank;
+
+uint64_t pair_of(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
+
+/// The lowest rank first, searched anew each time: cheapest while a word is short.
+void merge_by_scan(const merge_table& merges, std::vector<uint32_t>& tokens) {
+  std::array<merge_table::merge, scanned_word_tokens> to;  // of tokens i and i + 1
+  size_t n = tokens.size();
+  for (size_t i = 0; i + 1 < n; ++i) to[i] = merges.find(tokens[i], tokens[i + 1]);
+  while (n > 1) {
+    size_t best = 0;
+    for (size_t i = 1; i + 1 < n; ++i)
+      if (to[i].rank < to[best].rank) best = i;
+    if (to[best].rank == no_rank) break;
+    tokens[best] = to[best].token;
+    for (size_t i = best + 1; i + 1 < n; ++i) {
+      tokens[i] = tokens[i + 1];
+      to[i - 1] = to[i];
+    }
+    --n;
+    if (best > 0) to[best - 1] = merges.find(tokens[best - 1], tokens[best]);
+    if (best + 1 < n) to[best] = merges.find(tokens[best], tokens[best + 1]);
+  }
+  tokens.resize(n);
+}
+
+/// The same through a heap over a linked list; entries that a merge has overtaken are recognised by their rank.
+void merge_by_heap(const merge_table& merges, std::vector<uint32_t>& tokens) {
+  constexpr uint32_t none = ~uint32_t{0};
+  struct node {
+    uint32_t before, after;
+    merge_table::merge to;  // together with the next one
+  };
+  assert(tokens.size() < none);
+  const auto n = static_cast<uint32_t>(tokens.size());
+  std::vector<node> list(n);
+  std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> heap;  // rank, then place
+  const auto consider = [&](uint32_t i) {
+    auto& x = list[i];
+    x.to = x.after == none ? merge_table::merge{} : merges.find(tokens[i], tokens[x.after]);
+    if (x.to.rank != no_rank) heap.push(pair_of(x.to.rank, i));
+  };
+  for (uint32_t i = 0; i < n; ++i) {
+    list[i] = {i == 0 ? none : i - 1, i + 1 < n ? i + 1 : none, {}};
+    consider(i);
+  }
+  while (!heap.empty()) {
+    const auto rank = static_cast<uint32_t>(heap.top() >> 32);
+    const auto i = static_cast<uint32_t>(heap.top());
+    heap.pop();
+    if (list[i].to.rank != rank) continue;
+    tokens[i] = list[i].to.token;
+    const uint32_t gone = list[i].after;
+    list[i].after = list[gone].after;
+    list[gone].to.rank = no_rank;
+    if (list[i].after != none) list[list[i].after].before = i;
+    consider(i);
+    if (list[i].before != none) consider(list[i].before);
+  }
+  size_t kept = 0;
+  for (uint32_t i = 0; i != none; i = list[i].after) tokens[kept++] = tokens[i];
+  tokens.resize(kept);
+}
+
+uint64_t hash_of(std::string_view word) {
+  uint64_t hash = word.size();
+  for (; word.size() >= 8; word.remove_prefix(8)) {
+    uint64_t eight;
+    std::memcpy(&eight, word.data(), 8);
+    hash = (hash ^ eight) * 0x9E3779B97F4A7C15ULL;
+    hash ^= hash >> 32;
+  }
+  uint64_t rest = 0;
+  std::memcpy(&rest, word.data(), word.size());
+  return core::mix64(hash ^ rest);
+}
+
+class byte_pair_tokenizer final : public tokenizer {
+ public:
+  byte_pair_tokenizer(byte_pair_vocabulary v, tokenizer_description d, word_cutter cutter)
+      : vocabulary_(std::move(v)), cutter_(std::move(cutter)) {
+    description_ = std::move(d);
+  }
+
+  core::result<void> encode(std::string_view text, std::vector<uint32_t>& out) override {
+    while (!text.empty()) {
+      const std::string_view sound = text.substr(0, core::utf8_prefix(text));
+      for (size_t at = 0; at < sound.size();) {
+        const auto n = cutter_.next(sound, at);
+        if (!n) return core::fail(n.error());
+        add_word(sound.substr(at, *n), out);
+        at += *n;
+      }
+      text.remove_prefix(sound.size());
+      size_t broken = 0;
+      while (broken < text.size() && core::utf8_character(text.substr(broken)) == 0) ++broken;
+      if (broken > 0) add_word(text.substr(0, broken), out);
+      text.remove_prefix(broken);
+    }
+    return {};
+  }
+
+  [[nodiscard]] std::string decode(std::span<const uint32_t> ids) const override {
+    std::string out;
+    for (const uint32_t id : ids)
+      if (id < vocabulary_.bytes_of.size()) out += vocabulary_.bytes_of[id];
+    return out;
+  }
+
+ private:
+  void add_word(std::string_view word, std::vector<uint32_t>& out) {
+    const bool short_enough = word.size() <= word_cache::longest_word;
+    const uint64_t hash = short_enough ? hash_of(word) : 0;
+    if (short_enough && cache_.append(word, hash, out)) return;
+    tokens_.clear();
+    for (const char c : word) tokens_.push_back(vocabulary_.token_of[static_cast<unsigned char>(c)]);
+    merge_word(vocabulary_.merges, tokens_);
+    out.insert(out.end(), tokens_.begin(), tokens_.end());
+    if (short_enough) cache_.keep(word, hash, tokens_);
+  }
+
+  byte_pair_vocabulary vocabulary_;
+  word_cutter cutter_;
+  word_cache cache_;
+  std::vector<uint32_t> tokens_;
+};
+
+}  // namespace
+
+merge_table::merge_table(size_t merges) : slots_(std::bit_ceil(std::max<size_t>(merges, 1) * 2)) {}
+
+size_t merge_table::place_of(uint64_t pair) const {
+  size_t at = core::mix64(pair) & (slots_.size() - 1);
+  while (slots_[at].pair != pair && slots_[at].pair != no_pair) at = (at + 1) & (slots_.size() - 1);
+  return at;
+}
+
+bool merge_table::add(uint32_t left, uint32_t right, merge to) {
+  auto& s = slots_[place_of(pair_of(left, right))];
+  if (s.pair != no_pair) return false;
+  s = {pair_of(left, right), to};
+  return true;
+}
+
+merge_table::merge merge_table::find(uint32_t left, uint32_t right) const {
+  return slots_[place_of(pair_of(left, right))].to;
+}
+
+void merge_word(const merge_table& merges, std::vector<uint32_t>& tokens) {
+  if (tokens.size() <= scanned_word_tokens)
+    merge_by_scan(merges, tokens);
+  else
+    merge_by_heap(merges, tokens);
+}
+
+bool word_cache::append(std::string_view word, uint64_t hash, std::vector<uint32_t>& out) const {
+  const auto& e = entries_[hash % places];
+  if (e.length != word.size() || std::memcmp(e.word.data(), word.data(), word.size()) != 0) return false;
+  out.insert(out.end(), e.token.begin(), e.token.begin() + e.tokens);
+  return true;
+}
+
+void word_cache::keep(std::string_view word, uint64_t hash, std::span<const uint32_t> tokens) {
+  if (word.size() > longest_word || tokens.size() > most_tokens) return;
+  auto& e = entries_[hash % places];
+  e.length = static_cast<uint8_t>(word.size());
+  e.tokens = static_cast<uint8_t>(tokens.size());
+  std::copy(word.begin(), word.end(), e.word.begin());
+  std::copy(tokens.begin(), tokens.end(), e.token.begin());
+}
+
+core::result<std::unique_ptr<tokenizer>> make_byte_pair(byte_pair_vocabulary vocabulary,
+                                                        tokenizer_description description) {
+  auto cutter = word_cutter::make();
+  if (!cutter) return core::fail(cutter.error());
+  return std::make_unique<byte_pair_tokenizer>(std::move(vocabulary), std::move(description), std::move(*cutter));
+}
+
+}  // namespace troupe::data

@@ -1,0 +1,56 @@
+// A byte-pair tokenizer from the lists that a file of weights carries.
+#include <fmt/format.h>
+
+#include <unordered_map>
+
+#include "core/text.hpp"
+#include "data/tokenizers/byte_alphabet.hpp"
+#include "data/tokenizers/byte_pair.hpp"
+
+namespace troupe::data {
+
+using core::error_kind;
+using core::fail;
+
+core::result<std::unique_ptr<tokenizer>> byte_pair_of(const std::vector<std::string>& words,
+                                                      const std::vector<std::string>& merges) {
+  const byte_alphabet alphabet;
+  std::unordered_map<std::string_view, uint32_t> numbers;
+  byte_pair_vocabulary out;
+  for (const auto& word : words) {
+    numbers.emplace(word, static_cast<uint32_t>(out.bytes_of.size()));
+    out.bytes_of.push_back(alphabet.bytes_of(word));
+  }
+  for (uint32_t b = 0; b < 256; ++b) {
+    const auto found = numbers.find(alphabet.word_of(b));
+    out.token_of[b] = found == numbers.end() ? 0 : found->second;
+  }
+  out.merges = merge_table(merges.size() + 1);
+  uint32_t rank = 0;
+  for (const auto& merge : merges) {
+    const size_t space = merge.find(' ');
+    const auto token = [&](const std::string& word) {
+      const auto found = numbers.find(word);
+      return found == numbers.end() ? words.size() : found->second;
+    };
+    const auto left = token(merge.substr(0, space)),
+               right = space == std::string::npos ? words.size() : token(merge.substr(space + 1));
+    const auto both =
+        space == std::string::npos ? words.size() : token(merge.substr(0, space) + merge.substr(space + 1));
+    if (left >= words.size() || right >= words.size() || both >= words.size())
+      return fail(error_kind::bad_input,
+                  fmt::format("the merge '{}' is of words that the vocabulary lacks", core::shown(merge)));
+    out.merges.add(static_cast<uint32_t>(left), static_cast<uint32_t>(right), {rank++, static_cast<uint32_t>(both)});
+  }
+  tokenizer_description description;
+  description.kind = "gpt2";
+  description.vocab_size = words.size();
+  if (const auto found = numbers.find("<|endoftext|>"); found != numbers.end()) description.end_of_text = found->second;
+  std::string all;
+  for (const auto& list : {&words, &merges})
+    for (const auto& text : *list) all += text + "\n";
+  description.digest = digest_of({all});
+  return make_byte_pair(std::move(out), std::move(description));
+}
+
+}  // namespace troupe::data

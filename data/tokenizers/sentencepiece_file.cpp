@@ -1,0 +1,77 @@
+// Protocol buffer fields, walked without the library.
+#include "data/tokenizers/sentencepiece_file.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "data/tokenizers/sentencepiece_rules.hpp"
+#include "data/tokenizers/tokenizer.hpp"
+#include "data/tokenizers/wire_reader.hpp"
+
+namespace troupe::data {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+enum field_number : uint64_t { pieces = 1, trainer = 2, normalizer = 3, denormalizer = 5 };
+constexpr uint64_t table_of_rules = 2;  ///< of a normalizer
+
+/// A piece has its text (1); score (2) and type (3) may be left out.
+bool is_piece(std::span<const std::byte> bytes) {
+  wire_reader in(bytes);
+  bool text = false;
+  while (!in.at_end()) {
+    const auto f = in.next();
+    if (!f) return false;
+    if (f->number == 1) text = f->wire == lengthy && !f->bytes.empty();
+  }
+  return text;
+}
+
+/// Why a normalizer's table is not sound; the library takes the last of several.
+std::string_view fault_in_normalizer(std::span<const std::byte> bytes) {
+  wire_reader in(bytes);
+  while (!in.at_end()) {
+    const auto f = in.next();
+    if (!f) return "a normalizer that is cut short";
+    if (f->number != table_of_rules) continue;
+    if (f->wire != lengthy) return "a normalizer's table of another type";
+    if (const auto fault = fault_in_rules(f->bytes); !fault.empty()) return fault;
+  }
+  return {};
+}
+
+}  // namespace
+
+core::result<sentencepiece_shape> check_sentencepiece_file(std::span<const std::byte> file) {
+  sentencepiece_shape shape;
+  bool has_trainer = false;
+  bool has_normalizer = false;
+  wire_reader in(file);
+  const auto wrong = [&](size_t at, const std::string& why) {
+    return fail(error_kind::bad_input,
+                fmt::format("wanted a SentencePiece model, got {} at byte {} of {}, after {} pieces", why, at,
+                            file.size(), shape.pieces));
+  };
+  while (!in.at_end()) {
+    const size_t start = in.at();
+    const auto field = in.next();
+    if (!field) return wrong(start, "a broken or cut field");
+    if (field->number <= normalizer && field->wire != lengthy) return wrong(start, "a field of another type");
+    if (field->number == pieces) {
+      if (!is_piece(field->bytes)) return wrong(start, "a piece without text");
+      if (++shape.pieces > max_vocabulary) return wrong(start, "more pieces than any vocabulary has");
+    }
+    if ((field->number == normalizer || field->number == denormalizer) && field->wire == lengthy)
+      if (const auto fault = fault_in_normalizer(field->bytes); !fault.empty()) return wrong(start, std::string(fault));
+    has_trainer |= field->number == trainer;
+    has_normalizer |= field->number == normalizer;
+  }
+  if (shape.pieces == 0) return wrong(file.size(), "no pieces");
+  if (!has_trainer || !has_normalizer) return wrong(file.size(), "an end where trainer and normalizer were to come");
+  return shape;
+}
+
+}  // namespace troupe::data

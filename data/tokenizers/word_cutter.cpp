@@ -1,0 +1,92 @@
+// GPT-2's pattern, compiled once per cutter, to machine code where PCRE2 can.
+#include "data/tokenizers/word_cutter.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+namespace troupe::data {
+namespace {
+
+// Unicode's White_Space, spelt out: PCRE2's own \s takes U+180E too, which Unicode gave up in 2013.
+#define TROUPE_SPACES \
+  "\\x{9}-\\x{d} \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+
+// The words of "Language models are unsupervised multitask learners" (Radford et al. 2019), as its encoder has them.
+constexpr const char* pattern =
+    "'(?:[sdmt]|ll|ve|re)"
+    "| ?\\p{L}+"
+    "| ?\\p{N}+"
+    "| ?[^" TROUPE_SPACES
+    "\\p{L}\\p{N}]+"
+    "|[" TROUPE_SPACES "]+(?![^" TROUPE_SPACES
+    "])"
+    "|[" TROUPE_SPACES "]+";
+
+template <auto Free>
+struct freed_by {
+  template <class T>
+  void operator()(T* p) const {
+    Free(p);
+  }
+};
+
+std::string message_of(int code) {
+  std::array<PCRE2_UCHAR, 256> text{};
+  pcre2_get_error_message(code, text.data(), text.size());
+  return reinterpret_cast<const char*>(text.data());
+}
+
+}  // namespace
+
+struct word_cutter::parts {
+  std::unique_ptr<pcre2_code, freed_by<pcre2_code_free>> code;
+  std::unique_ptr<pcre2_match_data, freed_by<pcre2_match_data_free>> match;
+  std::unique_ptr<pcre2_match_context, freed_by<pcre2_match_context_free>> context;
+  bool machine_code = false;
+};
+
+word_cutter::word_cutter(std::unique_ptr<parts> p) : parts_(std::move(p)) {}
+word_cutter::word_cutter(word_cutter&&) noexcept = default;
+word_cutter& word_cutter::operator=(word_cutter&&) noexcept = default;
+word_cutter::~word_cutter() = default;
+
+bool word_cutter::compiled_to_machine_code() const { return parts_->machine_code; }
+
+core::result<word_cutter> word_cutter::make() {
+  auto p = std::make_unique<parts>();
+  int code = 0;
+  PCRE2_SIZE where = 0;
+  p->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern), PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_ANCHORED,
+                              &code, &where, nullptr));
+  if (!p->code)
+    return core::fail(core::error_kind::bug,
+                      fmt::format("PCRE2 refuses the pattern of words at {}: {}", where, message_of(code)));
+  p->machine_code = pcre2_jit_compile(p->code.get(), PCRE2_JIT_COMPLETE) == 0;
+  p->match.reset(pcre2_match_data_create(1, nullptr));
+  p->context.reset(pcre2_match_context_create(nullptr));
+  if (!p->match || !p->context) return core::fail(core::error_kind::limit, "no memory to cut words");
+  pcre2_set_match_limit(p->context.get(), word_match_limit);
+  pcre2_set_depth_limit(p->context.get(), word_depth_limit);
+  pcre2_set_heap_limit(p->context.get(), word_heap_limit_kib);
+  return word_cutter(std::move(p));
+}
+
+core::result<size_t> word_cutter::next(std::string_view text, size_t at) {
+  const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
+  auto& p = *parts_;
+  const int rc =
+      p.machine_code
+          ? pcre2_jit_match(p.code.get(), subject, text.size(), at, 0, p.match.get(), p.context.get())
+          : pcre2_match(p.code.get(), subject, text.size(), at, PCRE2_NO_UTF_CHECK, p.match.get(), p.context.get());
+  if (rc < 0)
+    return core::fail(core::error_kind::limit,
+                      fmt::format("cannot cut the text into words at byte {}: {}", at, message_of(rc)));
+  return pcre2_get_ovector_pointer(p.match.get())[1] - at;
+}
+
+}  // namespace troupe::data

@@ -1,0 +1,221 @@
+#include "job/compression/clean.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "job/compression/module_choice.hpp"
+#include "job/compression/related_modules.hpp"
+#include "kernels/compress/pruning.hpp"
+
+namespace troupe::job {
+namespace {
+
+using core::error_kind;
+using core::layer_info;
+
+const config::pruning_section& section_of(const config::job_config& c, pruned_part part) {
+  switch (part) {
+    case pruned_part::rows:
+      return c.compression.rows;
+    case pruned_part::heads:
+      return c.compression.heads;
+    case pruned_part::channels:
+      return c.compression.channels;
+    case pruned_part::elements:
+      break;
+  }
+  return c.compression.sparse;
+}
+
+class cleaner {
+ public:
+  /// `changes`: weights are, so that it matters who reads them.
+  cleaner(const config::job_config& c, const core::model_table& table, uint64_t updates, const mask_lookup& mask,
+          widths_said said, bool changes = true)
+      : config_(c), table_(table), updates_(updates), mask_(mask), said_(said), changes_(changes) {}
+
+  core::result<std::shared_ptr<const cleaning>> all() {
+    chosen_tensor uncut;
+    uncut.whole = std::shared_ptr<const core::model_table>(std::shared_ptr<const void>(), &table_);
+    auto chosen = choose_compression(config_, table_, uncut, 1);
+    if (!chosen) return core::fail(chosen.error());
+    out_->chosen = std::move(*chosen);
+    out_->used = config_.parameter_dtype();
+    for (auto& m : out_->chosen.modules)
+      if (m.from_update <= updates_)
+        if (auto ok = quantise(m); !ok) return core::fail(ok.error());
+    for (const auto& m : out_->chosen.pruned) {
+      if (m.score_parameter) of(*m.score_parameter).drops = true;
+      if (m.from_update > updates_) continue;
+      if (auto ok = prune(m); !ok) return core::fail(ok.error());
+    }
+    if (said_ == widths_said::by_config_json)
+      if (auto ok = same_in_all_blocks(); !ok) return core::fail(ok.error());
+    for (const auto& [name, cut] : cuts_.all()) take(cut);
+    for (auto& [q, p] : parameters_) out_->parameters.push_back(std::move(p));
+    return out_;
+  }
+
+ private:
+  cleaned_parameter& of(uint32_t q) {
+    const auto [at, is_new] = parameters_.try_emplace(q);
+    if (is_new) {
+      const auto& p = table_.parameters[q];
+      at->second.name = p.name;
+      at->second.rows = static_cast<uint64_t>(p.shape[0]);
+      at->second.columns = p.numel() / at->second.rows;
+    }
+    return at->second;
+  }
+  core::result<void> quantise(compressed_module& m) {
+    const auto& w = config_.compression.weights;
+    const std::string key = "compression_training.weight_quantization";
+    const auto now = m.after(updates_, config_.seed, m.use.parameter);
+    if (now.kept > 0)
+      return refused(w.where, key,
+                     "wanted weights on their grid, got those of " + m.module + ", of which a share of " +
+                         std::to_string(now.kept) + " is still as the optimizer has it (fp16_mixed_quantize)");
+    if (now.grid) m.recipe.grid = *now.grid;
+    m.recipe.stochastic = false;  // rounded once more, to nearest
+    const auto is_alike = [&](const layer_info& l) {
+      return std::ranges::any_of(out_->chosen.modules, [&](const compressed_module& x) {
+        return x.module == l.name && x.group == m.group && x.recipe.groups == m.recipe.groups;
+      });
+    };
+    if (changes_)
+      if (auto ok = check_not_shared(table_, m.module, m.use.parameter, is_alike, w.where, key); !ok) return ok;
+    of(m.use.parameter).recipe = &m.recipe;
+    out_->modules.push_back({m.module, "weight_quantization, " + std::to_string(m.recipe.grid.bits) + " bits"});
+    return {};
+  }
+
+  core::result<void> prune(const pruned_module& m) {
+    const auto& section = section_of(config_, m.part);
+    const std::string key = "compression_training." + std::string(name_of(m.part));
+    const auto is_alike = [&](const layer_info& l) {
+      return std::ranges::any_of(out_->chosen.pruned, [&](const pruned_module& x) {
+        return x.module == l.name && x.part == m.part && x.group == m.group;
+      });
+    };
+    if (changes_)
+      if (auto ok = check_not_shared(table_, m.module, m.weight, is_alike, section.where, key); !ok) return ok;
+    const auto bits = mask_(m);
+    if (!bits) return refused(section.where, key, "wanted the mask of " + m.module + ", the checkpoint has none");
+    auto& weight = of(m.weight);
+    if (weight.mask.empty()) weight.mask = kernels::whole_mask(m.matrix.elements());
+    switch (m.part) {
+      case pruned_part::elements:
+        kernels::and_elements(m.matrix, *bits, weight.mask);
+        break;
+      case pruned_part::heads:
+        kernels::and_heads(m.matrix, *bits, m.heads, weight.mask);
+        break;
+      case pruned_part::rows:
+      case pruned_part::channels:
+        kernels::and_rows(m.matrix, *bits, weight.mask);
+        break;
+    }
+    if (m.bias) of(*m.bias).mask = *bits;
+    for (const auto& v : m.along) of(v.parameter).mask = *bits;
+    const uint64_t kept = kernels::kept_in(*bits, m.scores());
+    out_->modules.push_back({m.module, std::string(name_of(m.part)) + ", " + std::to_string(kept) + " of " +
+                                           std::to_string(m.scores()) + " kept"});
+    return cut_related(m, *bits, section);
+  }
+
+  core::result<void> cut_related(const pruned_module& m, const kernels::mask_bits& bits,
+                                 const config::pruning_section& section) {
+    const auto g = std::ranges::find(section.groups, m.group, &config::pruned_group::name);
+    const std::string key = related_key(m);
+    const auto related = related_layers(m, *g, out_->chosen.pruned, table_,
+                                        said_ == widths_said::by_modules ? pairing_reach::model : pairing_reach::unit);
+    if (!related) return core::fail(related.error());
+    if (related->empty()) return {};
+    const auto left = cuts_.cut(m, bits, *related, g->where, key);
+    if (!left) return core::fail(left.error());
+    const bool by_head = m.part == pruned_part::heads;
+    (by_head ? heads_ : widths_)[m.unit].insert(*left);
+    if (by_head) out_->head_width = m.matrix.columns / m.heads;
+    return {};
+  }
+
+  /// Of the layer's parameters as they lie.
+  void take(const cut_module& cut) {
+    const layer_info& l = *std::ranges::find(table_.layers, cut.module, &layer_info::name);
+    out_->cuts.push_back(cut);
+    if (!l.weight) return;  // a norm without
+    auto& weight = of(*l.weight);
+    const bool lies_transposed = l.layout == core::weight_layout::in_out;
+    weight.kept_rows = lies_transposed ? cut.inputs : cut.outputs;
+    weight.kept_columns = lies_transposed ? cut.outputs : cut.inputs;
+    if (l.bias && !cut.outputs.empty()) of(*l.bias).kept_rows = cut.outputs;
+  }
+
+  /// config.json has one width and one number of heads for all blocks.
+  core::result<void> same_in_all_blocks() {
+    const size_t blocks = table_.units.size() - 2;  // without embedding and head
+    const auto same = [&](const std::map<uint32_t, std::set<uint64_t>>& by_unit,
+                          const char* what) -> core::result<std::optional<uint64_t>> {
+      std::set<uint64_t> all;
+      for (const auto& [unit, sizes] : by_unit) all.insert(sizes.begin(), sizes.end());
+      if (all.empty()) return std::nullopt;
+      if (all.size() == 1 && by_unit.size() == blocks) return *all.begin();
+      return core::fail(error_kind::bad_input,
+                        std::string("compression_training: wanted the same number of ") + what + " in all " +
+                            std::to_string(blocks) + " blocks, as config.json has one for all, got " +
+                            (all.size() > 1 ? "different ones" : "some in " + std::to_string(by_unit.size())));
+    };
+    const auto inner = same(widths_, "rows");
+    if (!inner) return core::fail(inner.error());
+    const auto heads = same(heads_, "heads");
+    if (!heads) return core::fail(heads.error());
+    out_->inner = *inner;
+    out_->heads = out_->kv_heads = *heads;
+    return {};
+  }
+
+  const config::job_config& config_;
+  const core::model_table& table_;
+  uint64_t updates_;
+  const mask_lookup& mask_;
+  widths_said said_;
+  bool changes_;
+  std::shared_ptr<cleaning> out_ = std::make_shared<cleaning>();
+  std::map<uint32_t, cleaned_parameter> parameters_;
+  module_cuts cuts_{table_};
+  std::map<uint32_t, std::set<uint64_t>> widths_, heads_;  // [unit]: that stay
+};
+
+}  // namespace
+
+core::result<std::shared_ptr<const cleaning>> plan_cleaning(const config::job_config& config,
+                                                            const core::model_table& table, uint64_t updates,
+                                                            const mask_lookup& mask, widths_said said) {
+  return cleaner(config, table, updates, mask, said).all();
+}
+
+core::result<std::shared_ptr<const cleaning>> plan_related(const config::job_config& config,
+                                                           const core::model_table& table, widths_said said) {
+  const auto& c = config.compression;
+  const auto relates = [](const config::pruning_section* s) {
+    return s->enabled && std::ranges::any_of(s->groups, [](const auto& g) { return !g.related.empty(); });
+  };
+  if (std::ranges::none_of(std::array{&c.sparse, &c.rows, &c.heads, &c.channels}, relates))
+    return std::make_shared<const cleaning>();
+  const mask_lookup first_kept = [](const pruned_module& m) -> std::optional<kernels::mask_bits> {
+    std::vector<uint8_t> keep(m.scores());
+    std::ranges::fill_n(keep.begin(), static_cast<ptrdiff_t>(m.kept), uint8_t{1});
+    return kernels::packed_mask(keep);
+  };
+  return cleaner(config, table, UINT64_MAX, first_kept, said, false).all();
+}
+
+core::result<void> check_related(const config::job_config& config, const core::model_table& table) {
+  const auto done = plan_related(config, table, widths_said::by_config_json);
+  if (!done) return core::fail(done.error());
+  return {};
+}
+
+}  // namespace troupe::job

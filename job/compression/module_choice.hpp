@@ -1,0 +1,60 @@
+// Modules of a technique of compression, out of the patterns of its groups. Owns what all techniques refuse; which
+// layers one fits, and what it makes of them, is its own.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "config/sections/job_config.hpp"
+#include "core/error.hpp"
+#include "core/model_table.hpp"
+
+namespace troupe::job {
+
+/// "FILE:LINE: KEY: TEXT" as bad_input.
+tl::unexpected<core::error> refused(const std::string& where, const std::string& key, const std::string& text);
+
+/// Layers whose module names have the pattern in them; "*": all. In the order of the table.
+core::result<std::vector<size_t>> layers_found(const std::string& pattern, const core::model_table& table);
+
+/// What all techniques have in common.
+struct technique {
+  std::string key;
+  const std::string& where;
+};
+
+/// Calls take(group, layer) for each layer that a group's patterns find among those that `fits` accepts.
+template <class Group, class Fits, class Take>
+core::result<void> choose(const technique& t, const std::vector<Group>& groups, const core::model_table& table,
+                          Fits fits, Take take) {
+  std::map<size_t, std::string> group_of;  // [layer]
+  for (const Group& g : groups) {
+    const std::string key = t.key + ".different_groups." + g.name + ".modules";
+    size_t modules = 0;
+    for (const std::string& pattern : g.modules) {
+      const auto layers = layers_found(pattern, table);
+      if (!layers) return refused(g.where, key, layers.error().text);
+      for (const size_t i : *layers) {
+        const auto& l = table.layers[i];
+        if (!fits(l)) continue;
+        const auto [before, is_new] = group_of.emplace(i, g.name);
+        if (!is_new && before->second == g.name) continue;  // another pattern of this group has found it
+        if (!is_new)
+          return refused(g.where, key,
+                         "wanted each module in one group, got " + l.name + " in " + before->second + " and " + g.name);
+        if (const core::result<void> ok = take(g, static_cast<uint32_t>(i)); !ok)
+          return refused(g.where, key, l.name + ": " + ok.error().text);
+        ++modules;
+      }
+    }
+    if (modules == 0)
+      return refused(g.where, key,
+                     "wanted patterns that are found in the name of a module, got none of those of " +
+                         std::to_string(table.layers.size()) + " layers");
+  }
+  return {};
+}
+
+}  // namespace troupe::job

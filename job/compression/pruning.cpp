@@ -1,0 +1,166 @@
+#include "job/compression/pruning.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "job/compression/mask_scores.hpp"
+#include "job/compression/module_choice.hpp"
+#include "job/compression/related_modules.hpp"
+#include "job/compression/snip_rule.hpp"
+#include "kernels/compress/pruning.hpp"
+
+namespace troupe::job {
+namespace {
+
+using core::error_kind;
+using core::layer_kind;
+
+bool fits(pruned_part part, const core::layer_info& l) {
+  const bool is_linear = l.kind == layer_kind::linear && l.layout.has_value();
+  // Transposed ones have their filters along the second dimension.
+  const bool is_filter = l.kind == layer_kind::convolution && l.layout == core::weight_layout::out_in;
+  if (!l.weight) return false;
+  switch (part) {
+    case pruned_part::elements:
+      return is_linear || is_filter;
+    case pruned_part::channels:
+      return is_filter;
+    case pruned_part::rows:
+    case pruned_part::heads:
+      return is_linear;
+  }
+  return false;
+}
+
+kernels::masked_matrix matrix_of(const core::layer_info& l, const core::parameter_info& weight) {
+  const auto first = static_cast<uint64_t>(weight.shape[0]), others = weight.numel() / first;
+  if (l.layout == core::weight_layout::in_out) return {others, first, true};
+  return {first, others, false};
+}
+
+core::result<pruned_module> pruned(const config::pruning_section& p, pruned_part part, const config::pruned_group& g,
+                                   const core::layer_info& l, const core::model_table& table) {
+  pruned_module out{l.name, g.name, part, p.method, l.unit, *l.weight, {}, {}, 0, 0, p.schedule_offset};
+  out.matrix = matrix_of(l, table.parameters[*l.weight]);
+  if (part == pruned_part::rows || part == pruned_part::channels) out.bias = l.bias;
+  if (part == pruned_part::heads) {
+    out.heads = p.num_heads.value_or(0);
+    if (out.heads == 0 || out.matrix.columns % out.heads != 0 || (l.heads != 0 && l.heads != out.heads))
+      return core::fail(error_kind::bad_input, "wanted num_heads as its " +
+                                                   std::to_string(l.heads != 0 ? l.heads : out.matrix.columns) +
+                                                   (l.heads != 0 ? " heads" : " inputs can be divided into") +
+                                                   ", got " + std::to_string(out.heads));
+  }
+  const auto kept = kernels::kept_of(g.dense_ratio, out.scores());
+  if (!kept) return core::fail(kept.error());
+  out.kept = *kept;
+  if (p.method == config::pruning_method::snip_momentum) {
+    const auto rule = snip_rule_of(p, g.dense_ratio, out.matrix);
+    if (!rule) return core::fail(rule.error());
+  }
+  const auto& all = table.parameters;
+  if (p.method != config::pruning_method::l1 && !all[out.weight].trainable)
+    return core::fail(error_kind::bad_input,
+                      "wanted a weight that is trained, as its scores are learned, got a frozen one");
+  if (p.method != config::pruning_method::topk) return out;
+  const auto is_score = [&, name = score_name(l.name, part)](uint32_t q) {
+    return all[table.original(q)].name == name;
+  };
+  const auto at = std::ranges::find_if(l.parameters, is_score);  // maybe a copy, where units share the module
+  if (at != l.parameters.end()) out.score_parameter = *at;
+  return out;
+}
+
+/// Norms behind it would give something for what is gone, so they lose it as well.
+core::result<void> take_norms_along(const config::pruning_section& section, std::vector<pruned_module>& all, size_t i,
+                                    const core::model_table& table) {
+  auto& m = all[i];
+  const auto g = std::ranges::find(section.groups, m.group, &config::pruned_group::name);
+  if (g->related.empty() || (m.part != pruned_part::rows && m.part != pruned_part::channels)) return {};
+  const auto related = related_layers(m, *g, all, table, pairing_reach::model);
+  if (!related) return core::fail(related.error());
+  for (const core::layer_info* l : *related) {
+    if (l->kind != layer_kind::norm || !l->weight) continue;
+    if (const uint64_t width = table.parameters[*l->weight].numel(); width != m.matrix.rows)
+      return refused(g->where, related_key(m),
+                     "wanted a norm of the " + std::to_string(m.matrix.rows) + " rows of " + m.module + ", got " +
+                         l->name + " of " + std::to_string(width));
+    if (m.method == config::pruning_method::topk && l->unit != m.unit)
+      return refused(g->where, related_key(m),
+                     "wanted norms in the unit of " + m.module + ", whose scores no other unit reads, got " + l->name);
+    for (const uint32_t q : l->parameters) m.along.push_back({l->unit, q});
+  }
+  return {};
+}
+
+/// Names of the modules that one of the patterns finds.
+core::result<std::vector<std::string>> layers_named(const std::vector<std::string>& patterns,
+                                                    const core::model_table& table) {
+  std::vector<std::string> out;
+  for (const std::string& pattern : patterns) {
+    const auto found = layers_found(pattern, table);
+    if (!found) return core::fail(found.error());
+    for (const size_t i : *found) out.push_back(table.layers[i].name);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string_view name_of(pruned_part part) {
+  constexpr std::string_view names[] = {"sparse_pruning", "row_pruning", "head_pruning", "channel_pruning"};
+  return names[static_cast<size_t>(part)];
+}
+
+uint64_t pruned_module::elements_of(uint32_t parameter) const {
+  if (shares.empty()) return parameter == bias ? matrix.rows : matrix.elements();
+  uint64_t out = 0;
+  for (const auto& run : runs_of(parameter, 0)) out += run.count;  // the same on all
+  return out;
+}
+
+std::span<const core::tp_run> pruned_module::runs_of(uint32_t parameter, uint32_t coordinate) const {
+  if (shares.empty()) return {};
+  return parameter == bias ? shares[coordinate].bias : shares[coordinate].weight;
+}
+
+core::result<std::vector<pruned_module>> choose_pruning(const config::job_config& config,
+                                                        const core::model_table& table) {
+  const auto& c = config.compression;
+  std::vector<pruned_module> out;
+  const std::pair<pruned_part, const config::pruning_section*> all[] = {{pruned_part::elements, &c.sparse},
+                                                                        {pruned_part::rows, &c.rows},
+                                                                        {pruned_part::heads, &c.heads},
+                                                                        {pruned_part::channels, &c.channels}};
+  for (const auto& [part, section] : all) {
+    if (!section->enabled) continue;
+    const technique t{"compression_training." + std::string(name_of(part)), section->where};
+    const auto take = [&, part = part, section = section](const config::pruned_group& g,
+                                                          uint32_t layer) -> core::result<void> {
+      auto made = pruned(*section, part, g, table.layers[layer], table);
+      if (!made) return core::fail(made.error());
+      out.push_back(std::move(*made));
+      return {};
+    };
+    const auto excluded = layers_named(section->excluded, table);
+    if (!excluded) return refused(t.where, t.key + ".shared_parameters.excluded_modules", excluded.error().text);
+    const auto is_fit = [&, part = part](const core::layer_info& l) {
+      return fits(part, l) && std::ranges::find(*excluded, l.name) == excluded->end();
+    };
+    const size_t before = out.size();
+    if (auto ok = choose(t, section->groups, table, is_fit, take); !ok) return core::fail(ok.error());
+    for (size_t i = before; i < out.size(); ++i)
+      if (auto ok = take_norms_along(*section, out, i, table); !ok) return core::fail(ok.error());
+  }
+  uint64_t snipped = 0;
+  for (const auto& m : out)
+    if (m.method == config::pruning_method::snip_momentum) snipped += m.scores();
+  if (snipped > max_snip_elements)
+    return refused(c.sparse.where, "compression_training.sparse_pruning.shared_parameters.method",
+                   "wanted snip_momentum of at most " + std::to_string(max_snip_elements) +
+                       " elements, whose scores a checkpoint holds, got " + std::to_string(snipped));
+  std::ranges::stable_sort(out, {}, [](const pruned_module& m) { return std::tuple(m.unit, m.weight, m.part); });
+  return out;
+}
+
+}  // namespace troupe::job

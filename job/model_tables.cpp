@@ -1,0 +1,147 @@
+#include "job/model_tables.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/tied_copies.hpp"
+#include "job/compression/clean.hpp"
+#include "job/compression/mask_scores.hpp"
+#include "job/configured_model.hpp"
+#include "job/distillation.hpp"
+#include "job/layer_reduction.hpp"
+#include "models/table/row_tiles.hpp"
+#include "plan/choose/batch_need.hpp"
+#include "storage/memory/memory_room.hpp"
+
+namespace troupe::job {
+namespace {
+
+/// Whether integers can hold the sizes of batches, and this machine the plans. Whether a run fits is not checked here:
+/// a job of thousands of ranks is planned on one machine and runs on others.
+core::result<void> plannable(const config::job_config& c, const core::model_table& one_row, uint64_t columns) {
+  constexpr uint64_t most = uint64_t{1} << 62;
+  const auto memory = storage::all_memory().value_or(storage::memory_room{most, "the machine"});
+  plan::batch_request batches{.rows = c.train_micro_batch_size_per_gpu,
+                              .columns = columns,
+                              .accumulation = c.gradient_accumulation_steps,
+                              .ranks = c.parallel.data};
+  if (plan::need_of(one_row, batches).total() < double(most)) {
+    batches.rows = 1;
+    batches.ranks = std::min(batches.ranks, proved_ranks_max);
+    if (plan::need_of(one_row, batches).plans <= double(memory.bytes)) return {};
+  }
+  const auto refusal = plan::refusal_of(one_row, batches, memory.bytes, memory.where + "'s memory");
+  if (refusal.key.empty()) return {};
+  return core::fail(core::error_kind::bad_input, refusal.key + ": " + refusal.text);
+}
+
+// Of the widest of a rank's MLPs: bits do not depend on how many rows a tile has.
+void set_tiles(const config::job_config& c, uint64_t rows, const models::tensor_split& split, models::model_spec& to) {
+  const uint64_t element_bytes = core::size_of(c.parameter_dtype());
+  to.head_tile_rows = models::tile_rows_for(to, rows, element_bytes, c.row_tile_bytes);
+  to.mlp_tile_rows =
+      models::mlp_tile_rows_for(to, models::widest_inner(to, split), rows, element_bytes, c.mlp_tile_bytes);
+}
+
+core::result<core::model_table> read_table(blueprint& b) {
+  const auto& c = *b.config;
+  auto model = read_model(c);
+  if (!model) return core::fail(model.error());
+  b.spec = std::move(model->spec);
+  b.sequence = model->sequence;
+  const uint64_t element_bytes = core::size_of(c.parameter_dtype());
+  set_tiles(c, c.train_micro_batch_size_per_gpu * b.sequence, {}, b.spec);
+  const auto one_row = models::make_model_table(b.spec, 1, b.sequence, element_bytes);
+  if (auto ok = plannable(c, one_row, b.sequence); !ok) return core::fail(ok.error());
+  auto split = choose_split(c, b.spec, one_row, b.sequence);
+  if (!split) return core::fail(split.error());
+  b.tensor.split = std::move(split->split);
+  b.tensor.origins = std::move(split->origins);
+  const auto sequence = choose_sequence(c, b.spec, b.tensor.split, b.sequence);
+  if (!sequence) return core::fail(sequence.error());
+  b.tensor.sequence = *sequence;
+  set_tiles(c, c.train_micro_batch_size_per_gpu * sequence->most_columns(b.sequence), b.tensor.split, b.spec);
+  // What a teacher says of a row is wanted beside the model's own logits of it, panel by panel.
+  if (c.distillation.enabled && b.spec.head_tile_rows == 0) b.spec.head_tile_rows = models::panel_rows;
+  auto teaching = choose_teaching(c, b.spec, b.sequence);
+  if (!teaching) return core::fail(teaching.error());
+  b.teaching = std::move(*teaching);
+  return models::make_model_table(b.spec, c.train_micro_batch_size_per_gpu, b.sequence, element_bytes);
+}
+
+core::model_table taught_table(const blueprint& b, core::model_table own) {
+  if (!b.teaching) return own;
+  const auto& c = *b.config;
+  return models::with_teacher(std::move(own), *b.teaching, c.train_micro_batch_size_per_gpu, b.sequence,
+                              core::size_of(c.parameter_dtype()));
+}
+
+core::model_table trained_as(const core::model_table& whole, core::model_table out) {
+  for (size_t q = 0; q < out.parameters.size(); ++q) out.parameters[q].trainable = whole.parameters[q].trainable;
+  return out;
+}
+
+// What a rank computes with, of the model that `whole` is.
+core::model_table own_table(const blueprint& b, const core::model_table& whole) {
+  const auto& c = *b.config;
+  const uint64_t rows = c.train_micro_batch_size_per_gpu, element_bytes = core::size_of(c.parameter_dtype());
+  auto own = models::make_model_table(b.spec, rows, b.sequence, element_bytes, b.tensor.split, b.tensor.sequence);
+  if (b.teaching)
+    own = models::with_teacher(std::move(own), *b.teaching, rows, b.sequence, element_bytes, b.teaching->split,
+                               b.tensor.sequence);
+  return trained_as(whole, std::move(own));
+}
+
+// Copies are cut as what they repeat.
+core::tp_plan with_copies(const core::model_table& whole, core::tp_plan cut) {
+  for (auto q = static_cast<uint32_t>(cut.parameters.size()); q < whole.parameters.size(); ++q)
+    cut.parameters.push_back(whole.parameters[q].is_copy() ? cut.parameters[whole.original(q)] : core::parameter_cut());
+  return cut;
+}
+
+// The parameters of `whole` have their groups, so that those of a rank's table have them, too.
+void cut_table(blueprint& b, const host_tables& host, core::model_table whole, bool copies) {
+  const bool cuts = b.tensor.split.degree > 1 || b.tensor.sequence.degree > 1;
+  auto own = !cuts ? core::model_table() : host.local != nullptr ? trained_as(whole, *host.local) : own_table(b, whole);
+  if (cuts) add_scores_of(whole, own);
+  if (copies) whole = core::with_copies(std::move(whole));
+  b.tensor.cut = host.cut != nullptr ? with_copies(whole, *host.cut)
+                                     : models::tp_plan_of(whole, b.tensor.split,
+                                                          b.teaching ? b.teaching->split : models::tensor_split());
+  b.tensor.whole = std::make_shared<const core::model_table>(std::move(whole));
+  if (cuts && copies) own = core::with_copies(std::move(own));
+  b.table = cuts ? std::make_shared<const core::model_table>(std::move(own)) : b.tensor.whole;
+}
+
+}  // namespace
+
+core::result<void> make_model_tables(blueprint& b, const host_tables& own, bool with_copies_of_tied) {
+  const auto& c = *b.config;
+  core::model_table table;
+  if (own.whole != nullptr) {
+    if (c.distillation.enabled)
+      return core::fail(core::error_kind::bad_input,
+                        "distillation.enabled: wanted false beside a host's own modules, with which it does not go "
+                        "together yet, got true");
+    b.sequence = 1;
+    b.tensor.split.degree = c.parallel.tensor;
+    table = *own.whole;
+    b.tensor.origins.resize(table.parameters.size(), cut_origin::host);
+    if (auto ok = plannable(c, table, b.sequence); !ok) return ok;
+  } else {
+    auto read = read_table(b);
+    if (!read) return core::fail(read.error());
+    table = std::move(*read);
+  }
+  if (auto ok = freeze(c, table); !ok) return ok;
+  if (auto ok = check_layer_reduction(c, table); !ok) return ok;
+  if (auto ok = add_scores(c, table); !ok) return ok;
+  if (own.whole == nullptr)
+    if (auto ok = check_related(c, table); !ok) return ok;
+  table = taught_table(b, std::move(table));
+  if (!b.tensor.origins.empty()) b.tensor.origins.resize(table.parameters.size(), b.tensor.origins.back());
+  cut_table(b, own, std::move(table), with_copies_of_tied);
+  return check_exchange_pieces(c, *b.table);
+}
+
+}  // namespace troupe::job

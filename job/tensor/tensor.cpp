@@ -1,0 +1,71 @@
+#include "job/tensor/tensor.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace troupe::job {
+namespace {
+
+constexpr const char* degree_key = "parallel.tensor";
+
+}  // namespace
+
+core::result<named_split> choose_split(const config::job_config& c, const models::model_spec& spec,
+                                       const core::model_table& whole, uint64_t columns) {
+  named_split out{{.degree = c.parallel.tensor}, {}};
+  if (out.split.degree == 1) return out;
+  if (c.tensor_parallel.chooses()) {
+    const char* family = spec.kind == models::family::gpt2 ? "gpt2" : "llama";
+    auto named = split_of(c.tensor_parallel, whole, family, out.split.degree);
+    if (!named) return named;
+    out = std::move(*named);
+  }
+  if (c.tensor_parallel.vocabulary_head) out.split.vocabulary = *c.tensor_parallel.vocabulary_head;
+  // What a row loses to its teacher is made of all of its logits.
+  if (c.distillation.enabled && !c.tensor_parallel.vocabulary_head && !c.tensor_parallel.chooses())
+    out.split.vocabulary = false;
+  if (c.distillation.enabled && out.split.vocabulary)
+    return core::fail(core::error_kind::bad_input,
+                      "tensor_parallel.vocab_parallel_lm_head: wanted false beside distillation, got a vocabulary that "
+                      "is cut");
+  out.split.grain = c.tensor_parallel.grain;
+  out.split.norms = c.parallel.sharded_norms;
+  if (c.distillation.enabled && out.split.norms)
+    return core::fail(core::error_kind::bad_input,
+                      "parallel.sharded_norms: wanted false beside distillation, with which it does not go together "
+                      "yet, got true");
+  if (auto ok = models::check_split(spec, out.split, columns); !ok) return core::fail(ok.error().in(degree_key));
+  out.origins.resize(whole.parameters.size(), cut_origin::family);
+  return out;
+}
+
+core::result<models::sequence_split> choose_sequence(const config::job_config& c, const models::model_spec& spec,
+                                                     const models::tensor_split& tensor, uint64_t columns) {
+  const uint32_t context = c.parallel.context;
+  const models::sequence_split out = context > 1 ? models::sequence_split{context, models::sequence_way::keys}
+                                                 : models::sequence_split{c.parallel.sequence};
+  if (context > 1 && c.parallel.sequence > 1)
+    return core::fail(
+        core::error_kind::bad_input,
+        "parallel.context: wanted 1 beside parallel.sequence, with which it does not go together yet, got " +
+            std::to_string(context));
+  if (out.degree == 1) return out;
+  for (uint32_t block = 0; block < spec.layers; ++block)
+    if (auto ok = models::check_sequence(models::local_block(spec, tensor, block), columns, out); !ok)
+      return core::fail(ok.error().in(context > 1 ? "parallel.context" : "parallel.sequence"));
+  return out;
+}
+
+core::result<void> check_exchange_pieces(const config::job_config& c, const core::model_table& local) {
+  const uint32_t pieces = c.parallel.exchange_pieces;
+  uint64_t rows = 0;
+  for (const auto& u : local.units)
+    for (const auto& s : u.segments) rows = std::max(rows, s.output.rows);
+  if (pieces == 1 || pieces <= rows) return {};
+  const std::string wanted = rows == 0 ? "wanted 1 where no family's row layer gives summands"
+                                       : "wanted at most the " + std::to_string(rows) + " rows of a micro-batch";
+  return core::fail(core::error_kind::bad_input,
+                    "tensor_parallel.exchange_pieces: " + wanted + ", got " + std::to_string(pieces));
+}
+
+}  // namespace troupe::job

@@ -1,0 +1,43 @@
+// The only place that sees Torch's autograd node: it stands in the graph and asks ours.
+#include "models/segment/function_node.hpp"
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+
+namespace troupe::models {
+namespace {
+
+class graph_node final : public torch::autograd::Node {
+ public:
+  explicit graph_node(std::shared_ptr<function_node> function) : function_(std::move(function)) {}
+
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    return function_->apply(std::move(gradients));
+  }
+  void release_variables() override { function_->release_variables(); }
+  [[nodiscard]] std::string name() const override { return function_->name(); }
+  [[nodiscard]] const std::shared_ptr<function_node>& function() const { return function_; }
+
+ private:
+  std::shared_ptr<function_node> function_;
+};
+
+}  // namespace
+
+at::Tensor function_node::made_again(uint32_t) { TORCH_CHECK(false, name(), " does not make its outputs again"); }
+
+std::pair<std::shared_ptr<function_node>, uint32_t> function_of(const at::Tensor& x) {
+  const auto* node = dynamic_cast<const graph_node*>(x.grad_fn().get());
+  if (node == nullptr) return {};
+  return {node->function(), static_cast<uint32_t>(x.output_nr())};
+}
+
+void attach(const std::vector<at::Tensor*>& outputs, std::shared_ptr<function_node> node, const segment_scope& scope,
+            std::initializer_list<at::Tensor> inputs) {
+  node->slot = scope.slot();
+  const auto in_graph = std::make_shared<graph_node>(std::move(node));
+  in_graph->set_next_edges(torch::autograd::collect_next_edges(at::TensorList(inputs)));
+  for (at::Tensor* output : outputs) torch::autograd::set_history(*output, in_graph);
+}
+
+}  // namespace troupe::models

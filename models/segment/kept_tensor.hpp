@@ -1,0 +1,47 @@
+// What a function keeps for its backward: a tensor, or, in a segment that keeps the lesser part, the function in front
+// that makes it again, with the same bits. Owns that choice; making it again is the functions' own.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
+
+#include <memory>
+#include <utility>
+
+#include "models/segment/function_node.hpp"
+
+namespace troupe::models {
+
+class kept_tensor {
+ public:
+  kept_tensor() = default;
+  /// `x`, in its place in the graph, as `held`, which has its elements, maybe in another shape.
+  kept_tensor(const segment_scope& scope, const at::Tensor& x, at::Tensor held) : sizes_(held.sizes()) {
+    if (scope.batch().keeps_light) std::tie(maker_, output_) = function_of(x);
+    if (maker_ != nullptr && !maker_->makes_again()) maker_.reset();
+    if (maker_ == nullptr) held_ = std::move(held);
+  }
+
+  [[nodiscard]] bool is_made_again() const { return maker_ != nullptr; }
+  /// Once, in backward, before the function in front has gone back.
+  [[nodiscard]] at::Tensor take() {
+    if (maker_ == nullptr) return std::exchange(held_, {});
+    const below_autograd plain;  // a view that tracks its base would hold it beside itself
+    return std::exchange(maker_, {})->made_again(output_).view(sizes_);
+  }
+  void reset() {
+    held_.reset();
+    maker_.reset();
+  }
+
+ private:
+  at::Tensor held_;
+  std::shared_ptr<function_node> maker_;
+  uint32_t output_ = 0;
+  c10::SmallVector<int64_t, 4> sizes_;
+};
+
+/// Stands for a result (.., `width`) of which only shape and history are read (`micro_batch::wants_output`).
+at::Tensor without_elements(const at::Tensor& like, int64_t width);
+
+}  // namespace troupe::models

@@ -1,0 +1,24 @@
+// The operations of the device that a tensor lies on: the table of kernels/operations.hpp, and those that need Torch.
+// Owns finding them; tensors of one model lie on one device, its rank's.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "kernels/operations.hpp"
+
+namespace troupe::models {
+
+struct operations {  ///< of one device
+  const kernels::operations* memory = nullptr;
+  /// out (m, n), contiguous and distinct, = a (m, k) * b (k, n), plus `bias` (n) where it is defined: see
+  /// models/segment/products.hpp for the CPU's.
+  void (*product_out)(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias);
+};
+
+/// The table of the device of `t`; throws c10::Error where there is no backend for it.
+const operations& operations_for(const at::Tensor& t);
+
+/// Its operations on memory.
+inline const kernels::operations& kernels_for(const at::Tensor& t) { return *operations_for(t).memory; }
+
+}  // namespace troupe::models

@@ -1,0 +1,60 @@
+// Products and sums over the rows of a micro-batch, panel by panel (models/table/row_tiles.hpp): rows that come in
+// tiles of whole panels have the bits of rows that come at once. Owns the order; products.hpp multiplies.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "models/segment/widened_products.hpp"
+
+namespace troupe::models {
+
+/// How a sum over several panels is formed. Panels are added in order, in fp32 (fp64 for fp64), and the sum is rounded
+/// once; of 16-bit types that is `wide`: the factors of a panel are widened on every processor, since a library's own
+/// product would round each panel. `rounded` leaves it to that, where the processor has its instructions: four times as
+/// fast, and the error is that of a sum over micro-batches.
+enum class panel_sums : uint8_t { none, wide, rounded };
+
+/// out (N, n), contiguous, = rows (N, k) * b (k, n), plus `bias` where it is defined, a panel at a time.
+void panel_product_out(at::Tensor& out, const at::Tensor& rows, const at::Tensor& b, const at::Tensor& bias = {});
+
+/// A product over all rows, left (N, m) transposed times right (N, n). More rows than a panel's are multiplied panel by
+/// panel; those of one have the bits of a plain product.
+class row_sums {
+ public:
+  /// Into `out` (m, n), contiguous, of `rows` rows in all.
+  row_sums(at::Tensor out, int64_t rows, panel_sums how);
+  /// The next rows: whole panels, but for the last ones.
+  void add(const at::Tensor& left, const at::Tensor& right);
+  /// Behind the last rows: `out` has its value.
+  void finish();
+
+ private:
+  at::Tensor out_;
+  int64_t rows_, added_ = 0;
+  // Of 16-bit types, from the first of several panels on: one of the two.
+  std::optional<widened_sums> wide_;
+  at::Tensor rounded_;  // (m, n) in fp32
+};
+
+/// out (C) = the sums of the columns of g (N, C), whose elements lie side by side.
+void sum_columns(const at::Tensor& g, const at::Tensor& out);
+
+/// The same of rows that come in tiles: each panel's sums, added in order in fp32 (fp64 for fp64), rounded once.
+class column_sums {
+ public:
+  /// Into `out` (C), of `rows` rows in all.
+  column_sums(at::Tensor out, int64_t rows);
+  /// The next rows: whole panels, but for the last ones.
+  void add(const at::Tensor& g);
+  void finish();
+
+ private:
+  at::Tensor out_;
+  int64_t rows_, added_ = 0;
+  at::Tensor sums_;  // of several panels
+};
+
+}  // namespace troupe::models

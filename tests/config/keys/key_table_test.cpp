@@ -1,0 +1,77 @@
+// The table agrees with itself and with job_config.
+#include "config/keys/key_table.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <set>
+
+#include "config/keys/values.hpp"
+
+using namespace troupe::config;
+
+BOOST_AUTO_TEST_SUITE(key_table)
+
+BOOST_AUTO_TEST_CASE(every_key_is_unique_explained_and_in_a_section_of_the_table) {
+  std::set<std::string> seen;
+  for (const key_info& row : troupe::config::key_table()) {
+    BOOST_TEST(seen.insert(row.key).second, row.key);
+    for (const alias& a : row.aliases)
+      BOOST_TEST(seen.insert(std::string(row.section()) + "." + std::string(a.name)).second, a.name);
+    BOOST_TEST(!row.meaning.empty(), row.key);
+    BOOST_TEST((row.support.acts != effect::no_effect || !row.support.reason.empty()), row.key);
+    BOOST_TEST((row.support.acts != effect::when_there || !row.support.capability.empty()), row.key);
+    const bool later_named = row.choices.later.empty() || !row.support.capability.empty();
+    BOOST_TEST(later_named, row.key);
+    if (row.section().empty()) continue;
+    const key_info* around = key_named(row.section());
+    BOOST_TEST_REQUIRE(around != nullptr, row.key);
+    BOOST_TEST((around->type == value_type::section), row.key);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_key_that_acts_has_a_field_or_one_accepted_value) {
+  for (const key_info& row : troupe::config::key_table()) {
+    const bool is_value =
+        row.type != value_type::section && row.support.acts == effect::acts && row.support.refusal.empty();
+    // These are read while keys are collected: one names another file, the others stand for other keys.
+    const bool is_collected = row.key == "deepspeed_config" || row.key == "allgather_size" ||
+                              row.key.starts_with("zero_optimization.cpu_offload");
+    // Those of groups, whose names no field has: compression_rules.cpp reads them.
+    if (row.key.starts_with("compression_training.") && row.key.find(".*") != std::string::npos) continue;
+    if (is_value) BOOST_TEST((row.has_field() || !row.support.only.empty() || is_collected), row.key);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_default_in_the_table_is_the_default_of_its_field) {
+  const job_config fresh;
+  for (const key_info& row : troupe::config::key_table()) {
+    if (!row.has_field() || std::holds_alternative<model_key>(row.target.field)) continue;
+    if (row.default_text == "derived") continue;
+    const std::string field = field_text(row, fresh);
+    const node_ptr as_node = make_scalar(node_kind::plain, field, {});
+    BOOST_TEST((field == row.default_text || field == quoted(row.default_text) || is_default(row, *as_node)),
+               row.key << ": " << field << " and " << row.default_text);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_default_is_a_value_that_its_key_accepts) {
+  for (const key_info& row : troupe::config::key_table()) {
+    const bool is_literal = row.default_text != "none" && row.default_text != "derived" &&
+                            row.type != value_type::number_list && row.default_text.find('(') == std::string::npos &&
+                            row.default_text != "auto" && row.default_text[0] != '[' && row.type != value_type::section;
+    if (!is_literal) continue;
+    const node_ptr value =
+        make_scalar(row.type == value_type::text ? node_kind::quoted : node_kind::plain, row.default_text, {});
+    BOOST_TEST(checked(row, value) != nullptr, row.key);
+    if (!row.support.only.empty()) BOOST_TEST(row.support.only.front() == row.default_text, row.key);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_nearest_key_is_one_of_the_same_section_where_it_can_be) {
+  BOOST_TEST(nearest_key("zero_optimization", "stge") == "zero_optimization.stage");
+  BOOST_TEST(nearest_key("zero_optimization", "prefetch_buket_size") == "zero_optimization.prefetch_bucket_size");
+  BOOST_TEST(nearest_key("", "ouptut") == "output");
+  BOOST_TEST(nearest_key("", "warmup_num_steps") == "scheduler.params.warmup_num_steps");
+  BOOST_TEST(!nearest_key("", std::string(100'000, 'x')).empty());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,105 @@
+// Arrow's columns of text: the rows that pyarrow and `datasets` read, and streams that lie.
+#include "data/formats/arrow.hpp"
+
+#include "tests/data/formats/foreign.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+
+BOOST_AUTO_TEST_SUITE(arrow)
+
+BOOST_AUTO_TEST_CASE(rows_are_those_that_pyarrow_reads) {
+  for (const char* name : {"stream.arrow", "file.arrow", "stream_zstd.arrow", "file_zstd.feather", "large.arrow",
+                           "binary.arrow", "category.arrow", "category_grows.arrow", "stream_lz4.arrow",
+                           "file_lz4.feather", "null_word.arrow", "null_word_named.arrow"})
+    check_rows(name);
+}
+
+BOOST_AUTO_TEST_CASE(a_data_set_as_datasets_saves_it_is_its_rows) {
+  const auto text_of = [](const std::string& name) {
+    std::string out;
+    for (const auto& row : foreign(name).get<std::vector<std::string>>()) out += row;
+    return out;
+  };
+  const auto folder = opened({.path = foreign_path("on_disk")});  // beside them lie dataset_info.json and state.json
+  BOOST_TEST(as_text(*folder) == text_of("on_disk"));
+  BOOST_TEST(folder->documents() == foreign("on_disk").size());
+  check_refused({.path = foreign_path("splits")}, core::error_kind::bad_input,
+                "holds splits of a data set, wanted the folder of one of them: test, train");
+  BOOST_TEST(as_text(*opened({.path = foreign_path("splits") / "train"})) == text_of("splits"));
+  const scratch_folder at;  // elsewhere they are texts
+  at.write("in/state.json", "{}");
+  BOOST_TEST(as_text(*opened({.path = at / "in"})) == "{}");
+}
+
+BOOST_AUTO_TEST_CASE(columns_that_hold_no_text_are_named) {
+  const auto path = foreign_path("stream.arrow");
+  check_rows_refused(path, "wanted a column 'body' with the text, got 'nothing', 'flag', 'pairs', 'map', ", "body");
+  check_rows_refused(path, "wanted text in the column 'id', got integers", "id");
+  check_rows_refused(path, "wanted text in the column 'tags', got lists", "tags");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_read_is_named) {
+  check_rows_refused(foreign_path("refused_view.arrow"), "wanted text in the column 'text', got a view of text");
+  const scratch_folder at;
+  check_rows_refused(at.write("t.feather", "FEA1 and what follows"), "a Feather file of version 1");
+}
+
+BOOST_AUTO_TEST_CASE(streams_that_are_cut_off_or_go_on_are_named) {
+  const scratch_folder at;
+  const auto refused = [&](const std::string& text, const std::string& words) {
+    check_rows_refused(at.write("t.arrow", text), words);
+  };
+  const auto stream = content_of(foreign_path("stream.arrow"));
+  const auto file = content_of(foreign_path("file.arrow"));
+  refused("", "is no whole Arrow file or stream: 0 bytes");
+  refused(std::string(8, '\0'), "it has no schema");
+  refused("some text that is no stream at all", "a description of 1701670771 bytes");
+  refused(file.substr(0, file.size() - 1), "wanted it to end with ARROW1");
+  refused(std::string("ARROW1\0\0", 8) + std::string("\xFF\xFF\xFF\x7F", 4) + "ARROW1",
+          "a footer of 2147483647 bytes in a file of 18");
+  refused(stream.substr(0, stream.size() - 100), "a body of");
+  refused(stream + "more", "4 bytes follow its end");
+}
+
+BOOST_AUTO_TEST_CASE(rows_of_a_batch_that_lies_are_named) {
+  const scratch_folder at;
+  auto text = content_of(foreign_path("large.arrow"));  // offsets of 64 bits: 0, the length of the first text
+  const auto rows = foreign("large.arrow").get<std::vector<std::string>>();
+  const auto place = text.find(std::string(8, '\0') + as_bytes(std::vector<uint64_t>{rows[0].size()}));
+  BOOST_REQUIRE(place != text.npos);
+  text[place + 8 + 6] = 1;
+  check_rows_refused(at.write("t.arrow", text), "row 0 has bytes 0 to 2814749767106");
+}
+
+BOOST_AUTO_TEST_CASE(words_of_a_dictionary_and_where_they_end_have_one_limit) {
+  check_rows_refused(foreign_path("refused_words.arrow"),  // eight words of 64 MiB
+                     "a dictionary of more than 536870912 bytes with 4 for each of its words");
+}
+
+BOOST_AUTO_TEST_CASE(where_rows_have_no_text_the_reading_can_be_ended) {
+  const auto file = core::source_file::open(foreign_path("nulls.arrow"));  // 2 * 65,536 in one batch
+  BOOST_REQUIRE(file);
+  uint64_t calls = 0;
+  const auto visit = [&](std::optional<std::string_view> text, uint64_t) {
+    BOOST_TEST(!text.has_value());
+    return ++calls < 5 ? core::result<void>{} : core::fail(core::error_kind::stopped, "enough");
+  };
+  const auto ok = data::read_arrow(*file, "text", visit);  // asked before each of three messages, too
+  BOOST_REQUIRE(!ok);
+  BOOST_TEST(ok.error().text == "enough");
+}
+
+BOOST_AUTO_TEST_CASE(mutated_streams_are_read_or_refused) {
+  const scratch_folder at;
+  for (const char* name : {"stream.arrow", "file.arrow", "stream_zstd.arrow", "category.arrow", "category_grows.arrow",
+                           "stream_lz4.arrow"})
+    each_mutation(content_of(foreign_path(name)), 240, [&](const std::string& text) {
+      const auto path = at.write("t.arrow", text);
+      const auto got = rows_of(path);
+      if (!got) BOOST_TEST(got.error().text.find(path.string()) != std::string::npos, got.error().text);
+    });
+}
+
+BOOST_AUTO_TEST_SUITE_END()

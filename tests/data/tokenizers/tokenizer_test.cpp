@@ -1,0 +1,226 @@
+// Our tokenizers against the real packages, on strings that are hard to cut; broken files; lossless round trips.
+#include "data/tokenizers/tokenizer.hpp"
+
+#include <rapidcheck.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "data/tokenizers/byte_pair.hpp"
+#include "data/tokenizers/word_cutter.hpp"
+#include "tests/data/text.hpp"
+#include "tests/data/tokenizers/tokenizers.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+
+BOOST_AUTO_TEST_SUITE(tokenizer)
+
+BOOST_AUTO_TEST_CASE(byte_pairs_are_those_of_the_real_package) {
+  const auto& f = fixture();
+  auto ours = tokenizer_of("gpt2");
+  BOOST_TEST(ours->vocab_size() == 532U);
+  BOOST_TEST(ours->end_of_text().value() == 531U);
+  for (size_t i = 0; i < f["gpt2"].size(); ++i) {
+    const auto text = from_hex(f["text"][i]);
+    BOOST_TEST(encoded(*ours, text) == f["gpt2"][i].get<std::vector<uint32_t>>(), boost::test_tools::per_element());
+    BOOST_TEST(ours->decode(encoded(*ours, text)) == text);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(sentence_pieces_are_those_of_the_real_package) {
+  const auto& f = fixture();
+  for (const char* name : {"bpe.model", "unigram.model"}) {
+    BOOST_TEST_CONTEXT(name) {
+      auto ours = tokenizer_of(name);
+      BOOST_TEST(ours->vocab_size() == f[name]["pieces"].get<uint64_t>());
+      BOOST_TEST(ours->end_of_text().value() == f[name]["eos"].get<uint32_t>());
+      for (size_t i = 0; i < f["text"].size(); ++i) {
+        const auto text = from_hex(f["text"][i]);
+        const auto wanted = f[name]["ids"][i].get<std::vector<uint32_t>>();
+        BOOST_TEST(encoded(*ours, text) == wanted, "string " << i);
+        BOOST_TEST(ours->decode(wanted) == from_hex(f[name]["decoded"][i]), "string " << i);
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(words_are_cut_by_machine_code_where_pcre2_can_write_it) {
+  auto cutter = data::word_cutter::make();
+  BOOST_REQUIRE(cutter);
+  BOOST_TEST(cutter->compiled_to_machine_code());
+}
+
+BOOST_AUTO_TEST_CASE(any_bytes_come_back_from_a_round_trip) {
+  auto ours = tokenizer_of("gpt2");
+  BOOST_TEST(rc::check([&](const std::vector<uint8_t>& bytes) {
+    const std::string text(bytes.begin(), bytes.end());
+    RC_ASSERT(ours->decode(encoded(*ours, text)) == text);
+  }));
+  std::mt19937_64 random(3);
+  const std::string alphabet = "aeth \n\t'.0\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80\xFF";
+  for (int i = 0; i < 2000; ++i) {
+    std::string text(random() % 200, '\0');
+    for (auto& c : text) c = alphabet[random() % alphabet.size()];
+    BOOST_REQUIRE(ours->decode(encoded(*ours, text)) == text);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(scan_and_heap_merge_the_lowest_rank_from_the_left) {
+  // tokens 0 to 3 and what pairs of them make, drawn at random: ranks collide in every way
+  std::mt19937_64 random(5);
+  for (int round = 0; round < 300; ++round) {
+    data::merge_table table(12);
+    uint32_t rank = 0, token = 4;
+    while (rank < 12)
+      if (table.add(static_cast<uint32_t>(random() % token), static_cast<uint32_t>(random() % token), {rank, token}))
+        ++rank, ++token;
+    std::vector<uint32_t> word(random() % (3 * data::scanned_word_tokens));  // short ones by the scan
+    for (auto& t : word) t = static_cast<uint32_t>(random() % 4);
+    auto merged = word;
+    data::merge_word(table, merged);
+    for (;;) {  // the definition: the lowest rank, from the left
+      size_t best = word.size();
+      uint32_t lowest = data::merge_table::no_rank;
+      for (size_t i = 0; i + 1 < word.size(); ++i)
+        if (const auto m = table.find(word[i], word[i + 1]); m.rank < lowest) lowest = m.rank, best = i;
+      if (best == word.size()) break;
+      word[best] = table.find(word[best], word[best + 1]).token;
+      word.erase(word.begin() + static_cast<ptrdiff_t>(best) + 1);
+    }
+    BOOST_REQUIRE(merged == word);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_word_of_a_million_bytes_takes_no_quadratic_time) {
+  auto ours = tokenizer_of("gpt2");
+  std::string text;
+  while (text.size() < 1'000'000) text += "therein";
+  BOOST_TEST(ours->decode(encoded(*ours, text)) == text);
+  BOOST_TEST((ours->decode(encoded(*ours, std::string(1'000'000, ' ') + "x")).size() == 1'000'001U));
+}
+
+BOOST_AUTO_TEST_CASE(a_tokenizer_larger_than_the_models_vocabulary_is_refused_with_both_numbers) {
+  const auto d = tokenizer_of("gpt2")->description();
+  BOOST_TEST(!!data::check_vocabulary(d, 532));
+  const auto refused = data::check_vocabulary(d, 531);
+  BOOST_REQUIRE(!refused);
+  BOOST_TEST(refused.error().text ==
+             "the tokenizer has 532 tokens, the model's vocab_size is 531: wanted at least as many");
+}
+
+BOOST_AUTO_TEST_CASE(files_of_another_kind_are_named_with_what_was_wanted) {
+  const scratch_folder at;
+  check_no_tokenizer(at / "missing", "No such file or directory");
+  check_no_tokenizer(at.write("notes.txt", "x"), "of no known kind: wanted a SentencePiece .model file");
+  check_no_tokenizer(at.write("text.model", "just some text"), "got a broken or cut field at byte 0 of 14");
+  std::filesystem::create_directory(at / "empty");
+  check_no_tokenizer(at / "empty", "vocab.json': No such file");
+  at.write("v/vocab.json", "{\n\"a\": 0,\n\"b\": \"one\"}");
+  at.write("v/merges.txt", "");
+  check_no_tokenizer(at / "v", "vocab.json:3: the word 'b': wanted a number from 0 to");
+  at.write("v/vocab.json", "{\"a\": 0, \"b\": 0}");
+  check_no_tokenizer(at / "v", "has number 0, which another has too");
+  at.write("v/vocab.json", "[1]");
+  check_no_tokenizer(at / "v", "wanted one JSON object of words and their numbers, got array");
+  at.write("v/vocab.json", "{\"a\": 0}");
+  check_no_tokenizer(at / "v", "is no byte-level vocabulary: it lacks");
+}
+
+BOOST_AUTO_TEST_CASE(json_that_would_end_the_process_is_refused_with_its_file) {
+  const scratch_folder at;
+  const std::string vocab = content_of(fixture_path("gpt2/vocab.json"));
+  const auto within = [](const std::string& head, const std::string& tail) {
+    return head + std::string(100'000, '[') + std::string(100'000, ']') + tail;
+  };
+  at.write("v/merges.txt", content_of(fixture_path("gpt2/merges.txt")));
+  for (const auto& deep : {within("", ""), within("{\"a\": ", "}"), std::string(100'000, '[')}) {
+    at.write("v/vocab.json", deep);
+    check_no_tokenizer(at / "v", "vocab.json:1: wanted one JSON object of words and their numbers, got its values lie");
+  }
+  for (const auto& number : {std::string(400, '9'), "-" + std::string(400, '9'), std::string("1e999")}) {
+    at.write("v/vocab.json", "{\"a\": 0,\n\"b\": " + number + "}");
+    check_no_tokenizer(at / "v", "vocab.json:2: wanted one JSON object of words and their numbers, got a number that");
+  }
+  at.write("v/vocab.json", vocab);
+  for (const char* key : {"normalizer", "pre_tokenizer", "other"}) {
+    at.write("v/tokenizer.json", within("{\"" + std::string(key) + "\": ", "}"));
+    check_no_tokenizer(at / "v", "tokenizer.json': wanted one JSON object, got its values lie more than 100 deep");
+    at.write("v/tokenizer.json", "{\"" + std::string(key) + "\": " + std::string(400, '9') + "}");
+    check_no_tokenizer(at / "v", "tokenizer.json': wanted one JSON object, got a number that no double holds at byte");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_family_that_cuts_or_normalises_text_in_another_way_is_refused) {
+  const scratch_folder at;
+  at.write("v/vocab.json", content_of(fixture_path("gpt2/vocab.json")));
+  at.write("v/merges.txt", content_of(fixture_path("gpt2/merges.txt")));
+  const std::string byte_level = R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": true})";
+  at.write("v/tokenizer.json", R"({"normalizer": null, "pre_tokenizer": )" + byte_level + "}");
+  BOOST_TEST(!!data::open_tokenizer(at / "v"));
+  at.write("v/tokenizer.json", R"({"normalizer": {"type": "NFC"}, "pre_tokenizer": )" + byte_level + "}");
+  check_no_tokenizer(at / "v", "normalizer: wanted GPT-2's, which is null, got");
+  for (const char* other :
+       {"null", R"({"type": "Sequence", "pretokenizers": []})", R"({"type": "ByteLevel", "add_prefix_space": true})",
+        R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": false})"}) {
+    at.write("v/tokenizer.json", std::string(R"({"pre_tokenizer": )") + other + "}");
+    check_no_tokenizer(at / "v", "tokenizer.json': pre_tokenizer: wanted GPT-2's");
+  }
+  at.write("v/tokenizer.json", "{\"pre");
+  check_no_tokenizer(at / "v", "tokenizer.json': wanted one JSON object");
+}
+
+BOOST_AUTO_TEST_CASE(files_that_are_cut_short_are_refused) {
+  const scratch_folder at;
+  const auto vocab = content_of(fixture_path("gpt2/vocab.json"));
+  const auto merges = content_of(fixture_path("gpt2/merges.txt"));
+  at.write("v/merges.txt", merges);
+  for (size_t keep = 0; keep < vocab.size(); keep += 311) {
+    at.write("v/vocab.json", vocab.substr(0, keep));
+    check_no_tokenizer(at / "v", keep == 0 ? "got broken JSON" : "vocab.json:1: wanted one JSON object");
+  }
+  at.write("v/vocab.json", vocab);
+  at.write("v/merges.txt", merges.substr(0, 1000));
+  check_no_tokenizer(at / "v", "merges.txt:");
+  at.write("v/merges.txt", merges.substr(0, merges.find('\n', 1000) + 1));
+  check_no_tokenizer(at / "v", "come from none of them");
+  for (const char* name : {"bpe.model", "unigram.model"}) {
+    const auto model = content_of(fixture_path(name));
+    for (size_t keep = 0; keep < model.size(); keep += 127)
+      check_no_tokenizer(at.write("cut.model", model.substr(0, keep)), "wanted a SentencePiece model, got");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(mutated_files_are_read_or_refused) {
+  const scratch_folder at;
+  std::mt19937_64 random(11);
+  const auto vocab = content_of(fixture_path("gpt2/vocab.json"));
+  const auto merges = content_of(fixture_path("gpt2/merges.txt"));
+  const auto pieces = content_of(fixture_path("unigram.model"));
+  const auto mutated = [&](std::string text) {
+    for (uint64_t n = 1 + random() % 4; n > 0; --n) text[random() % text.size()] = static_cast<char>(random());
+    return text;
+  };
+  size_t read = 0;
+  for (int i = 0; i < 60; ++i) {
+    at.write("v/vocab.json", i % 2 == 0 ? mutated(vocab) : vocab);
+    at.write("v/merges.txt", i % 2 == 1 ? mutated(merges) : merges);
+    at.write("m.model", mutated(pieces));
+    for (const auto& path : {at / "v", at / "m.model"}) {
+      auto t = data::open_tokenizer(path);
+      if (!t) {
+        BOOST_TEST(t.error().text.find(at.path().string()) != std::string::npos, t.error().text);
+        continue;
+      }
+      ++read;
+      std::vector<uint32_t> out;
+      (void)(*t)->encode("The actors pass messages.", out);
+      (void)(*t)->decode(out);
+    }
+  }
+  BOOST_TEST(read > 0U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

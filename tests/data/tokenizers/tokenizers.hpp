@@ -1,0 +1,56 @@
+// The small tokenizers of tests/data/fixtures and the real packages' tokens of hard strings.
+#pragma once
+
+#include <boost/test/unit_test.hpp>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "data/tokenizers/tokenizer.hpp"
+
+namespace troupe::tests {
+
+inline std::filesystem::path fixture_path(const std::string& name) {
+  return std::filesystem::path(TROUPE_SOURCE_DIR) / "tests" / "data" / "fixtures" / name;
+}
+
+inline std::string content_of(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+inline const nlohmann::json& fixture() {
+  static const auto all = nlohmann::json::parse(content_of(fixture_path("tokenizers.json")));
+  return all;
+}
+
+inline std::string from_hex(const std::string& hex) {
+  std::string out;
+  for (size_t i = 0; i < hex.size(); i += 2) out.push_back(static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+  return out;
+}
+
+inline std::unique_ptr<data::tokenizer> tokenizer_of(const std::string& name) {
+  auto out = data::open_tokenizer(fixture_path(name));
+  BOOST_REQUIRE_MESSAGE(out, out.error().text);
+  return std::move(*out);
+}
+
+inline std::vector<uint32_t> encoded(data::tokenizer& t, std::string_view text) {
+  std::vector<uint32_t> out;
+  const auto ok = t.encode(text, out);
+  BOOST_REQUIRE_MESSAGE(ok, ok.error().text);
+  return out;
+}
+
+/// Checks that `path` is refused as bad input and that the sentence contains `words`.
+inline void check_no_tokenizer(const std::filesystem::path& path, const std::string& words) {
+  const auto t = data::open_tokenizer(path);
+  BOOST_REQUIRE_MESSAGE(!t, path.string() + " was opened");
+  BOOST_TEST(static_cast<int>(t.error().kind) == static_cast<int>(core::error_kind::bad_input), t.error().text);
+  BOOST_TEST(t.error().text.find(words) != std::string::npos, t.error().text);
+}
+
+}  // namespace troupe::tests

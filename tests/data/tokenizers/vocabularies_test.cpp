@@ -1,0 +1,132 @@
+// Vocabularies as lists: of bytes, of GPT-2's files, of a tokenizer.json, of SentencePiece models.
+#include "data/tokenizers/vocabulary.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <set>
+#include <string>
+
+#include "data/tokenizers/tokenizer.hpp"
+#include "tests/scratch_folder.hpp"
+
+namespace troupe::data::tests {
+BOOST_AUTO_TEST_SUITE(vocabularies)
+
+namespace {
+
+using troupe::tests::scratch_folder;
+namespace fs = std::filesystem;
+
+const fs::path fixtures = TROUPE_SOURCE_DIR "/tests/data/fixtures";
+
+/// No two tokens have one text; what llama.cpp needs.
+void check_distinct(const vocabulary& v) {
+  std::set<std::string> seen;
+  for (const auto& e : v.entries)
+    if (!e.text.empty()) BOOST_TEST(seen.insert(e.text).second, e.text);
+}
+
+std::string refusal(const fs::path& path) {
+  const auto v = read_vocabulary(path);
+  return v ? "" : v.error().text;
+}
+
+constexpr const char* small_pipeline =
+    R"({"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":[["a","b"]]},
+"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"use_regex":true},
+"added_tokens":[{"id":4,"content":"<end>","special":true},{"id":3,"content":"tool","special":false}]})";
+
+std::string replaced(std::string text, const std::string& what, const std::string& by) {
+  const auto at = text.find(what);
+  BOOST_REQUIRE(at != std::string::npos);
+  return text.replace(at, what.size(), by);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(bytes_are_256_tokens_in_order) {
+  const auto v = byte_vocabulary();
+  BOOST_REQUIRE_EQUAL(v.entries.size(), 256U);
+  BOOST_CHECK_EQUAL(v.entries['a'].text, "a");
+  BOOST_CHECK_EQUAL(v.entries[' '].text, "\u0120");
+  BOOST_CHECK_EQUAL(v.entries[0].text, "\u0100");
+  check_distinct(v);
+}
+
+BOOST_AUTO_TEST_CASE(gpt2s_files_are_listed_by_number) {
+  const auto v = read_vocabulary(fixtures / "gpt2");
+  BOOST_REQUIRE(v);
+  const auto tokenizer = open_tokenizer(fixtures / "gpt2");
+  BOOST_REQUIRE(tokenizer);
+  BOOST_CHECK_EQUAL(v->entries.size(), (*tokenizer)->vocab_size());
+  BOOST_CHECK(v->end == (*tokenizer)->end_of_text());
+  BOOST_CHECK_EQUAL(v->words, "gpt-2");
+  BOOST_CHECK_EQUAL(v->merges.size() + 256 + 1, v->entries.size());
+  BOOST_CHECK(v->entries[*v->end].kind == token_kind::control);
+  check_distinct(*v);
+}
+
+BOOST_AUTO_TEST_CASE(a_tokenizer_json_says_words_merges_and_special_tokens) {
+  const scratch_folder folder;
+  folder.write("tokenizer.json", small_pipeline);
+  folder.write("tokenizer_config.json", R"({"eos_token":{"content":"<end>"},"bos_token":"a","add_bos_token":true,)"
+                                        R"("chat_template":"{{ messages }}"})");
+  BOOST_CHECK(has_vocabulary(folder.path()));
+  const auto v = read_vocabulary(folder.path());
+  BOOST_REQUIRE(v);
+  BOOST_CHECK_EQUAL(v->words, "gpt-2");
+  BOOST_REQUIRE_EQUAL(v->entries.size(), 5U);
+  BOOST_CHECK_EQUAL(v->entries[2].text, "ab");
+  BOOST_CHECK(v->entries[3].kind == token_kind::user_defined);
+  BOOST_CHECK(v->entries[4].kind == token_kind::control);
+  BOOST_CHECK(v->merges == std::vector<std::string>{"a b"});
+  BOOST_CHECK(v->end == 4U);
+  BOOST_CHECK(v->begin == 0U);
+  BOOST_CHECK(v->adds_begin == true);
+  BOOST_CHECK_EQUAL(v->chat_template, "{{ messages }}");
+}
+
+BOOST_AUTO_TEST_CASE(a_way_to_cut_words_that_is_not_known_is_refused) {
+  const scratch_folder folder;
+  const auto path = [&](const std::string& text) { return folder.write("tokenizer.json", text); };
+  const std::string good = small_pipeline;
+  BOOST_CHECK_EQUAL(refusal(path(good)), "");
+  BOOST_TEST(refusal(path(replaced(good, "\"use_regex\":true", "\"use_regex\":false"))).find("pre_tokenizer: wanted") !=
+             std::string::npos);
+  BOOST_TEST(refusal(path(replaced(good, "\"BPE\"", "\"WordPiece\""))).find("wanted one of type BPE") !=
+             std::string::npos);
+  BOOST_TEST(refusal(path(replaced(good, "\"BPE\"", "\"BPE\",\"byte_fallback\":true"))).find("tokenizer.model") !=
+             std::string::npos);
+  BOOST_TEST(refusal(path(replaced(good, "\"b\":1", "\"b\":0"))).find("which another has too") != std::string::npos);
+  BOOST_TEST(refusal(path(replaced(good, "[\"a\",\"b\"]", "[\"a\"]"))).find("wanted pairs of words") !=
+             std::string::npos);
+  BOOST_TEST(refusal(path(replaced(good, "\"id\":4", "\"id\":-4"))).find("added_tokens") != std::string::npos);
+  // Keys of another type are as good as none.
+  for (const char* odd : {"null", "3", "[]", "{}", "\"\""}) {
+    for (const char* key : {"\"ByteLevel\"", "false,\"use_regex\":true", "\"BPE\"", "[[\"a\",\"b\"]]"})
+      (void)refusal(path(replaced(good, key, odd)));
+    BOOST_TEST(refusal(path(replaced(good, "\"ByteLevel\"", odd))) != "");
+  }
+  BOOST_TEST(refusal(path("[]")) != "");
+  BOOST_TEST(refusal(folder / "none") != "");
+}
+
+BOOST_AUTO_TEST_CASE(sentencepiece_models_have_scores_and_kinds) {
+  for (const auto& [file, kind] : {std::pair{"bpe.model", vocabulary_kind::sentencepiece_bpe},
+                                   std::pair{"unigram.model", vocabulary_kind::sentencepiece_unigram}}) {
+    const auto v = read_vocabulary(fixtures / file);
+    BOOST_REQUIRE(v);
+    BOOST_CHECK(v->kind == kind);
+    const auto tokenizer = open_tokenizer(fixtures / file);
+    BOOST_REQUIRE(tokenizer);
+    BOOST_CHECK_EQUAL(v->entries.size(), (*tokenizer)->vocab_size());
+    BOOST_CHECK(v->end == (*tokenizer)->end_of_text());
+    BOOST_CHECK(v->entries[v->unknown_token.value()].kind == token_kind::unknown);
+    bool has_score = false;
+    for (const auto& e : v->entries) has_score = has_score || e.score < 0;
+    BOOST_CHECK(has_score);
+    check_distinct(*v);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+}  // namespace troupe::data::tests

@@ -12,21 +12,35 @@ bool lies_in(std::string_view path, std::string_view folder) {
 
 }  // namespace
 
+void kept_saves::forget(std::string_view folder) {
+  std::erase_if(files_, [&](const auto& f) { return lies_in(f.first, folder); });
+}
+
 void kept_saves::add(const std::string& path, uint64_t bytes, std::vector<shared_descriptor> with, uint32_t machine) {
   // A copy may be told of after the save that it belongs to.
   const auto moved = std::ranges::find_if(written_, [&](const auto& w) { return lies_in(path, w.first); });
-  file& f = files_[moved == written_.end() ? path : moved->second + path.substr(moved->first.size())];
+  const std::string at = moved == written_.end() ? path : moved->second + path.substr(moved->first.size());
+  file& f = files_[at];
   if (f.bytes != bytes) f = {};
   f.bytes = bytes;
-  f.told_at = num_whole_;
   if (!with.empty()) f.with = std::move(with);
   if (std::ranges::find(f.machines, machine) == f.machines.end()) f.machines.push_back(machine);
+  const std::string folder = at.substr(0, at.rfind('/'));
+  if (std::ranges::find(saves_, folder) != saves_.end()) return;
+  if (const auto known = std::ranges::find(begun_, folder, &begun::folder); known != begun_.end()) {
+    known->told_at = num_whole_;
+    return;
+  }
+  begun_.push_back({folder, num_whole_});
+  if (begun_.size() <= begun_saves_max) return;
+  forget(begun_.front().folder);
+  begun_.erase(begun_.begin());
 }
 
 // A step may be saved once more, by a term with other ranks and so with other files: those of before go, and with them
 // whatever is still told of them.
 void kept_saves::whole(const std::string& folder, const std::string& written) {
-  std::erase_if(files_, [&](const auto& f) { return lies_in(f.first, folder); });
+  forget(folder);
   std::erase_if(written_, [&](const auto& w) { return w.second == folder; });
   std::map<std::string, file> moved;
   for (auto at = files_.begin(); at != files_.end();) {
@@ -37,17 +51,21 @@ void kept_saves::whole(const std::string& folder, const std::string& written) {
     moved[folder + at->first.substr(written.size())] = std::move(at->second);
     at = files_.erase(at);
   }
+  ++num_whole_;
+  std::erase_if(begun_, [&](const begun& b) {
+    const bool is_over = b.folder == written || b.folder == folder || b.told_at + 1 < num_whole_;
+    if (is_over) forget(b.folder);
+    return is_over;
+  });
   files_.merge(moved);
   std::erase(saves_, folder);
   saves_.push_back(folder);
+  if (saves_.size() > kept_saves_max) {
+    forget(saves_.front());
+    saves_.erase(saves_.begin());
+  }
   std::erase_if(written_, [&](const auto& w) { return std::ranges::find(saves_, w.second) == saves_.end(); });
   written_.emplace_back(written, folder);
-  if (saves_.size() > kept_saves_max) saves_.erase(saves_.begin());
-  ++num_whole_;
-  std::erase_if(files_, [&](const auto& f) {
-    const bool is_kept = std::ranges::any_of(saves_, [&](const auto& s) { return lies_in(f.first, s); });
-    return !is_kept && f.second.told_at + 1 < num_whole_;
-  });
 }
 
 void kept_saves::lose(uint32_t machine) {

@@ -16,4 +16,7 @@ struct host_port {
 /// Nothing for what is not so; port 0 is none.
 std::optional<host_port> read_host_port(std::string_view text);
 
+/// `*`, 0.0.0.0 or ::, where one listens and nobody can connect to.
+inline bool is_every_address(std::string_view host) { return host == "*" || host == "0.0.0.0" || host == "::"; }
+
 }  // namespace troupe::core

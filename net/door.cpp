@@ -106,7 +106,7 @@ class door::beginning : public std::enable_shared_from_this<beginning> {
     if (done && *done && words_ != nullptr) done = words_->advance(*tls_);
     if (!done) return fail(done.error(), last_words::sent);
     if (const auto sent = tls_->flush(); !sent && !*done) return fail(sent.error(), last_words::none);
-    if (*done) return end(connection{socket_, std::move(tls_), where_});
+    if (*done) return end(connection{std::exchange(socket_, nullptr), std::move(tls_), where_});
     socket_->when_readable([self = shared_from_this()] { self->advance(); });
     if (tls_->has_unsent()) socket_->when_writable([self = shared_from_this()] { self->advance(); });
   }

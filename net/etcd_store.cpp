@@ -56,6 +56,7 @@ class etcd_store final : public leader_store {
         lease_s_(lease_s),
         shown_(std::move(shown)) {
     for (auto& m : members) members_.push_back({std::move(m), {}});
+    for (auto& m : members_) (void)look_up(m);  // whoever has no address now is looked up once nobody else answers
   }
 
   core::result<standing> take(const lead& me, part of) override {
@@ -151,46 +152,59 @@ class etcd_store final : public leader_store {
     return from_base64(text_of(field(all.front(), "value")));
   }
 
-  /// The member that answered last is asked first. A 404 is an answer: what was asked for is not there.
+  /// The member that answered last is asked first. Names are looked up once no known address answers: that takes as
+  /// long as a name server likes. A 404 is an answer: what was asked for is not there.
   core::result<json> ask(const char* path, const json& what) {
-    std::string why;
+    const std::string text = what.dump();
+    std::vector<std::string> why(members_.size(), "it has no address");
+    for (const bool looks_up : {false, true})
+      for (size_t i = 0; i < members_.size(); ++i) {
+        const size_t which = (last_ + i) % members_.size();
+        if (looks_up) {
+          const auto is_elsewhere = look_up(members_[which]);
+          if (!is_elsewhere) why[which] = is_elsewhere.error().text;
+          if (!is_elsewhere || !*is_elsewhere) continue;
+        }
+        const auto got = ask(members_[which], path, text);
+        if (got) {
+          last_ = which;
+          return got;
+        }
+        if (!members_[which].addresses.empty()) why[which] = got.error().text;
+      }
+    std::string all;
     for (size_t i = 0; i < members_.size(); ++i) {
       const size_t which = (last_ + i) % members_.size();
-      const auto got = ask(members_[which], path, what.dump());
-      if (!got) {
-        why += (why.empty() ? "" : "; ") + place_text(members_[which].at.host, members_[which].at.port) + ": " +
-               got.error().text;
-        continue;
-      }
-      last_ = which;
-      return got;
+      all +=
+          (all.empty() ? "" : "; ") + place_text(members_[which].at.host, members_[which].at.port) + ": " + why[which];
     }
-    return core::fail(error_kind::peer_lost, "no member of " + name_ + " answers: " + why);
+    return core::fail(error_kind::peer_lost, "no member of " + name_ + " answers: " + all);
   }
 
-  core::result<json> ask(member& of, const char* path, const std::string& what) {
+  /// Whether its name means another address now.
+  static core::result<bool> look_up(member& of) {
+    auto found = addresses_of(of.at);
+    if (!found) return core::fail(found.error());
+    const auto same = [](const address& a, const address& b) { return a.text() == b.text(); };
+    if (std::ranges::equal(*found, of.addresses, same)) return false;
+    of.addresses = std::move(*found);
+    return true;
+  }
+
+  core::result<json> ask(const member& of, const char* path, const std::string& what) {
     core::error last{error_kind::peer_lost, "it has no address"};
-    for (const bool looks_up : {false, true}) {  // a name that means another address now
-      if (looks_up) {
-        auto found = addresses_of(of.at);
-        if (!found) return core::fail(found.error());
-        const auto same = [](const address& a, const address& b) { return a.text() == b.text(); };
-        if (std::ranges::equal(*found, of.addresses, same)) break;
-        of.addresses = std::move(*found);
+    for (const auto& a : of.addresses) {
+      const auto answer =
+          post({a, of.at, shown_ ? &*shown_ : nullptr}, path, what, core::now_ns() + store_answer_ns_max);
+      if (!answer) {
+        last = answer.error();
+        continue;
       }
-      for (const auto& a : of.addresses) {
-        const auto answer =
-            post({a, of.at, shown_ ? &*shown_ : nullptr}, path, what, core::now_ns() + store_answer_ns_max);
-        if (!answer) {
-          last = answer.error();
-          continue;
-        }
-        auto body = core::parse_json(answer->body);
-        if ((answer->status == 200 || answer->status == 404) && body && body->is_object()) return std::move(*body);
-        last = {error_kind::peer_lost, std::string("wanted what etcd 3.4 answers to ") + path + ", got status " +
-                                           std::to_string(answer->status) + ": " +
-                                           (body ? text_of(field(*body, "message")) : answer->body.substr(0, 100))};
-      }
+      auto body = core::parse_json(answer->body);
+      if ((answer->status == 200 || answer->status == 404) && body && body->is_object()) return std::move(*body);
+      last = {error_kind::peer_lost, std::string("wanted what etcd 3.4 answers to ") + path + ", got status " +
+                                         std::to_string(answer->status) + ": " +
+                                         (body ? text_of(field(*body, "message")) : answer->body.substr(0, 100))};
     }
     return core::fail(last);
   }

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "actors/hands/transferred.hpp"
-#include "plan/plan.hpp"
+#include "plan/rank_plan.hpp"
 
 namespace troupe::actors {
 

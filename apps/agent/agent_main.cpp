@@ -34,7 +34,7 @@ std::optional<int> agent_of_launcher(int argc, char** argv, const std::filesyste
   if (!c.interface.empty())
     if (const auto own = troupe::net::address_of_interface(c.interface); !own) return failed(own.error());
   const auto tls = c.tls.of(job.own_name);
-  return agent({.join = c.listen,
+  return agent({.join = job.leader,
                 .first = job.name_of_leader,
                 .files = {tls.ca, tls.certificate, tls.key},
                 .job = c.job,

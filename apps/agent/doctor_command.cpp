@@ -190,10 +190,12 @@ class examination {
     std::map<uint32_t, std::string> problems;
     for (const auto& [host, text] : *opened) {
       auto place = decode_answer<mover_place>(text);
-      if (place)
+      if (place) {
+        place->place = host;  // whatever it says
         all.all.push_back(std::move(*place));
-      else
+      } else {
         problems[host] = place.error().text;
+      }
     }
     if (all.all.size() < 2) return {};
     std::map<uint32_t, doctor_question> connect;

@@ -33,11 +33,11 @@ constexpr size_t line_bytes_max = 4096;
 
 launched_hosts::~launched_hosts() {
   for (auto& h : all_) {
+    close(h.in);
     if (h.pid > 0 && !h.code) {
       ::kill(-h.pid, SIGKILL);
       ::waitpid(h.pid, nullptr, 0);
     }
-    close(h.in);
     close(h.out);
   }
 }
@@ -78,6 +78,7 @@ core::result<void> launched_hosts::start(const std::string& name, const std::vec
     std::fflush(stderr);
     ::_exit(no_connection);
   }
+  if (pid > 0) ::setpgid(pid, pid);  // whichever of the two is first
   ::close(in[0]);
   if (!leads) ::close(out[1]);
   host h{.name = name, .pid = pid, .in = in[1], .out = out[0], .said = {}, .last = {}, .code = {}};

@@ -42,7 +42,7 @@ std::vector<std::string> arguments_of_leader(const cluster::job_order& order, co
     out.push_back(key);
   }
   const auto page = job.page.empty() ? std::nullopt : config::page_place_of(job.page);
-  const bool is_of_one_host = page && !page->is_loopback() && page->host != "0.0.0.0" && page->host != "::";
+  const bool is_of_one_host = page && !page->is_loopback() && !core::is_every_address(page->host);
   if (is_of_one_host) {
     out.emplace_back("--set");
     out.push_back("cluster.page=" + quoted(net::place_text(core::read_host_port(me.address)->host, page->port)));
@@ -67,7 +67,7 @@ core::result<std::string> address_to_lead_at(const config::cluster_section& job,
     own = std::move(*of_interface);
   }
   if (own.empty()) own = otherwise;
-  if (own == "*" || own == "0.0.0.0" || own == "::")
+  if (core::is_every_address(own))
     return core::fail(core::error_kind::bad_input,
                       "cluster.store: wanted an address in cluster.listen that other hosts reach, or "
                       "cluster.interface, got every address of this host");

@@ -12,6 +12,7 @@
 #include "checkpoint/source/left_out.hpp"
 #include "checkpoint/source/numbered_states.hpp"
 #include "config/document/name_map_file.hpp"
+#include "core/text.hpp"
 
 namespace troupe::apps {
 
@@ -64,6 +65,16 @@ void warn_of_left_out(const source_arguments& a, const checkpoint::tensor_source
   for (const auto& line : s.remarks)
     if (line.starts_with(checkpoint::left_out_mark))
       say_for(a)(fmt::format("warning: '{}': {}", checkpoint::shown_place(s), line));
+}
+
+void warn_of_lost_samples(const source_arguments& a, const checkpoint::tensor_source& s) {
+  if (s.run.left_out.empty()) return;
+  std::string steps;
+  for (const auto& x : s.run.left_out) steps += fmt::format("{}{}-{}", steps.empty() ? "" : ", ", x.first, x.last);
+  say_for(a)(
+      fmt::format("warning: '{}': its run left out the samples of steps {}, which the new checkpoint cannot say: a run "
+                  "that resumes from it trains on them again",
+                  checkpoint::shown_place(s), core::shown(steps)));
 }
 
 int ended_with(const core::error& e) {

@@ -47,6 +47,10 @@ core::result<checkpoint::tensor_source> open_checkpoint_at(const source_argument
 /// where the user wants quiet. For commands that do not show the source's remarks.
 void warn_of_left_out(const source_arguments& a, const checkpoint::tensor_source& s);
 
+/// The same of samples that the run has left out (`data.skip`, `on_spike`), for formats that are resumed from and
+/// cannot say so.
+void warn_of_lost_samples(const source_arguments& a, const checkpoint::tensor_source& s);
+
 /// Says `e` on stderr and gives its exit code.
 int ended_with(const core::error& e);
 /// 0, or the same of the error.

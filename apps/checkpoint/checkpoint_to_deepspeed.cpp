@@ -68,6 +68,7 @@ core::result<void> write_deepspeed(const deepspeed_arguments& a) {
   auto options = options_for(a, *opened);
   if (!options) return fail(options.error());
   if (auto ok = add_optimizer(*options, a, opened->source); !ok) return ok;
+  warn_of_lost_samples(a.source, opened->source);
   conversion writing(a.source, a.output);
   options->progress = writing.progress();
   if (auto ok = writing.prepare(opened->source); !ok) return ok;
@@ -111,6 +112,7 @@ core::result<void> write_universal(const deepspeed_arguments& a) {
   auto options = options_for(a, *opened);
   if (!options) return fail(options.error());
   if (auto ok = add_optimizer(*options, a, opened->source); !ok) return ok;
+  warn_of_lost_samples(a.source, opened->source);
   conversion writing(a.source, a.output);
   options->progress = writing.progress();
   if (auto ok = writing.prepare(opened->source); !ok) return ok;
@@ -145,6 +147,7 @@ core::result<void> write_distributed(const distributed_arguments& a) {
     if (!optimizer) return fail(optimizer.error());
     options.groups = std::move(optimizer->groups);
   }
+  warn_of_lost_samples(a.source, s);
   conversion writing(a.source, a.output);
   options.progress = writing.progress();
   const auto needed = checkpoint::distributed_bytes(s, options);
@@ -195,6 +198,7 @@ core::result<void> write_reshaped(const reshape_arguments& a) {
                   [](const auto& t) { return t.kind == checkpoint::tensor_kind::moment; }))
     if (auto ok = add_optimizer(*options, a.written, *s); !ok) return ok;
   if (auto ok = name_back(*options, a.map_back, *s); !ok) return ok;
+  warn_of_lost_samples(a.written.source, *s);
   conversion writing(a.written.source, a.written.output);
   options->progress = writing.progress();
   if (auto ok = writing.prepare(*s); !ok) return ok;

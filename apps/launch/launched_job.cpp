@@ -6,6 +6,8 @@
 #include <numeric>
 #include <string_view>
 
+#include "core/host_port.hpp"
+
 namespace troupe::apps {
 namespace {
 
@@ -20,6 +22,10 @@ std::string origin(const config::loaded& file, const std::string& key) {
   const auto at =
       std::ranges::find_if(file.values, [&](const auto& v) { return v.key == key || v.key.starts_with(key + "["); });
   return at == file.values.end() || at->origin == "default" ? "" : " (" + at->origin + ")";
+}
+
+std::string host_and_port(const std::string& host, uint32_t port) {
+  return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port) : fmt::format("[{}]:{}", host, port);
 }
 
 class joined {
@@ -136,8 +142,7 @@ class joined {
   }
 
   core::result<void> leader() {
-    out_.leader = cluster_.listen;
-    if (!out_.leader.empty()) return {};
+    if (!cluster_.listen.empty()) return meet_at(cluster_.listen);
     out_.leader = leader_of(p_);
     if (out_.leader.empty())
       return wrong("cluster.listen",
@@ -145,6 +150,19 @@ class joined {
                                "environment; {} says {}",
                                p_.launcher, p_.leader.empty() ? "neither" : "only where, not the port"));
     set("cluster.listen=" + out_.leader);
+    return {};
+  }
+
+  /// At every address of the first host one listens; another host joins one of them.
+  core::result<void> meet_at(const std::string& listen) {
+    out_.leader = listen;
+    const auto at = core::read_host_port(listen);
+    if (!at || !core::is_every_address(at->host)) return {};
+    if (p_.leader.empty())
+      return wrong("cluster.listen", fmt::format("wanted an address that other hosts reach, since {} does not say "
+                                                 "which host is the first, got {}",
+                                                 p_.launcher, listen));
+    out_.leader = host_and_port(p_.leader, at->port);
     return {};
   }
 
@@ -161,8 +179,7 @@ class joined {
 
 std::string leader_of(const launch_place& p) {
   if (p.leader.empty() || p.port == 0) return {};
-  return p.leader.find(':') == std::string::npos ? fmt::format("{}:{}", p.leader, p.port)
-                                                 : fmt::format("[{}]:{}", p.leader, p.port);
+  return host_and_port(p.leader, p.port);
 }
 
 core::result<launched_job> launched_job_of(const launch_place& p, const config::loaded& file,

@@ -24,7 +24,7 @@ struct launched_job {
   bool names_hosts = false;           ///< the hosts' names are those of their certificates; else made up from numbers
   uint32_t node = 0;
   std::string own_name;        ///< this machine's, as its certificate's files are called
-  std::string leader;          ///< HOST:PORT
+  std::string leader;          ///< HOST:PORT where the other hosts find it
   std::string name_of_leader;  ///< what its certificate is for; empty: any of the job's authority
 };
 

@@ -81,6 +81,8 @@ const char* phrase_of(int status) {
       return "Content Too Large";
     case 431:
       return "Request Header Fields Too Large";
+    case 500:
+      return "Internal Server Error";
     case 503:
       return "Service Unavailable";
     default:

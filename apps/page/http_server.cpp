@@ -4,13 +4,16 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
+#include <exception>
 #include <list>
 #include <vector>
 
@@ -28,6 +31,23 @@ constexpr int accepts_max = 64;
 constexpr int64_t farewell_ns_max = 1'000'000'000;
 /// Beside the ranks' threads this one steps back.
 constexpr int niceness = 10;
+
+/// No visitor ends a run.
+http_answer answer_of(const page_answering& answer, const http_request& request) {
+  try {
+    return answer(request);
+  } catch (const std::exception& e) {
+    return {.status = 500, .body = std::string("no answer: ") + e.what() + "\n"};
+  }
+}
+
+// TLS writes by write(): a visitor that has gone would end the program.
+void take_no_sigpipe() {
+  sigset_t gone;
+  ::sigemptyset(&gone);
+  ::sigaddset(&gone, SIGPIPE);
+  ::pthread_sigmask(SIG_BLOCK, &gone, nullptr);
+}
 
 }  // namespace
 
@@ -115,9 +135,9 @@ bool http_server::go_on(visitor& v) const {
     const auto asked = read_http_request(v.request);
     if (!asked.is_whole) continue;
     const bool secure = channels_->is_secure();
-    v.answer = http_text(
-        asked.refused != 0 ? http_answer{.status = asked.refused, .body = "refused\n"} : answer_(asked.request),
-        secure);
+    v.answer = http_text(asked.refused != 0 ? http_answer{.status = asked.refused, .body = "refused\n"}
+                                            : answer_of(answer_, asked.request),
+                         secure);
     v.until_ns = core::now_ns() + answer_leaves_ns_max;
   }
   while (!v.is_answered && v.sent < v.answer.size()) {
@@ -139,6 +159,7 @@ bool http_server::go_on(visitor& v) const {
 }
 
 void http_server::serve() {
+  take_no_sigpipe();
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), niceness);
   std::list<visitor> visitors;  // in the order in which they came
   const auto leave = [&](std::list<visitor>::iterator v) {

@@ -4,6 +4,7 @@
 #include <sys/random.h>
 
 #include "apps/page/page_access.hpp"
+#include "core/host_port.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -48,7 +49,7 @@ core::result<std::unique_ptr<page>> page::open(const config::cluster_section& c,
   if (!channels) return core::fail(channels.error());
   out->is_secure_ = (*channels)->is_secure();
   out->bound_host_ = host_alone(bracketed(at->host));
-  out->is_any_host_ = at->host == "0.0.0.0" || at->host == "::";
+  out->is_any_host_ = core::is_every_address(at->host);
   auto server = http_server::open(at->host, at->port, std::move(*channels),
                                   [p = out.get()](const http_request& r) { return p->answer(r); });
   if (!server) return core::fail(server.error());

@@ -48,7 +48,7 @@ class source {
   void warn() const {
     constexpr int of_the_caller = 2;  // below checkpoint.py
     for (const auto& line : notes_)
-      if (PyErr_WarnEx(PyExc_UserWarning, line.c_str(), of_the_caller) != 0) nb::raise_python_error();
+      if (PyErr_WarnFormat(PyExc_UserWarning, of_the_caller, "%U", text_of(line).ptr()) != 0) nb::raise_python_error();
   }
 
  private:
@@ -146,7 +146,8 @@ nb::tuple verify(const path& at, const std::optional<std::string>& tag, const st
       });
   from.warn();
   nb::list listed;
-  for (const auto& d : r.listed) listed.append(nb::make_tuple(d.file, d.tensor, d.offset_bytes, d.text));
+  for (const auto& d : r.listed)
+    listed.append(nb::make_tuple(text_of(d.file), text_of(d.tensor), d.offset_bytes, text_of(d.text)));
   return nb::make_tuple(r.tensors, r.pieces, r.bytes, r.compared_bytes, r.damages, listed);
 }
 
@@ -179,7 +180,8 @@ nb::tuple diff(const path& first, const path& second, const std::optional<double
   const auto& r = compared.report;
   nb::list differences;
   for (const auto& d : r.differences)
-    differences.append(nb::make_tuple(d.tensor, name_of(d.kind), d.element, d.elements, d.largest, d.text));
+    differences.append(
+        nb::make_tuple(text_of(d.tensor), name_of(d.kind), d.element, d.elements, d.largest, text_of(d.text)));
   return nb::make_tuple(r.tensors, r.bytes, differences, r.left_out_moments, r.left_out_weights);
 }
 

@@ -35,12 +35,11 @@ const char* name_of(core::error_kind kind) {
   return "bug";
 }
 
-/// Paths in a sentence may hold bytes that are no UTF-8.
+}  // namespace
+
 nb::object text_of(const std::string& text) {
   return nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace"));
 }
-
-}  // namespace
 
 void add_error(nb::module_& m) {
   const nb::object type = nb::steal(PyErr_NewExceptionWithDoc(

@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 
 #include <exception>
+#include <string>
 
 #include "core/error.hpp"
 
@@ -19,6 +20,9 @@ class python_error : public std::exception {
  private:
   core::error why_;
 };
+
+/// A sentence as Python's text: paths in it may hold bytes that are no UTF-8.
+nanobind::object text_of(const std::string& text);
 
 /// Makes the class in the module and lets python_error become it.
 void add_error(nanobind::module_& m);

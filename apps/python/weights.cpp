@@ -24,10 +24,11 @@ core::result<std::unique_ptr<fp32_weights>> fp32_weights::open(const weights_arg
 core::result<std::optional<loaded_weight>> fp32_weights::next(const checkpoint::progress_function& goes_on) {
   if (is_read_.exchange(true))
     return fail(error_kind::bad_input, "another thread reads the next tensor of these just now");
+  const std::unique_ptr<std::atomic<bool>, void (*)(std::atomic<bool>*)> read_until_here(
+      &is_read_, [](std::atomic<bool>* is_read) { *is_read = false; });
   core::result<std::optional<loaded_weight>> out;
   if (next_ < all_.size()) out = read(all_[next_], goes_on);
   if (out && *out) ++next_;
-  is_read_ = false;
   return out;
 }
 

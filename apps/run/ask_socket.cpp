@@ -11,11 +11,13 @@
 
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <list>
 #include <vector>
 
 #include "core/clock.hpp"
 #include "core/system_error.hpp"
+#include "core/text.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -33,6 +35,15 @@ sockaddr_un address_in(int folder) {
   return out;
 }
 
+/// No question ends a run.
+std::optional<std::string> said_by(const pending_answer& answer) {
+  try {
+    return answer();
+  } catch (const std::exception& e) {
+    return fmt::format("{{\"error\":{}}}", core::json_string(fmt::format("no answer: {}", e.what())));
+  }
+}
+
 int open_folder(const std::filesystem::path& folder) {
   return ::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
@@ -43,7 +54,9 @@ struct ask_socket::client {
   int fd = -1;
   std::string question;
   pending_answer answer;
-  int64_t since_ns = 0;
+  std::string line = {};  ///< the answer, once it is there
+  size_t sent = 0;        ///< of it
+  int64_t since_ns = 0;   ///< when it came, then when its answer was there
 };
 
 core::result<std::unique_ptr<ask_socket>> ask_socket::open(const std::filesystem::path& folder, answering answer) {
@@ -85,26 +98,45 @@ ask_socket::~ask_socket() {
     if (fd >= 0) ::close(fd);
 }
 
-bool ask_socket::go_on(client& c, bool readable) const {
-  if (readable && !c.answer) {
+bool ask_socket::go_on(client& c, bool ready) const {
+  if (!c.line.empty()) return send_rest(c);
+  if (ready && !c.answer) {
     char buffer[1024];
     const ssize_t n = ::read(c.fd, buffer, sizeof buffer);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return false;
     if (n > 0) c.question.append(buffer, static_cast<size_t>(n));
     if (const auto end = c.question.find('\n'); end != std::string::npos)
-      c.answer = answer_(c.question.substr(0, end));
+      c.answer = answer_to(c.question.substr(0, end));
     else if (c.question.size() > question_bytes_max)
       return false;
   }
   if (!c.answer) return core::now_ns() - c.since_ns < question_ns_max;
-  const auto said = c.answer();
+  auto said = said_by(c.answer);
   if (!said) {
     char gone = 0;  // whoever asked may have left meanwhile
     return ::recv(c.fd, &gone, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
   }
-  const std::string line = *said + "\n";
-  (void)::send(c.fd, line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  return false;
+  c.line = std::move(*said) + "\n";
+  c.since_ns = core::now_ns();
+  return send_rest(c);
+}
+
+pending_answer ask_socket::answer_to(const std::string& question) const {
+  pending_answer out;
+  const auto said = said_by([&]() -> std::optional<std::string> {
+    out = answer_(question);
+    return std::nullopt;
+  });
+  if (said) out = [why = *said] { return std::optional(why); };
+  return out;
+}
+
+// An answer of many ranks is more than a socket takes at once.
+bool ask_socket::send_rest(client& c) {
+  const ssize_t n = ::send(c.fd, c.line.data() + c.sent, c.line.size() - c.sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (n < 0 && errno != EAGAIN && errno != EINTR) return false;
+  if (n > 0) c.sent += static_cast<size_t>(n);
+  return c.sent < c.line.size() && core::now_ns() - c.since_ns < answer_ns_max;
 }
 
 void ask_socket::serve() {
@@ -112,7 +144,8 @@ void ask_socket::serve() {
   for (;;) {
     std::vector<pollfd> on{{stop_, POLLIN, 0},
                            {socket_, static_cast<short>(clients.size() < questions_max ? POLLIN : 0), 0}};
-    for (const auto& c : clients) on.push_back({c.fd, static_cast<short>(c.answer ? 0 : POLLIN), 0});
+    for (const auto& c : clients)
+      on.push_back({c.fd, static_cast<short>(!c.line.empty() ? POLLOUT : c.answer ? 0 : POLLIN), 0});
     ::poll(on.data(), on.size(), clients.empty() ? -1 : looks_every_ms);
     if (on[0].revents != 0) break;
     size_t i = 2;
@@ -123,7 +156,7 @@ void ask_socket::serve() {
     }
     if ((on[1].revents & POLLIN) == 0) continue;
     const int fd = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd >= 0) clients.push_back({fd, {}, {}, core::now_ns()});
+    if (fd >= 0) clients.push_back({.fd = fd, .question = {}, .answer = {}, .since_ns = core::now_ns()});
   }
   for (const auto& c : clients) ::close(c.fd);
 }

@@ -19,10 +19,12 @@ inline constexpr const char* socket_name = "troupe.sock";
 /// Longest question, most that are asked at the same time, and how long one may take to come.
 inline constexpr size_t question_bytes_max = 4096, questions_max = 16;
 inline constexpr int64_t question_ns_max = 10'000'000'000;
+/// How long an answer may take to leave.
+inline constexpr int64_t answer_ns_max = 10'000'000'000;
 
 /// The answer, once it is there: asked several times a second until then.
 using pending_answer = std::function<std::optional<std::string>()>;
-/// What a question means; called on the socket's thread, waits for nothing.
+/// What a question means; called on the socket's thread, waits for nothing. What it throws is its answer's error.
 using answering = std::function<pending_answer(const std::string& question)>;
 
 class ask_socket {
@@ -38,7 +40,9 @@ class ask_socket {
   ask_socket() = default;
   void serve();
   /// Whether the client stays.
-  bool go_on(client& c, bool readable) const;
+  bool go_on(client& c, bool ready) const;
+  [[nodiscard]] pending_answer answer_to(const std::string& question) const;
+  static bool send_rest(client& c);
 
   int folder_ = -1, socket_ = -1, stop_ = -1;
   answering answer_;

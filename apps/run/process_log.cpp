@@ -28,7 +28,7 @@ int process_log::opened(const std::string& name) const {
 void process_log::line(const std::string& text) {
   if (!has_files()) return;
   const std::lock_guard lock(mutex_);
-  if (all_ < 0) {
+  if (!std::exchange(is_open_, true)) {
     std::error_code e;
     std::filesystem::create_directories(folder_, e);
     std::string name = who_;

@@ -28,6 +28,7 @@ class process_log {
   std::filesystem::path folder_;
   std::string who_;
   std::mutex mutex_;
+  bool is_open_ = false;  ///< or was tried to be
   int own_ = -1, all_ = -1;
 };
 

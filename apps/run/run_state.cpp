@@ -163,7 +163,7 @@ std::string run_state::status(const cluster::roster& people) const {
     out["processes"] = people_json(people);
   }
   if (!page_.empty()) out["page"] = page_;
-  return out.dump();
+  return out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);  // a folder's name may be any bytes
 }
 
 }  // namespace troupe::apps

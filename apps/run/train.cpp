@@ -114,6 +114,8 @@ std::optional<int> take_degrees(const train_arguments& a, config::loaded& loaded
 int train(const train_arguments& given) {
   const train_arguments a = with_load_keys(given);
   const auto link = cluster::take_link_place();
+  std::optional<orphan_watch> watched;
+  if (link) watched.emplace(link->place);
   interrupts stop(interrupts::save_requests::taken, link ? 1000 : 0);
   auto loaded = load_configuration(a, a.steps, intent::run, config::reading::job, states_beyond_memory, !link);
   if (!loaded) return 2;
@@ -130,9 +132,7 @@ int train(const train_arguments& given) {
   if (!schedule) return 2;
   const config::loaded& first = schedule->is_empty() ? *loaded : schedule->first();
   std::shared_ptr<cluster::process> process;
-  std::optional<orphan_watch> watched;
   if (link) {
-    watched.emplace(link->place);
     if (const auto own = take_own_address(first.config.cluster); !own) return failed(own.error());
     process = take_link(first, *link);
   }

@@ -206,4 +206,37 @@ BOOST_AUTO_TEST_CASE(the_status_says_which_process_has_which_ranks_and_who_waits
   BOOST_TEST(run.end().code == 0);
 }
 
+BOOST_AUTO_TEST_CASE(an_answer_of_many_ranks_arrives_whole_and_one_that_fails_is_an_error) {
+  const scratch_folder folder;
+  const std::string long_answer(5'000'000, 'x');
+  auto socket = apps::ask_socket::open(folder.path(), [&](const std::string& question) -> apps::pending_answer {
+    if (question == "early") throw std::runtime_error("nothing is known");
+    if (question == "late")
+      return []() -> std::optional<std::string> { throw std::runtime_error("nothing was found"); };
+    return [&] { return std::optional(long_answer); };
+  });
+  BOOST_REQUIRE(socket.has_value());
+  const auto whole = apps::ask_run(folder.path(), "all");
+  BOOST_REQUIRE_MESSAGE(whole.has_value(), whole.error().text);
+  BOOST_TEST((*whole == long_answer));
+  BOOST_TEST(apps::ask_run(folder.path(), "early").value() == R"({"error":"no answer: nothing is known"})");
+  BOOST_TEST(apps::ask_run(folder.path(), "late").value() == R"({"error":"no answer: nothing was found"})");
+}
+
+BOOST_AUTO_TEST_CASE(a_folder_whose_name_is_no_utf_8_is_told_of_as_well_as_it_can_be) {
+  const command_folder f;
+  const auto odd = f.folder.path() / "caf\351";
+  std::filesystem::create_directory(odd);
+  std::filesystem::copy(f.folder / "corpus.txt", odd / "corpus.txt");
+  std::ofstream(odd / "job.yaml") << long_run << "checkpoint: {every_steps: 2}\n";
+  process run({TROUPE_BINARY, "train", "job.yaml", "--json"}, odd);
+  BOOST_REQUIRE(run.wait_for("\"step\":5,"));
+  for (const char* what : {"save", "status", "diagnose", "stop"}) {
+    const auto told = tests::run({TROUPE_BINARY, what, "out", "--json"}, odd);
+    BOOST_TEST(told.code == 0, what << ": " << told.err);
+    BOOST_TEST(json::parse(told.out, nullptr, false).is_object(), told.out);
+  }
+  BOOST_TEST(run.end().code == 0);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,12 +1,14 @@
 // A run that shows itself: what its page, its state and its metrics say, whom it refuses, and that nobody holds it up.
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <openssl/ssl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <regex>
@@ -42,6 +44,17 @@ int connect_to(uint16_t port) {
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0) return fd;
   ::close(fd);
   return -1;
+}
+
+/// Shakes hands and is gone, with what the server still says unread: its kernel resets the connection.
+void visit_rudely(uint16_t port) {
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()), &SSL_CTX_free);
+  const std::unique_ptr<SSL, decltype(&SSL_free)> ssl(SSL_new(context.get()), &SSL_free);
+  const int fd = connect_to(port);
+  BOOST_REQUIRE(fd >= 0);
+  SSL_set_fd(ssl.get(), fd);
+  BOOST_TEST(SSL_connect(ssl.get()) == 1);
+  ::close(fd);
 }
 
 /// What comes back for these bytes; empty where nobody answers.
@@ -257,6 +270,7 @@ BOOST_AUTO_TEST_CASE(beyond_loopback_a_page_is_served_through_tls_alone) {
   BOOST_TEST(has(metrics, "troupe_step "));
   BOOST_TEST(has(through_tls("/?token=" + token, ""), "; Secure"));
   BOOST_TEST(!has(told(r.port, "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"), "HTTP/1.1 "));  // not without
+  for (int i = 0; i < 50; ++i) visit_rudely(r.port);
   std::vector<int> idle;
   for (int i = 0; i < 200; ++i) idle.push_back(connect_to(r.port));
   BOOST_TEST(status_of(through_tls("/", "")) == 401);

@@ -1,6 +1,10 @@
 #include "cluster/kept_saves.hpp"
 
+#include <fcntl.h>
+
 #include <boost/test/unit_test.hpp>
+
+#include <string>
 
 namespace {
 
@@ -84,6 +88,20 @@ BOOST_AUTO_TEST_CASE(what_was_written_in_vain_goes) {
   all.add("/s/lost.writing/first", 10, {}, 0);
   for (const char* name : {"1", "2"}) write_save(all, name);
   BOOST_TEST(all.of("/s/lost.writing").empty());
+}
+
+// A process whose part fails tells nobody here, and the parts of the others have been told of.
+BOOST_AUTO_TEST_CASE(files_of_saves_that_fail_one_after_the_other_do_not_pile_up) {
+  using troupe::cluster::begun_saves_max;
+  troupe::cluster::kept_saves all;
+  write_save(all, "1");
+  const auto memory = troupe::cluster::own(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  for (int i = 0; i < 50; ++i) all.add("/s/failed" + std::to_string(i) + "/first", 10, {memory}, 0);
+  BOOST_TEST(memory.use_count() == 1 + static_cast<long>(begun_saves_max));
+  BOOST_TEST(all.newest({0}) == "/s/1");
+  write_save(all, "2");
+  write_save(all, "3");
+  BOOST_TEST(memory.use_count() == 1);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -89,6 +89,22 @@ BOOST_AUTO_TEST_CASE(one_program_on_each_machine_has_as_many_ranks_as_the_degree
       std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(where_the_first_host_listens_at_every_address_the_others_go_to_it_by_name) {
+  for (const std::string everywhere : {"*:4500", "0.0.0.0:4500", "[::]:4500"}) {
+    const std::string listen = "cluster: {listen: '" + everywhere + "'}\n";
+    const auto second = job(nodes(2, 1, 1), listen);
+    BOOST_TEST((second.role == agent && second.leader == "n1:4500"), second.leader);
+    BOOST_TEST(job(nodes(2, 1), listen).settings.back() !=
+               "cluster.listen=n1:4500");  // where it listens stays as it is
+    auto lost = nodes(2, 1, 1);
+    lost.leader.clear();
+    BOOST_TEST(refused(lost, listen) ==
+               "cluster.listen: wanted an address that other hosts reach, since srun does not say which host is the "
+               "first, got " +
+                   everywhere);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_file_that_names_its_hosts_and_a_launcher_that_agrees_are_one_job) {
   const auto second = job(named(2, 1, 1), two_hosts);
   BOOST_TEST(

@@ -8,9 +8,11 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <sstream>
 
 #include "tests/machines/job_on_hosts.hpp"
 #include "tests/scratch_folder.hpp"
+#include "tests/surprising_text.hpp"
 #include "tests/survive/job_of_processes.hpp"
 
 using namespace troupe::tests;
@@ -24,6 +26,8 @@ struct way {
   const char* name;
   std::string hosts;
   std::vector<std::string> keys;
+  std::string job = TROUPE_CLUSTER_JOB;
+  std::vector<std::string> options = {"--steps", "5"};
 };
 
 const std::string all_of_it = "zero_optimization.stage3_param_persistence_threshold=0";
@@ -61,8 +65,9 @@ std::vector<std::string> keys_of(const way& w) {
   return out;
 }
 
-std::vector<std::string> train(const char* output, const std::vector<std::string>& keys) {
-  std::vector<std::string> out{TROUPE_BINARY, "train", TROUPE_CLUSTER_JOB, "--steps", "5", "--fresh", "--json"};
+std::vector<std::string> train(const way& w, const char* output, const std::vector<std::string>& keys) {
+  std::vector<std::string> out{TROUPE_BINARY, "train", w.job, "--fresh", "--json"};
+  out.insert(out.end(), w.options.begin(), w.options.end());
   std::vector<std::string> all{fmt::format("output={}", output), "telemetry.json_lines=true"};
   all.insert(all.end(), keys.begin(), keys.end());
   for (auto& x : set(all)) out.push_back(std::move(x));
@@ -90,7 +95,7 @@ finished run_on_hosts(const std::filesystem::path& folder, const way& w) {
        {"cluster.listen=" + place, std::string("cluster.tls.ca=certs/a/ca.crt"),
         std::string("cluster.tls.certificate=certs/a/host.crt"), std::string("cluster.tls.key=certs/a/host.key")})
     keys.push_back(k);
-  process first(train("many", keys), folder);
+  process first(train(w, "many", keys), folder);
   std::vector<std::unique_ptr<process>> agents;
   for (const char* name : {"b", "c"})
     if (w.hosts.find(fmt::format("name: {}", name)) != std::string::npos)
@@ -119,7 +124,7 @@ BOOST_AUTO_TEST_CASE(ranks_on_several_hosts_have_the_losses_of_one_process) {
       if (!k.starts_with("cluster.")) alone.push_back(k);
     alone.emplace_back("cluster.hosts=[]");
     alone.emplace_back("cluster.processes=one");
-    const auto one = run(train("one", alone), folder.path());
+    const auto one = run(train(w, "one", alone), folder.path());
     BOOST_TEST_REQUIRE(one.code == 0, w.name << ": " << one.err);
     const auto many = run_on_hosts(folder.path(), w);
     BOOST_TEST_REQUIRE(many.code == 0, w.name << ": " << many.err);
@@ -137,6 +142,35 @@ BOOST_AUTO_TEST_CASE(ranks_on_several_hosts_have_the_losses_of_one_process) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_loss_that_spikes_sets_several_hosts_back_as_it_does_one_process) {
+  const scratch_folder folder;
+  certify(folder.path());
+  folder.write("corpus.txt", surprising_text());
+  folder.write("job.yaml", surprising_job +
+                               "parallel: {data: 2}\nzero_optimization: {stage: 3}\n"
+                               "checkpoint: {every_steps: 4, asynchronous: false}\n"
+                               "on_spike: {action: skip, min_steps: 8, window: 8}\n");
+  const way w{"a spike", two, {}, "job.yaml", {}};
+  const auto one = run(train(w, "one", {}), folder.path());
+  BOOST_TEST_REQUIRE(one.code == 0, one.err);
+  const auto many = run_on_hosts(folder.path(), w);
+  BOOST_TEST_REQUIRE(many.code == 0, many.err);
+  const auto spikes = [](const std::string& told) {
+    std::string out;
+    std::istringstream lines(told);
+    for (std::string line; std::getline(lines, line);)
+      if (line.find("\"event\":\"spike\"") != std::string::npos) out += line + "\n";
+    return out;
+  };
+  BOOST_TEST(!spikes(one.out).empty());
+  BOOST_TEST(spikes(many.out) == spikes(one.out));
+  const auto wanted = steps_of(folder / "one");
+  BOOST_TEST(wanted.size() == 40U);
+  const auto different = first_difference(wanted, steps_of(folder / "many"));
+  BOOST_TEST(!different, different.value_or(""));
+  BOOST_TEST(places_in(folder.path()).empty());
+}
+
 BOOST_AUTO_TEST_CASE(an_agent_that_does_not_belong_to_the_job_is_told_why) {
   const scratch_folder folder;
   certify(folder.path());
@@ -144,10 +178,11 @@ BOOST_AUTO_TEST_CASE(an_agent_that_does_not_belong_to_the_job_is_told_why) {
                                                   {TROUPE_BINARY, "cert", "issue", "others", "b"}})
     BOOST_TEST_REQUIRE(run(command, folder.path()).code == 0);
   const std::string place = fmt::format("127.0.0.1:{}", some_port());
-  process first(train("many", {"cluster.hosts=" + two, "parallel.data=2", "cluster.listen=" + place,
-                               "cluster.tls.ca=certs/a/ca.crt", "cluster.tls.certificate=certs/a/host.crt",
-                               "cluster.tls.key=certs/a/host.key"}),
-                folder.path());
+  process first(
+      train(way{}, "many",
+            {"cluster.hosts=" + two, "parallel.data=2", "cluster.listen=" + place, "cluster.tls.ca=certs/a/ca.crt",
+             "cluster.tls.certificate=certs/a/host.crt", "cluster.tls.key=certs/a/host.key"}),
+      folder.path());
   BOOST_TEST(first.wait_for_error("waits for agents on b"));
   const auto agent = [&](const char* tls, const char* name_of_first) {
     return run({TROUPE_BINARY, "agent", "--join", place, "--first", name_of_first, "--tls", tls}, folder.path());
@@ -187,10 +222,11 @@ BOOST_AUTO_TEST_CASE(a_trace_of_hosts_with_different_clocks_has_one_time_line_an
   }
   certify(folder.path());
   const std::string place = fmt::format("127.0.0.1:{}", some_port());
-  process first(train("many", {"cluster.hosts=" + two, "parallel.data=2", "cluster.listen=" + place,
-                               "cluster.tls.ca=certs/a/ca.crt", "cluster.tls.certificate=certs/a/host.crt",
-                               "cluster.tls.key=certs/a/host.key", "cluster.lost_after=2"}),
-                folder.path());
+  process first(
+      train(way{}, "many",
+            {"cluster.hosts=" + two, "parallel.data=2", "cluster.listen=" + place, "cluster.tls.ca=certs/a/ca.crt",
+             "cluster.tls.certificate=certs/a/host.crt", "cluster.tls.key=certs/a/host.key", "cluster.lost_after=2"}),
+      folder.path());
   auto command = ahead;
   for (const char* x : {TROUPE_BINARY, "agent", "--join", place.c_str(), "--first", "a", "--tls", "certs/b"})
     command.emplace_back(x);

@@ -159,6 +159,10 @@ class Functions(unittest.TestCase):
         self.assertFalse(bad.is_whole)
         self.assertEqual(bad.damages, len(bad.listed))
         self.assertIn("CRC-32", bad.listed[0].text)
+        odd = self.folder / os.fsdecode(b"caf\xe9")
+        odd.mkdir()
+        (odd / "bad.pt").write_bytes(data)
+        self.assertEqual(checkpoint.verify(odd / "bad.pt").damages, bad.damages)
 
     def test_diff_finds_the_tensor_that_differs(self) -> None:
         checkpoint.convert(DEEPSPEED / "stage2_bf16", self.folder / "first.safetensors")

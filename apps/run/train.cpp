@@ -114,9 +114,9 @@ std::optional<int> take_degrees(const train_arguments& a, config::loaded& loaded
 int train(const train_arguments& given) {
   const train_arguments a = with_load_keys(given);
   const auto link = cluster::take_link_place();
-  std::optional<orphan_watch> watched;
-  if (link) watched.emplace(link->place);
   interrupts stop(interrupts::save_requests::taken, link ? 1000 : 0);
+  std::optional<orphan_watch> watched;
+  if (link) watched.emplace(link->place);  // its thread takes no signal, since these are blocked by now
   auto loaded = load_configuration(a, a.steps, intent::run, config::reading::job, states_beyond_memory, !link);
   if (!loaded) return 2;
   const auto open = open_degrees_of(*loaded);

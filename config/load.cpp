@@ -309,8 +309,10 @@ class loading {
 
 load_result load(const fs::path& file, const load_options& options) {
   const auto text = read_text(file);
-  if (const auto decoded = text ? std::nullopt : json_in_base64(file.string()))
-    return loading(options).run(*decoded, "base64 text", current_folder(), {});
+  std::error_code unknown;
+  if (!text && !fs::exists(file, unknown))
+    if (const auto decoded = json_in_base64(file.string()))
+      return loading(options).run(*decoded, "base64 text", current_folder(), {});
   if (!text) return loading(options).refuse_file(file.string(), text.error());
   std::error_code ignored;
   const fs::path absolute = fs::absolute(file, ignored).lexically_normal();

@@ -27,6 +27,7 @@ plan::cost_model measured_costs(const config::job_config& c, const product_meter
   auto out = usual_costs(c);
   if (const double flops = products(c.parameter_dtype()); flops > 0) out.flops_per_s = flops;
   std::filesystem::path folder = c.swap_folder();
+  if (folder.empty()) return out;  // no disk takes part
   std::error_code ec;
   if (!std::filesystem::is_directory(folder, ec)) folder = folder.parent_path();
   const auto give_up = [&](const core::error& why) {

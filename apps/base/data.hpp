@@ -25,7 +25,7 @@ struct inspect_arguments {
   uint64_t tokens = 64;          ///< decoded
 };
 
-/// Exit codes: 0 well, 1 failed, 2 bad input, 130 interrupted.
+/// Exit codes: 0 well, 1 failed, 2 bad input, 130, 143 interrupted.
 int tokenize(const tokenize_arguments& a);
 int inspect(const inspect_arguments& a);
 

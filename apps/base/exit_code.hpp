@@ -1,15 +1,22 @@
 // How a command that failed ends: one sentence on stderr, and an exit code that says of which kind the error was.
 #pragma once
 
+#include <csignal>
 #include <cstdio>
 
 #include "core/error.hpp"
 
 namespace troupe::apps {
 
-/// 2 for bad input, 130 where somebody stopped it, 1 otherwise.
+/// Whether what first asked the program to end was SIGTERM; set by whoever owns its signals (interrupts, stop_request).
+inline volatile std::sig_atomic_t asked_by_sigterm = 0;
+
+/// As shells give it: 130 for SIGINT, 143 for SIGTERM, which a batch system sends.
+inline int stopped_code() { return 128 + (asked_by_sigterm != 0 ? SIGTERM : SIGINT); }
+
+/// 2 for bad input, stopped_code() where somebody stopped it, 1 otherwise.
 inline int exit_code_of(const core::error& e) {
-  return e.kind == core::error_kind::bad_input ? 2 : e.kind == core::error_kind::stopped ? 130 : 1;
+  return e.kind == core::error_kind::bad_input ? 2 : e.kind == core::error_kind::stopped ? stopped_code() : 1;
 }
 
 /// Says `e` and gives the exit code.

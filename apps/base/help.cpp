@@ -7,6 +7,9 @@
 #include <iterator>
 #include <memory>
 
+#include "config/keys/key_table.hpp"
+#include "core/text.hpp"
+
 namespace troupe::apps {
 namespace {
 
@@ -57,7 +60,7 @@ constexpr command_example examples[] = {
     {"cert init", "troupe cert init certs"},
     {"cert issue", "troupe cert issue certs a b c"},
     {"cert renew", "troupe cert renew certs b"},
-    {"completion", "troupe completion bash > ~/.local/share/bash-completion/completions/troupe"},
+    {"completion", "troupe completion bash > troupe.bash"},
     {"man", "troupe man ~/.local/share/man"},
 };
 
@@ -144,9 +147,28 @@ void finish(CLI::App& app, const std::shared_ptr<help_form>& form) {
   for (CLI::App* c : app.get_subcommands([](CLI::App*) { return true; })) finish(*c, form);
 }
 
+/// As CLI11 says it, but for a word that is no command: with that word, and the command that is nearest.
+std::string failure_text(const CLI::App* program, const CLI::Error& e) {
+  const CLI::App* at = program;
+  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+  const auto words = program->remaining(true);
+  const auto word = std::ranges::find_if(words, [](const std::string& w) { return !w.starts_with('-'); });
+  const auto commands = at->get_subcommands([](const CLI::App*) { return true; });
+  if (word == words.end() || commands.empty() || e.get_name() != "RequiredError")
+    return CLI::FailureMessage::simple(program, e);
+  const std::string shown = core::shown(*word);
+  const auto* const nearest = *std::ranges::min_element(
+      commands, {}, [&](const CLI::App* c) { return config::edits(shown.substr(0, 40), c->get_name()); });
+  return fmt::format("unknown command '{}', the nearest is '{}'\nRun with --help for more information.\n", shown,
+                     full_name(*nearest));
+}
+
 }  // namespace
 
-void finish_help(CLI::App& program) { finish(program, std::make_shared<help_form>()); }
+void finish_help(CLI::App& program) {
+  finish(program, std::make_shared<help_form>());
+  program.failure_message(failure_text);
+}
 
 std::string_view example_of(std::string_view command) {
   if (command.starts_with(' ')) command.remove_prefix(1);

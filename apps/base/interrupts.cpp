@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "apps/base/exit_code.hpp"
 #include "core/clock.hpp"
 
 namespace troupe::apps {
@@ -42,19 +43,22 @@ interrupts::interrupts(save_requests asked, int same_within_ms) {
       const int64_t now = core::now_ns();
       if (count_.load() > 0 && now - last_ns < same_ns) continue;
       last_ns = now;
-      if (signal == SIGTERM && count_.load() == 0) terminated_ = true;
+      if (signal == SIGTERM && count_.load() == 0) {
+        terminated_ = true;
+        asked_by_sigterm = 1;
+      }
       const int n = ++count_;
       if (n == 1) {
         std::fputs(steps_ ? "troupe: interrupted: the run ends after this step; once more ends it now\n"
                           : "troupe: interrupted: it ends as soon as it can; once more ends it now\n",
                    stderr);
       } else if (n == 2) {
-        std::signal(SIGALRM, [](int) { std::_Exit(130); });
+        std::signal(SIGALRM, [](int) { std::_Exit(stopped_code()); });
         ::alarm(grace_s);
         const std::lock_guard lock(mutex);
         if (second_) second_();
       } else {
-        std::_Exit(130);
+        std::_Exit(stopped_code());
       }
     }
   };

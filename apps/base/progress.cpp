@@ -246,11 +246,23 @@ std::string stage_lines(const telemetry::pipeline_figures& p) {
          telemetry::stage_table(p);
 }
 
+/// A model's text without what a terminal would obey, or a text of C end at.
+std::string for_terminal(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (core::is_ascii_control(c) && c != '\n' && c != '\t')
+      out += text_of("\\x%02x", static_cast<unsigned>(static_cast<unsigned char>(c)));
+    else
+      out += c;
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string end_text(const end_summary& e) {
   // Without a step there is nothing to tell of steps.
-  if (e.trained == 0) return e.sample.empty() ? "" : "sample: " + e.sample + "\n";
+  if (e.trained == 0) return e.sample.empty() ? "" : "sample: " + for_terminal(e.sample) + "\n";
   std::string out =
       "\nmemory by owner (host)\n  rank  parameters    gathered      master     moments   gradients accumulated "
       "    windows activations       total\n";
@@ -305,7 +317,7 @@ std::string end_text(const end_summary& e) {
   if (!e.trace_file.empty()) out += "trace: " + e.trace_file + " (open in ui.perfetto.dev or chrome://tracing)\n";
   if (!e.report_file.empty()) out += "report: " + e.report_file + " (open in a browser)\n";
   out += e.communication_table;
-  if (!e.sample.empty()) out += "sample: " + e.sample + "\n";
+  if (!e.sample.empty()) out += "sample: " + for_terminal(e.sample) + "\n";
   return out;
 }
 

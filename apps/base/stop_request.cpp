@@ -3,6 +3,8 @@
 #include <csignal>
 #include <initializer_list>
 
+#include "apps/base/exit_code.hpp"
+
 namespace troupe::apps {
 namespace {
 
@@ -21,7 +23,10 @@ void install(int flags, void (*handler)(int)) {
 stop_request::stop_request() {
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the user's limit is an error of the write
   requested = 0;
-  install(SA_RESETHAND | SA_RESTART, [](int) { requested = 1; });
+  install(SA_RESETHAND | SA_RESTART, [](int signal) {
+    if (requested == 0 && signal == SIGTERM) asked_by_sigterm = 1;
+    requested = 1;
+  });
 }
 
 stop_request::~stop_request() { install(0, SIG_DFL); }

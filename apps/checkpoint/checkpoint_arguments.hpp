@@ -1,5 +1,5 @@
 // What the checkpoint commands are told, who hears how far they are, and how each ends. Exit codes: 0 well; 1 differs,
-// damaged or failed; 2 the arguments or what lies at PATH are refused; 130 interrupted.
+// damaged or failed; 2 the arguments or what lies at PATH are refused; 130, 143 interrupted.
 #pragma once
 
 #include <cstdint>

@@ -177,7 +177,7 @@ compress_command::compress_command(CLI::App& parent)
     : command_(parent.add_subcommand("compress", "a trained model in fewer bits, for others to run")),
       arguments_(std::make_unique<compress_arguments>()) {
   auto& a = *arguments_;
-  command_->footer("Exit codes: 0 well; 1 failed; 2 arguments or SOURCE refused; 130 interrupted.");
+  command_->footer("Exit codes: 0 well; 1 failed; 2 arguments or SOURCE refused; 130, 143 interrupted.");
   command_->add_option("source", a.source.path, "a checkpoint or weights, as troupe checkpoint takes them")->required();
   command_->add_option("out", a.output.out, "a folder, or a GGUF file")->required();
   command_

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "apps/base/job_rules.hpp"
+#include "apps/init/data_check.hpp"
 #include "apps/init/job_source.hpp"
 #include "apps/init/job_text.hpp"
 #include "apps/machine/machine.hpp"
@@ -41,6 +42,7 @@ constexpr model_size sizes[] = {{"1M", 4, 128, 4, 128},       {"10M", 8, 320, 5,
 constexpr double memory_share = 0.8;
 /// A rank's samples at a time, unless the memory says fewer.
 constexpr uint64_t micro_batch = 4;
+constexpr const char* usual_validation = "0.05";
 
 uint32_t ranks_for(const machine_offer& m) {
   if (m.gpus > 0) return m.gpus;
@@ -87,7 +89,17 @@ class maker {
   }
 
   core::result<void> put_model() {
-    if (a_.model.empty() && (text_.has_below("model") || has("model.path"))) return {};
+    const bool is_said = text_.has_below("model"), is_loaded = has("checkpoint.load.path") || has("model.path");
+    if (is_said && is_loaded && !a_.model.empty())
+      return fail(error_kind::bad_input,
+                  fmt::format("--model: wanted none beside --from {}, which says its model, got {}",
+                              core::shown(a_.from.string()), core::shown(a_.model)));
+    if (a_.model.empty() && is_said) return {};
+    if (a_.model.empty() && is_loaded)
+      return fail(error_kind::bad_input,
+                  fmt::format("--model: wanted one of {} or a Hugging Face folder, since {} does "
+                              "not say its model, got none",
+                              fmt::join(model_sizes(), ", "), core::shown(a_.from.string())));
     const std::string name = a_.model.empty() ? "10M" : a_.model;
     text_.drop("model");
     std::error_code e;
@@ -132,7 +144,10 @@ class maker {
       text_.put("data.tokenizer", "bytes");
     }
     if (vocabulary_is_open_) text_.put("model.vocab_size", std::to_string(vocabulary));
-    text_.put_if_absent("data.validation_fraction", "0.05");
+    if (!has("data.validation_fraction")) {
+      text_.put("data.validation_fraction", usual_validation);
+      validates_by_itself_ = true;
+    }
     return {};
   }
 
@@ -163,7 +178,13 @@ class maker {
     const bool is_said = has("train_batch_size") || has("train_micro_batch_size_per_gpu") || has("elasticity.enabled");
     uint64_t samples = a_.samples > 0 ? a_.samples : is_said ? 0 : 16;
     uint32_t ranks = ranks_for(machine_);
-    if (has("parallel.ranks") || text_.has_below("parallel")) return;
+    if (has("parallel.ranks") || text_.has_below("parallel")) {
+      if (a_.samples == 0) return;
+      text_.put("train_batch_size", std::to_string(samples));  // over the ranks that are said
+      text_.drop("train_micro_batch_size_per_gpu");
+      text_.drop("gradient_accumulation_steps");
+      return;
+    }
     if (samples == 0) {
       // The batch that is said stays, with as many ranks as it can be cut over.
       const uint64_t whole = number_of("train_batch_size");
@@ -251,9 +272,20 @@ class maker {
     if (!job) return fail(job.error());
     const auto planned = job::make_blueprint(std::make_shared<const config::job_config>(*job));
     if (!planned) return fail(error_kind::bad_input, "`troupe plan` would refuse the file: " + planned.error().text);
+    if (auto ok = check_texts(*planned); !ok) return ok;
     remarks_.push_back(fmt::format("{} for each of {} rank{}; {} are free",
                                    core::human_bytes(double(found.memory.total())), ranks, ranks == 1 ? "" : "s",
                                    core::human_bytes(double(machine_.memory_bytes))));
+    return {};
+  }
+
+  /// What `troupe train` would say of texts and tokenizer.
+  core::result<void> check_texts(const job::blueprint& b) {
+    const auto enough = check_data(b, b.config->data.validation_fraction);
+    if (enough || !validates_by_itself_) return enough;
+    if (auto ok = check_data(b, 0); !ok) return ok;
+    text_.drop("data.validation_fraction");
+    remarks_.emplace_back("the text is short: all of it is trained on, and nothing is held out for validation");
     return {};
   }
 
@@ -264,7 +296,8 @@ class maker {
   std::map<std::string, std::string> given_;  ///< by an imported file
   std::vector<std::string> remarks_;
   bool vocabulary_is_open_ = false;
-  uint64_t each_ = 0, rows_ = 0;  ///< samples of a rank in a step, and at a time; 0: not ours to say
+  bool validates_by_itself_ = false;  ///< data.validation_fraction is ours to say
+  uint64_t each_ = 0, rows_ = 0;      ///< samples of a rank in a step, and at a time; 0: not ours to say
 };
 
 }  // namespace

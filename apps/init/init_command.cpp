@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iostream>
+#include <limits>
 
 #include "apps/base/exit_code.hpp"
 #include "core/text.hpp"
@@ -76,8 +77,9 @@ init_command::init_command(CLI::App& parent)
                        fmt::format("{}, or a Hugging Face folder", fmt::join(model_sizes(), ", ")));
   command_->add_option("--text", answers_.text, "to train on: a file or a folder");
   command_->add_option("--tokenizer", answers_.tokenizer, "bytes, a SentencePiece .model, or a folder with vocab.json");
-  command_->add_option("--steps", answers_.steps, "optimizer steps");
-  command_->add_option("--samples", answers_.samples, "of a step, over all ranks");
+  const auto at_least_one = CLI::Range(uint64_t{1}, std::numeric_limits<uint64_t>::max());
+  command_->add_option("--steps", answers_.steps, "optimizer steps")->check(at_least_one);
+  command_->add_option("--samples", answers_.samples, "of a step, over all ranks")->check(at_least_one);
   command_->add_option("--spill", spill_, "a folder on a fast disk for states that do not fit into memory");
   command_->add_flag("--force", force_, "over a file that is there");
 }

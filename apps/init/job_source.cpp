@@ -7,6 +7,7 @@
 #include "apps/checkpoint/model_description.hpp"
 #include "checkpoint/convert/open_source.hpp"
 #include "checkpoint/safetensors/weights_index.hpp"
+#include "checkpoint/source/source_view.hpp"
 #include "config/keys/values.hpp"
 #include "config/load.hpp"
 #include "core/text.hpp"
@@ -35,7 +36,7 @@ core::result<void> import_deepspeed(job_text& text, std::map<std::string, std::s
     return fail(error_kind::bad_input, "--from: " + all);
   }
   for (const auto& v : read->values)
-    if (std::ranges::binary_search(read->given, v.key)) given[v.key] = v.value;
+    if (v.origin != "auto" && std::ranges::binary_search(read->given, v.key)) given[v.key] = v.value;
   text.put("deepspeed_config", near(folder, from), "Its keys count as if they stood here; what stands here wins");
   return {};
 }
@@ -80,6 +81,9 @@ core::result<void> put_source(job_text& text, std::map<std::string, std::string>
     text.put("train_batch_size", std::to_string(samples));
     text.drop("gradient_accumulation_steps");
   }
+  if (std::ranges::any_of(opened->source.files,
+                          [](const auto& f) { return f.view != nullptr && f.view->is_compressed(); }))
+    text.put("model.dequantise", "true");
   const bool own = fs::exists(opened->source.folder / "manifest.json", e);
   text.put("checkpoint.load.path", near(folder, own ? opened->source.folder : from));
   return {};

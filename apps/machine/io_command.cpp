@@ -110,7 +110,7 @@ io_command::io_command(CLI::App& parent)
       bench_arguments_(std::make_unique<io_arguments>()),
       tune_arguments_(std::make_unique<io_arguments>()) {
   command_->require_subcommand(1);
-  command_->footer("Exit codes: 0 well; 1 failed; 2 arguments or folder refused; 130 interrupted.");
+  command_->footer("Exit codes: 0 well; 1 failed; 2 arguments or folder refused; 130, 143 interrupted.");
   auto& b = *bench_arguments_;
   b.bytes = 1024 * mebi;
   b.block_bytes = {mebi};

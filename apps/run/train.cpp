@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -92,8 +91,7 @@ std::optional<int> take_degrees(const train_arguments& a, config::loaded& loaded
   auto chosen = actors::session::choose_degrees(options);
   display.clear();
   if (!chosen) {
-    const int code = failed_at(chosen.error(), loaded);
-    return code == 130 && stop.terminated() ? 128 + SIGTERM : code;
+    return failed_at(chosen.error(), loaded);
   }
   out = std::move(*chosen);
   config::take_degrees(out.taken, loaded);

@@ -29,7 +29,7 @@ struct train_arguments : common_arguments {
 inline constexpr const char* continues_variable = "TROUPE_CONTINUES";
 
 /// Exit codes: 0 well, 1 the run failed, 2 bad input, 130 interrupted twice, 143 ended by SIGTERM, after a
-/// checkpoint where the run writes any.
+/// checkpoint where the run writes any and it came once.
 int train(const train_arguments& a);
 
 }  // namespace troupe::apps

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -118,7 +117,7 @@ class training {
     if (!end) {
       failed(end.error());
       session_->finish({end.error(), {}, config::effective_yaml(loaded_), {}});
-      return end.error().kind == core::error_kind::stopped ? 130 : 1;
+      return end.error().kind == core::error_kind::stopped ? stopped_code() : 1;
     }
     if (!arguments_.export_folder.empty())
       if (auto ok = session_->export_hugging_face(arguments_.export_folder); !ok) return failed(ok.error());
@@ -129,12 +128,10 @@ class training {
       if (const auto network = network_sentence(r.network, config_->cluster.hosts); !network.empty()) say(network);
       say(recovery_sentence(r, end->steps));
     }
-    return end->stopped && stop_.terminated() ? terminated : 0;
+    return end->stopped && stop_.terminated() ? stopped_code() : 0;
   }
 
  private:
-  static constexpr int terminated = 128 + SIGTERM;
-
   /// Where the run begins: the checkpoint, and how much of it is taken.
   core::result<actors::resume_choice> choose_resume(bool again) {
     auto start = saved_.choose_start(again || std::getenv(continues_variable) != nullptr);
@@ -161,8 +158,7 @@ class training {
     if (!session) {
       if (process_ != nullptr) process_->fail(session.error());  // where no term has begun, the supervisor says it
       if (process_ != nullptr && !process_->leads()) return exit_code_of(session.error());
-      const int code = failed(with_way_out(session.error(), start_));
-      return code == 130 && stop_.terminated() ? terminated : code;
+      return failed(with_way_out(session.error(), start_));
     }
     session_ = std::move(*session);
     return std::nullopt;

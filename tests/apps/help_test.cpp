@@ -88,7 +88,6 @@ BOOST_AUTO_TEST_CASE(the_examples_work_from_an_installed_folder) {
   fs::create_directory(at.folder / "examples");
   for (const char* file : {"smallest.yaml", "corpus.txt"})
     fs::copy(fs::path(TROUPE_SOURCE_DIR) / "examples" / file, at.folder / "examples" / file);
-  fs::create_directories(at.folder / ".local/share/bash-completion/completions");
   const auto type = [&](const std::string& line) {
     return run({"/bin/sh", "-c", "exec 2>&1\n" + line}, at.folder.path(), [&] {
       const std::string path = fs::path(TROUPE_BINARY).parent_path().string() + ":" + std::getenv("PATH");
@@ -155,6 +154,19 @@ BOOST_AUTO_TEST_CASE(wrong_usage_is_2_and_nothing_is_coloured_even_on_a_terminal
       for (size_t escape = shown.find("\x1b["); escape != std::string::npos; escape = shown.find("\x1b[", escape + 1))
         BOOST_TEST(shown[shown.find_first_not_of("0123456789;", escape + 2)] != 'm', shown);
     }
+}
+
+BOOST_AUTO_TEST_CASE(a_command_that_is_none_is_named_with_the_nearest) {
+  const command_folder at;
+  for (const auto& [words, nearest] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"tarin", "job.yaml"}, "unknown command 'tarin', the nearest is 'troupe train'"},
+           {{"checkpoint", "verfy", "out"}, "unknown command 'verfy', the nearest is 'troupe checkpoint verify'"},
+           {{"data", "tokenise", "x"}, "unknown command 'tokenise', the nearest is 'troupe data tokenize'"}}) {
+    const auto did = at.troupe(words);
+    BOOST_TEST(did.code == 2);
+    BOOST_TEST(did.err.starts_with(nearest), did.err);
+  }
+  BOOST_TEST(has(at.troupe({"checkpoint"}).err, "A subcommand is required"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

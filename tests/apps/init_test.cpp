@@ -123,6 +123,52 @@ BOOST_AUTO_TEST_CASE(checkpoints_of_ours_of_deepspeed_and_of_hugging_face_are_co
   BOOST_TEST(has(scratch_folder::read(at.folder / "out.yaml"), "n_embd: 64"));
 }
 
+BOOST_AUTO_TEST_CASE(a_file_that_train_would_refuse_is_not_written) {
+  command_folder at;
+  at.folder.write("short.txt", std::string(3000, 'a'));
+  at.folder.write("empty.txt", "");
+  at.folder.write("other.jsonl", "{\"body\": \"a text\"}\n");
+  const auto short_text = at.troupe({"init", "short.yaml", "--text", "short.txt"});
+  BOOST_TEST_REQUIRE(short_text.code == 0, short_text.err);
+  BOOST_TEST(has(short_text.out, "nothing is held out for validation"), short_text.out);
+  const auto trained = at.troupe({"train", "short.yaml", "--steps", "1", "--quiet"});
+  BOOST_TEST(trained.code == 0, trained.err);
+  BOOST_TEST(at.troupe({"train", "job.yaml", "--set", "checkpoint.every_steps=2", "--steps", "2", "--quiet"}).code ==
+             0);
+  BOOST_TEST(at.troupe({"checkpoint", "to-fp32", "out", "weights.safetensors", "--quiet"}).code == 0);
+  const std::string gpt2 = std::string(TROUPE_SOURCE_DIR) + "/tests/data/fixtures/gpt2";
+  for (const auto& [options, why] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"--text", "empty.txt"}, "empty.txt"},
+           {{"--text", "other.jsonl"}, "other.jsonl"},
+           {{"--text", "corpus.txt", "--steps", "0"}, "--steps"},
+           {{"--from", "out", "--model", "1M"}, "which says its model"},
+           {{"--from", "out", "--tokenizer", gpt2}, "data.tokenizer"},
+           {{"--from", "weights.safetensors", "--text", "corpus.txt"}, "does not say its model"}}) {
+    std::vector<std::string> command{"init", "refused.yaml"};
+    command.insert(command.end(), options.begin(), options.end());
+    const auto did = at.troupe(command);
+    BOOST_TEST(did.code == 2, why << ": " << did.out << did.err);
+    BOOST_TEST(has(did.err, why), did.err);
+    BOOST_TEST(!fs::exists(at.folder / "refused.yaml"), why);
+  }
+  const auto more = at.troupe({"init", "more.yaml", "--from", "out", "--samples", "32"});
+  BOOST_TEST_REQUIRE(more.code == 0, more.err);
+  BOOST_TEST(value_in(at, "more.yaml", "train_batch_size") == "32");
+  is_good(at, "more.yaml");
+}
+
+BOOST_AUTO_TEST_CASE(batch_sizes_that_a_deepspeed_file_leaves_open_are_chosen) {
+  command_folder at;
+  at.folder.write("auto.json",
+                  R"({"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto",
+    "gradient_accumulation_steps": "auto", "gradient_clipping": "auto", "bf16": {"enabled": "auto"},
+    "zero_optimization": {"stage": 2}})");
+  const auto made = at.troupe({"init", "auto.yaml", "--from", "auto.json", "--text", "corpus.txt", "--model", "1M"});
+  BOOST_TEST_REQUIRE(made.code == 0, made.err);
+  is_good(at, "auto.yaml");
+  BOOST_TEST(value_in(at, "auto.yaml", "train_batch_size") == "16");
+}
+
 BOOST_AUTO_TEST_CASE(a_machine_with_less_memory_gets_tiers_that_fit_it_or_is_told) {
   command_folder at;
   apps::first_job_answers a;

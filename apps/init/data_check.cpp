@@ -1,0 +1,43 @@
+#include "apps/init/data_check.hpp"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "data/corpus.hpp"
+#include "data/token_stream.hpp"
+#include "data/tokenizers/tokenizer.hpp"
+
+namespace troupe::apps {
+
+using core::error_kind;
+using core::fail;
+
+core::result<void> check_data(const job::blueprint& b, double validation_fraction) {
+  const auto& d = b.config->data;
+  auto opened = data::open_tokenizer(d.tokenizer_path);
+  if (!opened) return fail(error_kind::bad_input, "data.tokenizer: " + opened.error().text);
+  const std::shared_ptr<data::tokenizer> tokenizer = std::move(*opened);
+  if (auto ok = data::check_vocabulary(tokenizer->description(), b.spec.vocabulary); !ok)
+    return fail(error_kind::bad_input, "data.tokenizer: " + ok.error().text);
+  std::vector<data::weighted_stream> streams;
+  for (const auto& source : d.sources) {
+    data::source_options options;
+    options.path = source.text;
+    options.max_bytes = d.max_bytes;
+    options.bin = d.bin_dtype == core::dtype::i32 ? data::bin_width::u32 : data::bin_width::u16;
+    options.vocab_size = b.spec.vocabulary;
+    options.tokens_of = tokenizer;
+    options.text_key = source.text_key;
+    options.watch = [](const data::reading_progress& r) { return r.bytes <= read_text_bytes_max; };
+    auto stream = data::open_tokens(options);
+    if (!stream && stream.error().kind == error_kind::stopped) return {};
+    if (!stream) return fail(error_kind::bad_input, stream.error().text);
+    streams.push_back({std::move(*stream), source.weight, source.text.string()});
+  }
+  const auto corpus = data::corpus::make(
+      std::move(streams), {.validation_fraction = validation_fraction, .sequence = b.sequence, .seed = b.config->seed});
+  return corpus ? core::result<void>() : fail(error_kind::bad_input, corpus.error().text);
+}
+
+}  // namespace troupe::apps

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/formats/files.hpp"
+#include "data/formats/packed_text.hpp"
 
 namespace troupe::data {
 namespace {
@@ -123,7 +124,12 @@ core::result<void> expand_gzip(const std::filesystem::path& path, uint64_t max_b
 core::result<core::source_file> open_expanded(const std::filesystem::path& path, uint64_t max_bytes,
                                               scratch_file& scratch, const std::filesystem::path& folder,
                                               const expand_watch& watch) {
-  if (!is_packed(path)) return core::source_file::open(path);
+  const auto looked_at = [&](core::result<core::source_file> file) {
+    if (!file || kind_of(path) != source_kind::text) return file;
+    if (auto ok = refuse_packed_text(*file); !ok) return core::result<core::source_file>(fail(ok.error()));
+    return file;
+  };
+  if (!is_packed(path)) return looked_at(core::source_file::open(path));
   if (!scratch.is_open()) {
     auto made = scratch_file::create(folder);
     if (!made) return fail(made.error());
@@ -131,7 +137,7 @@ core::result<core::source_file> open_expanded(const std::filesystem::path& path,
   }
   const uint64_t begin = scratch.bytes();
   if (auto ok = expand_gzip(path, max_bytes, scratch, watch); !ok) return fail(ok.error());
-  return scratch.content(path.string(), begin);
+  return looked_at(scratch.content(path.string(), begin));
 }
 
 }  // namespace troupe::data

@@ -22,6 +22,8 @@ constexpr uint32_t continuation = 0xFFFFFFFF;
 enum header_type : uint8_t { schema_header = 1, dictionary_header = 2, batch_header = 3 };
 /// A node: rows, nulls. A buffer: begin in the body, bytes.
 constexpr uint64_t pair_bytes = 16;
+/// Of a file's end: the footer's length and the magic. And of what its footer says of a message: where, how long.
+constexpr uint64_t tail_bytes = 10, block_bytes = 24;
 
 /// Texts that rows name by number. Some may be null, whether or not a row names them.
 class dictionary {
@@ -57,6 +59,7 @@ class arrow_reader {
 
   core::result<void> read() {
     if (auto ok = begin(); !ok) return ok;
+    if (is_file_ && !holds_stream()) return read_by_footer();
     while (at_ < end_) {
       message_ = at_;
       if (auto ok = visit_(std::nullopt, at_); !ok) return ok;
@@ -86,7 +89,7 @@ class arrow_reader {
     if (std::memcmp(head.data(), magic.data(), magic.size()) != 0) return {};
     is_file_ = true;
     at_ = head.size();
-    std::array<std::byte, 10> tail{};
+    std::array<std::byte, tail_bytes> tail{};
     if (file_.size() < head.size() + tail.size()) return no_arrow(fmt::format("{} bytes", file_.size()));
     if (auto ok = file_.read(file_.size() - tail.size(), tail); !ok) return ok;
     if (std::memcmp(tail.data() + 4, magic.data(), magic.size()) != 0) return no_arrow("wanted it to end with ARROW1");
@@ -96,6 +99,48 @@ class arrow_reader {
       return no_arrow(fmt::format("a footer of {} bytes in a file of {}", footer, file_.size()));
     end_ = file_.size() - tail.size() - footer;
     return {};
+  }
+
+  /// Whether a file's first message is a schema. Polars' writer puts one there without its length, so that the footer
+  /// alone says what lies where.
+  bool holds_stream() {
+    std::array<uint32_t, 2> lengths{};
+    if (end_ - at_ < sizeof lengths || !file_.read(at_, std::as_writable_bytes(std::span(lengths)))) return false;
+    const bool marked = lengths[0] == continuation;
+    const uint64_t begin = at_ + (marked ? 8 : 4), length = marked ? lengths[1] : lengths[0];
+    if (length > max_arrow_message_bytes || length > end_ - begin) return false;
+    described_.resize(length);
+    if (!file_.read(begin, described_)) return false;
+    flat_table::buffer bytes{described_};
+    const auto root = flat_table::root(bytes);
+    return root.number<uint8_t>(1, 0) == schema_header && root.table(2).exists() && !bytes.broken;
+  }
+
+  core::result<void> read_by_footer() {
+    const uint64_t footer_bytes = file_.size() - tail_bytes - end_;
+    if (footer_bytes > max_arrow_message_bytes)
+      return fail(error_kind::limit, fmt::format("'{}': wanted a footer of at most {} bytes, got {}", file_.name(),
+                                                 max_arrow_message_bytes, footer_bytes));
+    std::vector<std::byte> footer(footer_bytes);
+    if (auto ok = file_.read(end_, footer); !ok) return ok;
+    flat_table::buffer bytes{footer};
+    const auto root = flat_table::root(bytes);
+    const auto schema = root.table(1);
+    if (bytes.broken || !schema.exists()) return no_arrow("neither its first message nor its footer is a schema");
+    if (auto ok = take(schema_header, schema, root.number<int16_t>(0, 0)); !ok) return ok;
+    for (const unsigned field : {2U, 3U}) {  // dictionaries, then batches
+      const auto blocks = root.vector(field, block_bytes);
+      for (uint64_t i = 0; i < blocks.size(); i += block_bytes) {
+        int64_t offset = 0;
+        std::memcpy(&offset, blocks.data() + i, sizeof offset);
+        if (offset < 0 || static_cast<uint64_t>(offset) > end_)
+          return no_arrow(fmt::format("its footer names a message at byte {} of {}", offset, end_));
+        message_ = at_ = static_cast<uint64_t>(offset);
+        if (auto ok = visit_(std::nullopt, at_); !ok) return ok;
+        if (const auto read = read_message(); !read) return fail(read.error());
+      }
+    }
+    return bytes.broken ? no_arrow("its footer is broken") : core::result<void>();
   }
 
   core::result<uint32_t> number() {

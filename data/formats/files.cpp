@@ -18,6 +18,20 @@ bool lies_inside(const fs::path& p, const fs::path& folder) {
   return end == folder.end();
 }
 
+/// Hugging Face's cache: DATASET/snapshots/REVISION/.. links to DATASET/blobs/digest.
+bool lies_in_cache(const fs::path& target, const fs::path& folder) {
+  for (fs::path at = folder; at.has_relative_path(); at = at.parent_path())
+    if (at.parent_path().filename() == "snapshots")
+      return target.parent_path() == at.parent_path().parent_path() / "blobs";
+  return false;
+}
+
+/// What writers of data sets leave beside their rows, and what is hidden.
+bool is_aside(const fs::path& p) {
+  const auto name = p.filename().string();
+  return name.starts_with('.') || name == "_metadata" || name == "_common_metadata" || name == "_SUCCESS";
+}
+
 /// All regular files below `folder`, sorted by path.
 core::result<std::vector<fs::path>> files_below(const fs::path& folder) {
   std::error_code ec;
@@ -26,8 +40,13 @@ core::result<std::vector<fs::path>> files_below(const fs::path& folder) {
   std::vector<fs::path> found;
   fs::recursive_directory_iterator it(root, ec);
   for (; !ec && it != fs::recursive_directory_iterator(); it.increment(ec)) {
-    if (it->is_symlink(ec)) {
-      const fs::path target = fs::canonical(it->path(), ec);
+    if (is_aside(it->path())) {
+      it.disable_recursion_pending();
+      continue;
+    }
+    const bool is_link = it->is_symlink(ec);
+    const fs::path target = is_link ? fs::canonical(it->path(), ec) : fs::path();
+    if (is_link && (ec || !lies_in_cache(target, root))) {
       if (ec || !lies_inside(target, root))
         return fail(error_kind::bad_input,
                     fmt::format("the link '{}' leads out of the data folder '{}': only what lies inside is read",

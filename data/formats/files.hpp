@@ -30,8 +30,10 @@ bool describes_tokens(const std::filesystem::path& path);
 bool describes_rows(const std::filesystem::path& path);
 
 /// `path` itself, or `path`.bin where only that and its `path`.idx exist, or all regular files below the folder, sorted
-/// by path. Refused: a link out of the folder, and one of `datasets` with several splits. Links that stay inside are
-/// passed over, as what they name is read anyway.
+/// by path; not those that are hidden (a name that begins with a dot) or that writers leave beside their rows
+/// (`_metadata`, `_common_metadata`, `_SUCCESS`). Refused: a link out of the folder, but for those of Hugging Face's
+/// cache, and a folder of `datasets` with several splits. Links that stay inside are passed over, as what they name is
+/// read anyway.
 core::result<std::vector<std::filesystem::path>> source_files(const std::filesystem::path& path);
 
 }  // namespace troupe::data

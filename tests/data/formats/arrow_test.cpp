@@ -33,6 +33,19 @@ BOOST_AUTO_TEST_CASE(a_data_set_as_datasets_saves_it_is_its_rows) {
   BOOST_TEST(as_text(*opened({.path = at / "in"})) == "{}");
 }
 
+// As Polars' write_ipc leaves it: the schema in front has no length, and the footer says where batches lie.
+BOOST_AUTO_TEST_CASE(a_file_whose_stream_begins_with_no_schema_is_read_by_its_footer) {
+  const scratch_folder at;
+  for (const char* name : {"file.arrow", "file_zstd.feather", "file_lz4.feather"}) {
+    auto file = content_of(foreign_path(name));
+    std::fill_n(file.begin() + 8, 8, '\0');
+    const auto rows = rows_of(at.write(name, file));
+    BOOST_REQUIRE_MESSAGE(rows, rows.error().text);
+    BOOST_TEST(*rows == foreign(name).get<std::vector<std::string>>(), boost::test_tools::per_element());
+    each_mutation(file, 300, [&](const std::string& broken) { (void)rows_of(at.write(name, broken)); });
+  }
+}
+
 BOOST_AUTO_TEST_CASE(columns_that_hold_no_text_are_named) {
   const auto path = foreign_path("stream.arrow");
   check_rows_refused(path, "wanted a column 'body' with the text, got 'nothing', 'flag', 'pairs', 'map', ", "body");

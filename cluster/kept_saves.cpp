@@ -73,12 +73,15 @@ void kept_saves::lose(uint32_t machine) {
 }
 
 std::string kept_saves::newest(const std::vector<uint32_t>& machines) const {
+  for (auto save = saves_.rbegin(); save != saves_.rend(); ++save)
+    if (lost_file(*save, machines).empty()) return *save;
+  return {};
+}
+
+std::string kept_saves::lost_file(std::string_view folder, const std::vector<uint32_t>& machines) const {
   const auto is_on = [&](uint32_t m) { return std::ranges::find(machines, m) != machines.end(); };
-  for (auto save = saves_.rbegin(); save != saves_.rend(); ++save) {
-    const auto all = of(*save);
-    if (std::ranges::all_of(all, [&](const auto& x) { return std::ranges::any_of(x.second->machines, is_on); }))
-      return *save;
-  }
+  for (const auto& [path, f] : of(folder))
+    if (std::ranges::none_of(f->machines, is_on)) return path;
   return {};
 }
 

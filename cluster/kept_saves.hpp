@@ -38,6 +38,10 @@ class kept_saves {  ///< of one job, on one machine; one thread
 
   /// The folder of the newest save of which every file lies on one of `machines`; empty: there is none.
   [[nodiscard]] std::string newest(const std::vector<uint32_t>& machines) const;
+  /// The same wherever it lies, and though it is lost.
+  [[nodiscard]] std::string newest() const { return saves_.empty() ? std::string() : saves_.back(); }
+  /// The path of a file of this save that lies on none of `machines`; empty: there is none.
+  [[nodiscard]] std::string lost_file(std::string_view folder, const std::vector<uint32_t>& machines) const;
   /// By path.
   [[nodiscard]] std::map<std::string, const file*> of(std::string_view folder) const;
 

@@ -88,20 +88,62 @@ void supervision::heard(const replace_wanted& x) {
   send(leader(), join_wanted{term_.number});
 }
 
-// A host that rests has files of a save that nobody else has: it stays.
-std::vector<uint32_t> supervision::seated_with_saves(uint32_t data) {
-  auto out = seated(data);
+std::vector<uint32_t> supervision::seating::all() const {
+  auto out = places;
+  out.insert(out.end(), keepers.begin(), keepers.end());
+  return out;
+}
+
+std::vector<uint32_t> supervision::keepers_beside(const std::vector<uint32_t>& places) const {
+  auto machines = machines_of(places);
+  std::vector<uint32_t> all = places, out;
+  for (uint32_t p = 0; p < members_.size(); ++p)
+    if (members_[p].is == standing::idle) all.push_back(p);
+  const std::string folder = kept_.newest(machines_of(all));
+  if (folder == kept_.newest(machines)) return out;
+  for (const auto& [path, f] : kept_.of(folder)) {
+    const auto lies_on = [&](uint32_t machine) { return std::ranges::find(f->machines, machine) != f->machines.end(); };
+    if (std::ranges::any_of(machines, lies_on)) continue;
+    const auto keeps = [&](uint32_t p) { return !rests(p) && lies_on(job_.machine_of(p)); };
+    const auto keeper = std::ranges::find_if(all, keeps);
+    if (keeper == all.end()) return {};
+    out.push_back(*keeper);
+    machines.push_back(job_.machine_of(*keeper));
+  }
+  return out;
+}
+
+// Where those with ranks lack files of the newest save, others keep them for this term. A host that rests has files
+// that nobody else has: it stays.
+supervision::seating supervision::seated_with_saves(uint32_t data) {
+  seating out{seated(data), {}};
   std::vector<uint32_t> all;
   for (uint32_t p = 0; p < members_.size(); ++p)
     if (members_[p].is == standing::idle) all.push_back(p);
-  if (kept_.newest(machines_of(out)) == kept_.newest(machines_of(all))) return out;
+  out.keepers = keepers_beside(out.places);
+  if (kept_.newest(machines_of(out.all())) == kept_.newest(machines_of(all))) return out;
   for (uint32_t m = 0; m < machines_.size(); ++m) {
     if (!machines_[m].rests) continue;
     machines_[m].rests = false;
     actions_.push_back(
         say{fmt::format("host {} stays: a save in memory has files that lie there alone", job_.hosts[m])});
   }
-  return seated(data);
+  out.places = seated(data);
+  out.keepers = keepers_beside(out.places);
+  return out;
+}
+
+void supervision::warn_of_save_lost(const std::string& continues_from) {
+  const std::string newest = kept_.newest();
+  if (newest == continues_from) return;
+  std::vector<uint32_t> there;
+  for (uint32_t m = 0; m < machines_.size(); ++m)
+    if (machines_[m].is_there) there.push_back(m);
+  actions_.push_back(
+      say{fmt::format("warning: the newest save in memory, {}, cannot be used: {} lay on lost hosts alone; "
+                      "steps since {} are done again",
+                      newest, kept_.lost_file(newest, there),
+                      continues_from.empty() ? "the newest checkpoint on the disk" : continues_from)});
 }
 
 bool supervision::misses_beats(uint32_t machine, int64_t now_ns) const {
@@ -138,7 +180,7 @@ std::vector<uint32_t> supervision::seated(uint32_t data) const {
   for (uint32_t p = 0; p < members_.size(); ++p)
     if (members_[p].is == standing::idle) out.push_back(p);
   std::ranges::stable_sort(out, {}, [&](uint32_t p) {
-    return p == last_leader_ ? 0 : rests(p) ? 3 : has_seat(p) ? 1 : 2;
+    return p == last_leader_ ? 0 : rests(p) ? 3 : has_ranks(p) ? 1 : 2;
   });
   const uint32_t ranks = data * job_.replica_ranks;
   out.resize(std::min<size_t>(out.size(), (ranks + job_.ranks_each - 1) / job_.ranks_each));

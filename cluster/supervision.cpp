@@ -36,11 +36,16 @@ bool supervision::has_seat(uint32_t place) const {
   return std::ranges::find(term_.seats, place, &seat::place) != term_.seats.end();
 }
 
+bool supervision::has_ranks(uint32_t place) const {
+  const auto at = std::ranges::find(term_.seats, place, &seat::place);
+  return at != term_.seats.end() && at->count > 0;
+}
+
 std::string supervision::ranks_of(uint32_t place) const {
   const auto at = std::ranges::find(term_.seats, place, &seat::place);
   std::string who = fmt::format("process {}", place);
   if (machines_.size() > 1) who += " on " + job_.hosts[job_.machine_of(place)];
-  if (at == term_.seats.end()) return who;
+  if (at == term_.seats.end() || at->count == 0) return who;
   if (at->count == 1) return fmt::format("rank {} ({})", at->first, who);
   return fmt::format("ranks {} to {} ({})", at->first, at->first + at->count - 1, who);
 }
@@ -150,7 +155,8 @@ void supervision::heard(uint32_t place, const failed& x, int64_t now_ns) {
     followed_ = why;
     followed_ns_ = now_ns;
   }
-  if (std::ranges::all_of(term_.seats, [&](const seat& s) { return members_[s.place].follows; })) end_followed();
+  const auto follows = [&](const seat& s) { return s.count == 0 || members_[s.place].follows; };
+  if (std::ranges::all_of(term_.seats, follows)) end_followed();
 }
 
 // Nobody says why. Between machines a connection may end though both are there: that is a loss like any other.
@@ -187,7 +193,7 @@ void supervision::heard(uint32_t place, const ready& x) {
   const auto& first = members_[leader()];
   for (const seat& s : term_.seats) {
     const member& other = members_[s.place];
-    if (!other.is_ready || !first.is_ready || other.digest == first.digest) continue;
+    if (s.count == 0 || !other.is_ready || !first.is_ready || other.digest == first.digest) continue;
     return end(true, {error_kind::mismatch,
                       fmt::format("{} plans another step than rank 0: wanted plans and data with the digest {}, got {}",
                                   ranks_of(s.place), first.digest, other.digest)});
@@ -308,7 +314,8 @@ void supervision::begin_next() {
     actions_.push_back(say{final_->text});
     return end_job(1);
   }
-  const auto places = seated_with_saves(*data);
+  const auto seating = seated_with_saves(*data);
+  const auto places = seating.all();
   replaces_ = false;
   ++term_.number;
   term_.data = *data;
@@ -324,10 +331,12 @@ void supervision::begin_next() {
     left -= count;
   }
   last_leader_ = leader();
+  const std::string folder = kept_.newest(machines_of(places));
+  warn_of_save_lost(folder);
   const begin_term order{term_.number,
                          *data,
                          term_.seats,
-                         kept_.newest(machines_of(places)),
+                         folder,
                          std::exchange(cause_, {}),
                          crosses && job_.secret ? job_.secret() : std::string()};
   for (const seat& s : term_.seats) {

@@ -182,6 +182,7 @@ class supervision {  ///< of one job; one thread
   void send_kept(const seat& to, const std::string& folder);
   void send(uint32_t place, message m, std::vector<shared_descriptor> with = {});
   [[nodiscard]] bool has_seat(uint32_t place) const;
+  [[nodiscard]] bool has_ranks(uint32_t place) const;
   /// Whether the term has ranks on several machines.
   [[nodiscard]] bool crosses_machines() const;
   void look_at_machines(int64_t now_ns, bool was_away, bool beats);
@@ -189,7 +190,16 @@ class supervision {  ///< of one job; one thread
   [[nodiscard]] bool misses_beats(uint32_t machine, int64_t now_ns) const;
   [[nodiscard]] bool rests(uint32_t place) const { return machines_[job_.machine_of(place)].rests; }
   [[nodiscard]] bool has_only_spares(uint32_t machine) const;
-  std::vector<uint32_t> seated_with_saves(uint32_t data);
+  struct seating {
+    std::vector<uint32_t> places;   ///< in the order of ranks
+    std::vector<uint32_t> keepers;  ///< without ranks: the others read files of a save there
+    [[nodiscard]] std::vector<uint32_t> all() const;
+  };
+  seating seated_with_saves(uint32_t data);
+  /// Places of other hosts that have files of the save which all that are idle have together; nothing where they need
+  /// none, or hosts that rest.
+  [[nodiscard]] std::vector<uint32_t> keepers_beside(const std::vector<uint32_t>& places) const;
+  void warn_of_save_lost(const std::string& continues_from);
   [[nodiscard]] bool starts_processes() const { return !over_ && !final_; }
   [[nodiscard]] uint32_t number_there() const;
   [[nodiscard]] core::result<uint32_t> degree_for(uint32_t places) const;

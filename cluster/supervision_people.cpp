@@ -41,6 +41,7 @@ roster supervision::people() const {
     if (const auto at = std::ranges::find(term_.seats, p, &seat::place); at != term_.seats.end()) {
       row.first = at->first;
       row.count = m.is == standing::working ? at->count : 0;
+      if (m.is == standing::working && at->count == 0) row.state = "keeper";
     }
     out.places.push_back(std::move(row));
   }

@@ -51,8 +51,9 @@ core::result<std::shared_ptr<machine_wire>> machine_wire::open(cluster::process&
     if (const auto wire = to.lock()) wire->stop(why);
   });
   link.give_address(address, moves->port());
-  for (const auto& s : who.seats)
-    if (s.machine != who.machine()) out->others_.push_back(s.place);
+  for (const auto* const all : {&who.seats, &who.keepers})
+    for (const auto& s : *all)
+      if (s.machine != who.machine()) out->others_.push_back(s.place);
   auto addresses = link.addresses(out->others_);
   if (!addresses) return core::fail(addresses.error());
   std::map<uint32_t, net::mover_peer> peers;

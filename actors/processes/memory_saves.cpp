@@ -32,7 +32,7 @@ void memory_saves::finished(const checkpoint::shared_file& f) {
   if (f.descriptor >= 0)
     if (const auto copy = duplicate(f.descriptor)) with = cluster::own(*copy);
   if (with) link_.keep(f.path.string(), f.bytes, with);
-  if (elsewhere_ == nullptr || elsewhere_->is_serving()) return;
+  if (elsewhere_ == nullptr || copies_to_ == link_.place() || elsewhere_->is_serving()) return;
   if (const auto copied = elsewhere_->copy(copies_to_, files_, f.path); !copied && !link_.ending())
     warn_("checkpoint.memory: '" + f.path.string() + "' has no copy on another machine: " + copied.error().text);
 }
@@ -52,13 +52,29 @@ core::result<checkpoint::tensor_source> memory_saves::open(const std::string& fo
       if (auto ok = files_.adopt_elsewhere(path, file.bytes, read); !ok) return core::fail(ok.error());
       continue;
     }
-    const auto copy = duplicate(file.with->number());
-    if (!copy) return core::fail(copy.error());
-    if (auto ok = files_.adopt(path, *copy, file.bytes); !ok) return core::fail(ok.error());
+    if (auto ok = adopt(path, file); !ok) return core::fail(ok.error());
   }
   folders_ = {folder};
   serve();
   return checkpoint::open_native(files_, at);
+}
+
+core::result<void> memory_saves::adopt(const std::filesystem::path& path, const cluster::file_in_memory& file) {
+  const auto copy = duplicate(file.with->number());
+  if (!copy) return core::fail(copy.error());
+  return files_.adopt(path, *copy, file.bytes);
+}
+
+core::result<void> memory_saves::keep(const std::string& folder,
+                                      const std::map<std::string, cluster::file_in_memory>& sent) {
+  const std::filesystem::path at = folder;
+  if (auto ok = checkpoint::make_folders(files_, at); !ok) return ok;
+  for (const auto& [path, file] : sent) {
+    if (std::filesystem::path(path).parent_path() != at || file.with == nullptr) continue;
+    if (auto ok = adopt(path, file); !ok) return ok;
+  }
+  serve();
+  return {};
 }
 
 core::result<std::vector<kept_name>> memory_saves::committed(const std::filesystem::path& folder,

@@ -26,7 +26,7 @@ class memory_saves {
   explicit memory_saves(cluster::process& link);
 
   /// Of a term on several machines: files that are written here get a copy in the process `copies_to`, and those that
-  /// lie elsewhere are read from there. `warn` is told of copies that fail.
+  /// lie elsewhere are read from there; none are copied where that is this process. `warn` is told of copies that fail.
   void use(std::shared_ptr<machine_files> elsewhere, uint32_t copies_to, std::function<void(const std::string&)> warn);
 
   ~memory_saves();
@@ -45,6 +45,8 @@ class memory_saves {
   /// The save that a term continues from, whose files the supervisor has sent. Its tensors are read from here.
   core::result<checkpoint::tensor_source> open(const std::string& folder,
                                                const std::map<std::string, cluster::file_in_memory>& sent);
+  /// Of a process without ranks: others may read those files of the save that lie on this machine.
+  core::result<void> keep(const std::string& folder, const std::map<std::string, cluster::file_in_memory>& sent);
 
   /// Of the process that leads: `written` is whole and committed as `folder`. Tells the supervisor; gives what the
   /// others have to do with their names.
@@ -56,6 +58,7 @@ class memory_saves {
 
  private:
   core::result<void> remove_folder(const std::filesystem::path& path);
+  core::result<void> adopt(const std::filesystem::path& path, const cluster::file_in_memory& file);
 
   void finished(const checkpoint::shared_file& f);
 

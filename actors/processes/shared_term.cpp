@@ -84,7 +84,7 @@ core::result<std::shared_ptr<shared_term>> shared_term::make(cluster::process& l
                                                              const std::vector<uint64_t>& segment_bytes,
                                                              const std::string& secret, device::device_id device) {
   std::shared_ptr<shared_term> out(new shared_term(who, boards_of(layout, who).bytes));
-  if (who.machines().size() > 1) {
+  if (who.needs_wire()) {
     auto wire = machine_wire::open(link, who, secret);
     if (!wire) return core::fail(wire.error());
     out->wire_ = std::move(*wire);

@@ -47,7 +47,7 @@ class shared_term : public std::enable_shared_from_this<shared_term> {
   /// From now on the others see the pulses of this process's ranks, as old as `every` at most, and `board` has theirs.
   core::result<void> show_pulses(const std::shared_ptr<pulse_board>& board, std::chrono::nanoseconds every);
 
-  /// Null where all processes are on one machine.
+  /// Null where all processes are on one machine, keepers included.
   [[nodiscard]] machine_wire* wire() const { return wire_.get(); }
   /// The term has ended: what other machines read and write here is touched no more when it returns.
   void stop(const core::error& why);

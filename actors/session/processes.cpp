@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "actors/calibrate.hpp"
+#include "actors/processes/keep_for_others.hpp"
 #include "actors/session/host_run.hpp"
 #include "actors/session/memory_need.hpp"
 #include "actors/session/parts.hpp"
@@ -104,7 +105,8 @@ core::result<void> session::parts::enter_term(opening_watch& watch) {
   for (;;) {
     const auto order = processes.link->next_term();
     if (!order) return core::fail(order.error());
-    auto made = make_processes_term(*order, watch);
+    const bool keeps = term_members(processes.link->place(), order->order.seats).keeps();
+    auto made = keeps ? keep_for_others(*processes.link, *order) : make_processes_term(*order, watch);
     if (made) return {};
     if (auto ok = leave_term(made.error()); !ok) return ok;
   }

@@ -35,7 +35,7 @@ std::string objection_to_replacing(const std::string& host, const cluster::roste
     if (p.host == host)
       works += p.count > 0;
     else
-      waits += p.state == "spare";
+      waits += p.state == "spare" || p.state == "keeper";
     if (!p.host.empty() && hosts.find(p.host) == std::string::npos) hosts += (hosts.empty() ? "" : ", ") + p.host;
   }
   if (hosts.empty()) return "wanted a job on several hosts (cluster.hosts), got one on this machine";

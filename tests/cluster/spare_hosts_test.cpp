@@ -183,6 +183,40 @@ BOOST_AUTO_TEST_CASE(a_host_that_alone_has_files_of_the_newest_save_stays) {
              j.said());
 }
 
+BOOST_AUTO_TEST_CASE(a_host_without_ranks_serves_files_that_lie_there_alone_and_has_none_to_fail_for) {
+  auto job = job_with_a_spare::job();
+  job.processes = job.data = 4;
+  job.spares = 0;
+  job.feasible = [](uint32_t ranks) -> core::result<uint32_t> { return ranks == 3 ? 2 : ranks; };
+  job_with_a_spare j(job);
+  for (const uint32_t m : {0U, 1U, 2U, 3U}) j.join(m);
+  j.save();
+  j.part(2);
+  BOOST_TEST(j.hosts() == "abd");
+  BOOST_TEST(((*j).seats().back() == seat{3, 2, 0, 3}));
+  BOOST_TEST(j.state(3) == "keeper");
+  BOOST_TEST((*j).is_running());
+  BOOST_TEST(j.continued_from() == "/saves/1");
+  BOOST_TEST(j.said().find("cannot be used") == std::string::npos, j.said());
+  j.join(2);
+  j.save();
+  j.boundary();
+  BOOST_TEST(j.hosts() == "abcd");
+  BOOST_TEST((*j).seats().back().count == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_save_in_memory_that_is_lost_with_its_hosts_is_named) {
+  job_with_a_spare j;
+  for (const uint32_t m : {0U, 1U, 2U, 3U}) j.join(m);
+  j.save();
+  j.save(false);
+  j.part(1);
+  BOOST_TEST(j.continued_from() == "/saves/1");
+  BOOST_TEST(j.said().find("warning: the newest save in memory, /saves/2, cannot be used: /saves/2/rank1 lay on lost "
+                           "hosts alone; steps since /saves/1 are done again") != std::string::npos,
+             j.said());
+}
+
 BOOST_AUTO_TEST_CASE(fewer_data_ranks_stay_fewer_when_a_host_is_replaced) {
   job_with_a_spare j;
   for (const uint32_t m : {0U, 1U, 2U, 3U}) j.join(m);

@@ -34,11 +34,13 @@ machines_scenario machines_scenario_of(uint64_t seed) {
   std::mt19937_64 random(seed);
   machines_scenario s;
   s.seed = seed;
-  const auto machines = static_cast<uint32_t>(2 + random() % 2);
+  const bool leaves_out = seed % 4 == 3;  // after a loss, ranks that no degree has
+  const auto machines = static_cast<uint32_t>(leaves_out ? 4 : 2 + random() % 2);
   s.machines.clear();
   for (uint32_t m = 0; m < machines; ++m)
     for (uint64_t p = random() % 3 == 0 ? 2 : 1; p > 0; --p) s.machines.push_back(m);
   s.ranks_each = random() % 5 == 0 && s.machines.size() < 5 ? 2 : 1;
+  if (leaves_out) s.divides = static_cast<uint32_t>(s.machines.size()) * s.ranks_each;
   s.stage = static_cast<uint32_t>(random() % 4);
   s.steps = 8 + random() % 16;
   const uint64_t troubles = random() % 5;
@@ -62,6 +64,20 @@ machines_scenario short_cuts_of(uint64_t seed) {
   auto s = machines_scenario_of(seed);
   s.all = {{static_cast<machine_trouble>(random() % 3), 1, 0, 40 + random() % 600,
             static_cast<int64_t>(random() % 60) * lost_after_ns / 100}};
+  return s;
+}
+
+machines_scenario one_lost_of_four(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  machines_scenario s;
+  s.seed = seed;
+  s.machines = {0, 1, 2, 3};
+  s.divides = 4;
+  s.stage = static_cast<uint32_t>(random() % 4);
+  s.steps = 30;
+  const auto machine = static_cast<uint32_t>(1 + random() % 3);
+  const auto kind = random() % 2 == 0 ? machine_trouble::machine_lost : machine_trouble::agent_killed;
+  s.all = {{kind, machine, machine, 300 + random() % 600, static_cast<int64_t>(random() % 40) * lost_after_ns / 20}};
   return s;
 }
 

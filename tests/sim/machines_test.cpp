@@ -103,6 +103,22 @@ BOOST_AUTO_TEST_CASE(a_cut_shorter_than_the_time_after_which_ranks_are_given_up_
   }
 }
 
+// With as many ranks as the batch allows, hosts that are left over have files of the newest save.
+BOOST_AUTO_TEST_CASE(one_lost_machine_costs_a_step_though_others_are_left_without_ranks) {
+  const uint64_t last = tests::wanted_cases("TROUPE_SEEDS", 500) / 5;
+  uint64_t struck = 0;
+  for (uint64_t seed = 0; seed < last; ++seed) {
+    const auto s = one_lost_of_four(seed);
+    const auto r = play_machines(s);
+    struck += r.struck[0];
+    BOOST_TEST(fault_of(s, r) == "", describe(s));
+    BOOST_TEST((r.code == 0));
+    BOOST_TEST(r.steps_again <= steps_again_max, describe(s) << r.said);
+    BOOST_TEST(r.said.find("cannot be used") == std::string::npos, describe(s) << r.said);
+  }
+  BOOST_TEST(struck > last / 2);
+}
+
 BOOST_AUTO_TEST_CASE(a_job_on_machines_that_nothing_happens_to_does_each_step_once_in_one_term) {
   machines_scenario s;
   s.machines = {0, 0, 1, 2, 2};

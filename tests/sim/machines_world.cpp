@@ -130,8 +130,9 @@ class world {
     out.processes = static_cast<uint32_t>(scenario_.machines.size());
     out.ranks_each = scenario_.ranks_each;
     out.data = out.processes * out.ranks_each;
-    out.feasible = [](uint32_t ranks) -> core::result<uint32_t> {
+    out.feasible = [divides = scenario_.divides](uint32_t ranks) -> core::result<uint32_t> {
       if (ranks == 0) return core::fail(core::error_kind::peer_lost, "no rank is left");
+      while (divides % ranks != 0) --ranks;
       return ranks;
     };
     out.lost_after_ns = lost_after_ns;

@@ -49,6 +49,7 @@ struct machines_scenario {
   uint64_t seed = 0;
   std::vector<uint32_t> machines{0, 1, 2};  ///< [place]
   uint32_t ranks_each = 1, stage = 0;
+  uint32_t divides = 0;  ///< data ranks divide this; 0: there may be any number
   uint64_t steps = 10;
   std::vector<machine_event> all;
   planted defect = planted::nothing;
@@ -56,6 +57,10 @@ struct machines_scenario {
 machines_scenario machines_scenario_of(uint64_t seed);
 /// Only one partition, shorter than what makes a process give its ranks up.
 machines_scenario short_cuts_of(uint64_t seed);
+
+/// Four machines of one rank; one of them is lost, and no three may train: two or three are left, of which two have
+/// ranks.
+machines_scenario one_lost_of_four(uint64_t seed);
 
 /// Plays the job until it is over on all machines, or an invariant is broken.
 job_result play_machines(const machines_scenario& s);

@@ -174,6 +174,10 @@ script simulated_process::be_in_term() {
   lost_peer_.reset();
   copies_left_ = 0;
   around_.watch.uses_term(*life_);
+  if (members().keeps()) {
+    core::result<void> kept = co_await keep();
+    co_return kept;
+  }
   if (has_led_ && !state_.leads())
     co_return core::fail(error_kind::peer_lost, "another process leads the run now; this one serves it");
   has_led_ = state_.leads();
@@ -245,9 +249,7 @@ script simulated_process::enter() {
       co_return core::fail(error_kind::bug, "wanted the opening of a term, got another call");
   }
   const auto who = members();
-  std::vector<uint32_t> elsewhere;
-  for (const auto& s : who.seats)
-    if (s.machine != who.machine()) elsewhere.push_back(s.place);
+  const auto elsewhere = places_elsewhere();
   if (!elsewhere.empty()) {  // as machine_wire
     say(cluster::address{term, life_->place, "host", 1});
     std::optional<core::result<std::map<uint32_t, cluster::address>>> known;
@@ -288,6 +290,35 @@ script simulated_process::enter() {
   });
   if (*started) around_.watch.has_all_files(term);
   co_return *started;
+}
+
+std::vector<uint32_t> simulated_process::places_elsewhere() const {
+  std::vector<uint32_t> out;
+  for (const auto& s : order_.order.seats)
+    if (s.machine != life_->machine) out.push_back(s.place);
+  return out;
+}
+
+// As keep_for_others: what becomes of connections is seen by those who use them.
+script simulated_process::keep() {
+  look_at_files();
+  say(cluster::address{state_.term(), life_->place, "host", 1});
+  std::optional<core::result<std::map<uint32_t, cluster::address>>> known;
+  co_await room_.until([&] {
+    known = state_.addresses(places_elsewhere());
+    return known.has_value() || lost_peer_.has_value();
+  });
+  if (!known) co_return core::fail(*lost_peer_);
+  if (!*known) co_return core::fail((*known).error());
+  say(cluster::ready{state_.term(), {}});
+  for (;;) {
+    std::optional<core::result<cluster::call>> next;
+    co_await room_.until([&] {
+      next = state_.next_call();
+      return next.has_value();
+    });
+    if (!*next) co_return core::fail(next->error());
+  }
 }
 
 script simulated_process::run_here(run_call c) {
@@ -337,7 +368,7 @@ void simulated_process::copy_file(const std::string& path, uint64_t bytes) {
 }
 
 void simulated_process::commit(const run_call& c) {
-  if (parts_[c.run] + 1 == order_.order.seats.size())
+  if (parts_[c.run] + 1 == members().seats.size())
     say(cluster::kept_save{folder_of(c.step), c.request, c.step});
   else
     around_.watch.fail("a save lacks parts that were told before the run's answers");
@@ -358,7 +389,7 @@ script simulated_process::run(plan::plan_choice which) {
   if (!did) co_return did;
   std::optional<core::result<std::vector<cluster::answer>>> got;
   co_await room_.until([&] {
-    got = state_.answers(number, order_.order.seats.size() - 1);
+    got = state_.answers(number, members().seats.size() - 1);
     return got.has_value();
   });
   if (!*got) co_return core::fail(got->error());

@@ -98,6 +98,7 @@ class simulated_process {
   script enter();
   script lead();
   script serve();
+  script keep();
   script run(plan::plan_choice which);
   script run_here(run_call c);
   script leave_term(core::error why);
@@ -115,6 +116,7 @@ class simulated_process {
   /// Those of others that a process of a term needs.
   [[nodiscard]] std::vector<uint32_t> wanted_offers() const;
   [[nodiscard]] uint32_t num_ranks() const;
+  [[nodiscard]] std::vector<uint32_t> places_elsewhere() const;
 
   surroundings& around_;
   shared_life life_ = std::make_shared<life>();

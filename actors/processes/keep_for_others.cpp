@@ -1,0 +1,22 @@
+#include "actors/processes/keep_for_others.hpp"
+
+#include "actors/processes/machine_wire.hpp"
+#include "actors/processes/memory_saves.hpp"
+
+namespace troupe::actors {
+
+core::result<void> keep_for_others(cluster::process& link, const cluster::term_order& order) {
+  memory_saves saves(link);
+  const auto wire = machine_wire::open(link, {link.place(), order.order.seats}, order.order.secret);
+  if (!wire) return core::fail(wire.error());
+  saves.use((*wire)->files(), link.place(), {});
+  if (auto ok = saves.keep(order.order.folder, order.files); !ok) return ok;
+  link.ready({});
+  // Calls are for those with ranks.
+  auto next = link.next_call();
+  while (next) next = link.next_call();
+  (*wire)->stop(next.error());
+  return core::fail(next.error());
+}
+
+}  // namespace troupe::actors

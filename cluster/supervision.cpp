@@ -350,8 +350,12 @@ void supervision::begin_next() {
 
 void supervision::end_job(int32_t code) {
   over_ = true;
-  for (uint32_t p = 0; p < members_.size(); ++p)
+  for (uint32_t p = 0; p < members_.size(); ++p) {
     if (members_[p].is == standing::idle || members_[p].is == standing::working) send(p, dismissal{});
+    if (members_[p].is != standing::starting) continue;
+    members_[p].is = standing::absent;  // it has done nothing yet, and may take long before it listens
+    actions_.push_back(kill_process{p});
+  }
   actions_.push_back(finish{code});
 }
 

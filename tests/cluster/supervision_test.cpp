@@ -326,6 +326,10 @@ BOOST_AUTO_TEST_CASE(a_job_that_waits_for_its_first_term_can_be_stopped) {
   BOOST_TEST(waits.supervisor().stops_before_it_began(143));
   waits.pass(0);
   BOOST_TEST((waits.code() == 143));
+  world starts(job);  // a process that does not listen yet is not waited for
+  BOOST_TEST(starts.supervisor().stops_before_it_began(143));
+  starts.pass(0);
+  BOOST_TEST((starts.code() == 143 && starts.supervisor().of(0) == standing::absent));
   runs.supervisor().joined(1, 1001 * ms);
   runs.pass(0);
   runs.settle();

@@ -48,7 +48,7 @@ class agent {
  private:
   core::result<std::optional<int>> lost(const core::error& why) {
     if (children_) children_->kill_all();
-    if (state_.code()) return state_.code();
+    if (state_.code_alone()) return state_.code_alone();
     return core::fail(why);
   }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "cluster/silence.hpp"
@@ -83,6 +84,7 @@ void agent_state::hear_process(uint32_t place, parcel p) {
 void agent_state::take_signal(int number) {
   tell(signalled{number});
   if (!order_) code_ = 128 + number;
+  if (number != SIGUSR1) wanted_code_ = 128 + number;
 }
 
 // While there is no job yet nothing is too long.

@@ -37,7 +37,7 @@ class agent_state {  ///< of one agent that has joined; one thread
   core::result<void> hear(message m, int64_t now_ns);
   void hear_process(uint32_t place, parcel p);
   void process_ended(uint32_t place, const std::string& how) { tell(place_ended{place, how}); }
-  /// One that ends the whole job.
+  /// One that ends the whole job, or SIGUSR1, which saves.
   void take_signal(int number);
   /// Time has passed, and something has come meanwhile or nothing has. Errors: peer_lost, where the supervisor has been
   /// silent for too long; then no process may be left here.
@@ -49,6 +49,9 @@ class agent_state {  ///< of one agent that has joined; one thread
   [[nodiscard]] int64_t due_ns() const { return order_ ? beat_ns_ : INT64_MAX; }
   /// The job is over, with this code, since `over_ns`.
   [[nodiscard]] const std::optional<int>& code() const { return code_; }
+  /// The supervisor is gone: with which code this agent ends where a signal wanted the end; nothing: it waits for
+  /// another.
+  [[nodiscard]] std::optional<int> code_alone() const { return code_ ? code_ : wanted_code_; }
   /// There was no job: the supervisor has asked what it wanted, and waits for nobody any more.
   [[nodiscard]] bool is_let_go() const { return is_let_go_; }
   [[nodiscard]] int64_t over_ns() const { return over_ns_; }
@@ -62,7 +65,7 @@ class agent_state {  ///< of one agent that has joined; one thread
   std::optional<job_order> order_;
   std::optional<begin_term> term_;
   kept_saves saves_;
-  std::optional<int> code_;
+  std::optional<int> code_, wanted_code_;
   bool is_let_go_ = false;
   int64_t heard_ns_, looked_ns_, beat_ns_ = 0, over_ns_ = 0;
   std::vector<agent_action> actions_;

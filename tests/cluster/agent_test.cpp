@@ -11,6 +11,7 @@
 #include <csignal>
 #include <fstream>
 
+#include "cluster/agent_state.hpp"
 #include "cluster/launch.hpp"
 #include "tests/cluster/worker_log.hpp"
 #include "tests/fakes/unix_agents.hpp"
@@ -123,6 +124,17 @@ BOOST_AUTO_TEST_CASE(a_machine_that_is_silent_is_lost_and_comes_back_when_it_is_
   BOOST_TEST(did.code == 0, did.said);
   BOOST_TEST(tests::degrees(did.terms) == "4 3 4", did.terms);
   BOOST_TEST(did.said.find("its host was silent") != std::string::npos, did.said);
+}
+
+BOOST_AUTO_TEST_CASE(an_agent_that_was_told_to_end_waits_for_no_other_first_host) {
+  agent_state told(0), saves(0), gone(0);
+  for (agent_state* x : {&told, &saves, &gone}) BOOST_TEST(x->hear(job_order{}, 0).has_value());
+  told.take_signal(SIGTERM);
+  saves.take_signal(SIGUSR1);
+  BOOST_TEST(!told.code().has_value());  // who leads saves and says when the job is over
+  BOOST_TEST((told.code_alone() == 128 + SIGTERM));
+  BOOST_TEST(!saves.code_alone().has_value());
+  BOOST_TEST(!gone.code_alone().has_value());
 }
 
 BOOST_AUTO_TEST_CASE(another_process_leads_where_that_of_the_first_rank_is_killed) {

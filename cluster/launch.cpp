@@ -118,7 +118,7 @@ class launcher {
   void tell(uint32_t machine, message m) { agents_.tell(machine, std::move(m), core::now_ns()); }
   /// A host that is cut off joins again when it is heard, to be told that the job is over.
   [[nodiscard]] bool waits_for_agents() const {
-    return agents_.some_are_away() && core::now_ns() < over_ns_ + std::max(ending_ns_max, options_.job.lost_after_ns);
+    return agents_.some_are_away() && !is_hurried_ && core::now_ns() < over_ns_ + coming_back_ns_max;
   }
 
   void welcome() {
@@ -128,6 +128,7 @@ class launcher {
   /// Launchers signal all hosts at once: what comes from several of them is one signal.
   void signal_leader(int number) {
     const int64_t now = core::now_ns();
+    is_hurried_ = is_hurried_ || (code_ && number != SIGUSR1);
     if (number == signal_ && now - signal_ns_ < same_signal_ns_max) return;
     signal_ = number;
     signal_ns_ = now;
@@ -189,6 +190,7 @@ class launcher {
   std::optional<int> code_;
   int64_t over_ns_ = 0;
   bool is_replaced_ = false;
+  bool is_hurried_ = false;  ///< a signal has come since the job is over
   struct stop {
     int number;
     uint32_t told;  ///< the place whose process has the signal

@@ -49,6 +49,8 @@ struct launch_options {  ///< a job and how its processes are started
 
 /// How long processes may take to end once the job is over; then they are killed.
 inline constexpr int64_t ending_ns_max = 5'000'000'000;
+/// For so long a host that was lost may come back to hear that the job is over; a signal ends the wait.
+inline constexpr int64_t coming_back_ns_max = 3'000'000'000;
 
 /// Runs the job to its end and gives its exit code. Errors: limit, where the system refuses a process or a link;
 /// peer_lost, where another host leads the job now: no process is left here.

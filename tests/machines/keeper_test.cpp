@@ -1,0 +1,59 @@
+// A job of three hosts whose batch no two ranks divide, as a user starts it: when one is lost, one of the others has no
+// ranks and files of the newest save that lie there alone. It costs a step at most, and no bit.
+#include <boost/test/unit_test.hpp>
+
+#include <fstream>
+
+#include "tests/machines/job_on_hosts.hpp"
+#include "tests/made_up_text.hpp"
+
+using namespace troupe::tests;
+
+namespace {
+
+constexpr const char* job_text =
+    "model: {model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256}\n"
+    "data: {text: corpus.txt}\n"
+    "parallel: {data: 3}\n"
+    "seed: 1\n"
+    "steps: 60\n"
+    "train_batch_size: 9\n"
+    "optimizer: {type: AdamW, params: {lr: 1.0e-3}}\n"
+    "zero_optimization: {stage: 2}\n"
+    "telemetry: {report: false}\n"
+    "cluster:\n"
+    "  hosts: [{name: a}, {name: b}, {name: c}]\n"
+    "  lost_after: 20s\n";
+
+command_of_job written(const scratch_folder& folder) {
+  std::ofstream(folder / "corpus.txt") << made_up_text(60'000);
+  std::ofstream(folder / "job.yaml") << job_text;
+  return {TROUPE_BINARY, (folder / "job.yaml").string(), {}};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(keeper)
+
+BOOST_AUTO_TEST_CASE(a_host_left_without_ranks_serves_its_files_and_the_end_waits_for_no_host_that_is_lost) {
+  const scratch_folder file;
+  job_on_hosts job(written(file), nullptr);
+  BOOST_TEST_REQUIRE(job.first().wait_for("\"step\":20,"));
+  job.agent(2).send(SIGKILL);
+  BOOST_TEST_REQUIRE(job.first().wait_for("\"step\":60,"));
+  const auto ended = job.first().end(std::chrono::seconds(15));  // far less than lost_after
+  BOOST_TEST_REQUIRE(ended.code == 0, ended.err);
+  BOOST_TEST(ended.err.find("cannot be used") == std::string::npos, ended.err);
+  const auto terms = terms_told(ended.err);
+  BOOST_TEST_REQUIRE(terms.has_value(), ended.err);
+  BOOST_TEST_MESSAGE(terms->line);
+  BOOST_TEST(terms->line.starts_with("3 -> 1 ranks at steps 0, "), terms->line);
+  const auto says = [&](const char* what) { return terms->line.find(what) != std::string::npos; };
+  BOOST_TEST((says("; 1 step done again") || says("; 0 steps done again")), terms->line);
+  const auto different = job.difference_from_twin(terms->degrees);
+  BOOST_TEST(!different, different.value_or(""));
+  BOOST_TEST(job.agent(1).end().code == 0);
+  BOOST_TEST(job.left_behind() == "");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

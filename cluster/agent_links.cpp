@@ -29,7 +29,7 @@ void agent_links::welcome(const std::string& host, std::unique_ptr<polled_link> 
   const auto at = std::ranges::find(job_.hosts, host);
   const auto machine = static_cast<uint32_t>(at - job_.hosts.begin());
   if (at == job_.hosts.end() || machine == 0) return;
-  if (links_[machine] != nullptr) end(machine, "it has come back", now_ns);
+  if (links_[machine] != nullptr) end(machine, "another agent of the host has come", now_ns);
   links_[machine] = std::move(link);
   came_[machine] = true;
   if (code_) {

@@ -298,8 +298,11 @@ core::result<void> session::parts::leave_term(const core::error& why) {
 
 core::result<void> session::parts::recover(const core::error& why) {
   opening_watch unwatched({});
+  const bool has_failed = over.why.has_value();
   if (auto ok = leave_term(why); !ok) return ok;
-  processes.counts.cause = why.text;
+  // Here a connection has ended, as may be; the supervisor knows what has become of the process.
+  const auto end = processes.link->ending();
+  processes.counts.cause = has_failed && end ? end->text : why.text;
   if (auto ok = enter_term(unwatched); !ok) {
     if (!over.why) over.why = ok.error();
     return ok;

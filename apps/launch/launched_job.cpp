@@ -182,6 +182,8 @@ std::string leader_of(const launch_place& p) {
   return host_and_port(p.leader, p.port);
 }
 
+uint32_t ranks_of(const launch_place& p) { return p.tasks == 0 ? p.nodes : p.tasks; }
+
 core::result<launched_job> launched_job_of(const launch_place& p, const config::loaded& file,
                                            const std::string& host_name) {
   return joined(p, file, host_name).run();

@@ -28,11 +28,14 @@ struct launched_job {
   std::string name_of_leader;  ///< what its certificate is for; empty: any of the job's authority
 };
 
-/// Of a file that was loaded without `settings`. Errors: bad_input.
+/// Of a file that was loaded without `settings`, or with what leader_of and ranks_of say. Errors: bad_input.
 core::result<launched_job> launched_job_of(const launch_place& p, const config::loaded& file,
                                            const std::string& host_name);
 
 /// What `cluster.listen` would be by the environment alone; empty where that does not say it.
 std::string leader_of(const launch_place& p);
+
+/// The ranks of a file without degrees; 0 where the launcher does not say.
+uint32_t ranks_of(const launch_place& p);
 
 }  // namespace troupe::apps

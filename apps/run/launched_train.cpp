@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -17,6 +18,38 @@ config::load_result load(const train_arguments& a, const std::vector<std::string
   options.overrides.insert(options.overrides.end(), more.begin(), more.end());
   options.steps = a.steps;
   return config::load(a.file, options);
+}
+
+/// What the environment alone says of a job, in the order in which it is asked: nothing, then where to meet, then how
+/// many ranks there are, for files whose other keys hold only with that.
+std::vector<std::vector<std::string>> settings_to_try(const launch_place& place) {
+  std::vector<std::vector<std::string>> out{{}};
+  if (const auto leader = leader_of(place); !leader.empty()) out.push_back({"cluster.listen=" + leader});
+  if (const uint32_t ranks = ranks_of(place); ranks > 1)
+    for (size_t i = 0, n = out.size(); i < n; ++i) {
+      out.push_back(out[i]);
+      out.back().push_back("parallel.ranks=" + std::to_string(ranks));
+    }
+  return out;
+}
+
+/// Degrees of the file that contradict the launcher's ranks say less than what is wrong without those.
+bool says_more(const std::vector<config::diagnostic>& now, const std::vector<config::diagnostic>& before) {
+  return now.size() <= before.size() && std::ranges::find(now, "parallel.ranks", &config::diagnostic::key) == now.end();
+}
+
+/// The file with the first of these settings that it holds with; they are added to `taken`.
+config::load_result load_as_launched(const train_arguments& a, const launch_place& place,
+                                     std::vector<std::string>& taken) {
+  std::optional<config::load_result> out;
+  for (auto& settings : settings_to_try(place)) {
+    auto file = load(a, settings);
+    const bool is_good = file.has_value();
+    if (is_good) taken = std::move(settings);
+    if (!out || is_good || says_more(file.error(), out->error())) out = std::move(file);
+    if (is_good) break;
+  }
+  return std::move(*out);
 }
 
 tl::unexpected<core::error> refused(const config::load_result& by) {
@@ -40,16 +73,7 @@ core::result<std::optional<launched_train>> launched_train_at(const launch_place
   const auto a = read_train_arguments(argc, argv);
   if (!a) return std::nullopt;
   launched_train out;
-  auto file = load(*a, {});
-  const std::string leader = leader_of(place);
-  if (!file && !leader.empty()) {  // hosts without cluster.listen, which the environment says
-    const std::string setting = "cluster.listen=" + leader;
-    auto with_leader = load(*a, {setting});
-    if (with_leader) {
-      out.job.settings.push_back(setting);
-      file = std::move(with_leader);
-    }
-  }
+  const auto file = load_as_launched(*a, place, out.job.settings);
   if (!file) return refused(file);
   auto job = launched_job_of(place, *file, own_host_name());
   if (!job) return says(job.error());

@@ -5,76 +5,17 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include <array>
 #include <csignal>
 #include <fstream>
 #include <memory>
 
+#include "tests/launch/launched.hpp"
 #include "tests/launch/local_slurm.hpp"
 #include "tests/launch/local_sshd.hpp"
-#include "tests/scratch_folder.hpp"
-#include "tests/survive/job_of_processes.hpp"
 
 using namespace troupe::tests;
 
 namespace {
-
-using words = std::vector<std::string>;
-
-words operator+(words a, const words& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
-}
-
-/// A job whose file says nothing of machines but where their certificates are; those of `hosts` are made.
-class launched {
- public:
-  explicit launched(const words& hosts, const std::string& cluster = "") {
-    std::ofstream(folder_ / "job.yaml")
-        << "model: {model_type: gpt2, n_layer: 2, n_embd: 32, n_head: 2, n_positions: 32, vocab_size: 256}\n"
-           "data: {text: "
-        << TROUPE_SOURCE_DIR
-        << "/examples/corpus.txt}\nseed: 1\nsteps: 4\ntrain_batch_size: 4\nzero_optimization: {stage: 2}\n"
-           "telemetry: {json_lines: true}\ncluster:\n"
-           "  tls: {ca: \"certs/{host}/ca.crt\", certificate: \"certs/{host}/host.crt\", key: "
-           "\"certs/{host}/host.key\"}\n"
-        << cluster;
-    for (const words& more : {words{"init", "certs"}, words{"issue", "certs", "other"} + hosts}) {
-      const auto made = run(words{TROUPE_BINARY, "cert"} + more, folder_.path());
-      BOOST_TEST_REQUIRE(made.code == 0, made.err);
-    }
-  }
-
-  [[nodiscard]] const std::filesystem::path& folder() const { return folder_.path(); }
-  /// Behind `troupe train`, or `troupe launch` with its options.
-  [[nodiscard]] static words job(const std::string& output, const words& more = {}) {
-    return words{"job.yaml", "--fresh", "--set", "output=" + output} + more;
-  }
-  [[nodiscard]] static words train(const std::string& output, const words& more = {}) {
-    return words{TROUPE_BINARY, "train"} + job(output, more);
-  }
-  /// That so many ranks have had the losses of one process, and nobody is left.
-  void has_the_losses_of_one_process(const finished& did, uint32_t ranks) const {
-    BOOST_TEST_REQUIRE(did.code == 0, did.out << did.err);
-    const auto one = run(
-        train("one", {"--quiet", "--set", fmt::format("parallel.data={}", ranks), "--set", "cluster.processes=one"}),
-        folder_.path());
-    BOOST_TEST_REQUIRE(one.code == 0, one.err);
-    const auto wanted = steps_of(folder_ / "one");
-    BOOST_TEST(wanted.size() == 4U);
-    const auto different = first_difference(wanted, steps_of(folder_ / "many"));
-    BOOST_TEST(!different, different.value_or(""));
-    BOOST_TEST(places_in(folder_.path()).empty());
-  }
-
- private:
-  scratch_folder folder_;
-};
 
 bool is_missing(const std::string& what) {
   if (!what.empty()) BOOST_TEST_MESSAGE("skipped: there is no " << what << " here");

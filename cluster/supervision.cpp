@@ -108,7 +108,7 @@ void supervision::hear(uint32_t place, parcel p, int64_t now_ns) {
     end(false, {error_kind::peer_lost, cause_});
   } else if (const auto* x = std::get_if<between_steps>(&p.what)) {
     if (x->term != term_.number || term_.is != phase::running) return;
-    if (x->data > 0 || !replaces_) wanted_ = x->data > 0 ? x->data : job_.data;
+    if (x->data > 0) wanted_ = x->data;  // else what was planned last still is the most
     cause_ = replaces_ && x->data == 0 ? "a host is replaced" : "the degrees change";
     end(false, {error_kind::peer_lost, cause_});
   }

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "apps/run/asked_degrees.hpp"
 #include "core/clock.hpp"
 #include "job/blueprint.hpp"
 #include "job/feasible_degree.hpp"
@@ -13,29 +14,29 @@
 namespace troupe::apps {
 namespace {
 
-/// The file with so many data ranks, and a batch as large as before.
-core::result<common_arguments> with_ranks(common_arguments a, const config::job_config& c, uint32_t data) {
-  const auto cut = job::batch_at_degree(c, data);
-  if (!cut) return core::fail(cut.error());
-  a.set.push_back(fmt::format("parallel.data={}", data));
-  if (c.elasticity.enabled) return a;  // it gives the same batch, and takes none beside it
-  a.set.push_back(fmt::format("train_batch_size={}", c.train_batch_size));
-  a.set.push_back(fmt::format("train_micro_batch_size_per_gpu={}", cut->rows));
-  a.set.push_back(fmt::format("gradient_accumulation_steps={}", cut->accumulation));
-  return a;
+/// A later degree of a job of several processes, which stay as they were started: some of them have no ranks then. None
+/// where the file is refused with it, which has been said.
+std::optional<config::loaded> at_later(const config::loaded& first, const common_arguments& a,
+                                       std::optional<uint64_t> steps, uint32_t data) {
+  if (!first.config.cluster.is_on())
+    return load_configuration(at_data_ranks(a, first.config, data), steps, intent::run);
+  config::loaded out = first;
+  out.config = job::at_degree(first.config, data);
+  return out;
 }
 
 }  // namespace
 
 std::optional<degree_schedule> degree_schedule::read(const std::string& text, const common_arguments& a,
-                                                     std::optional<uint64_t> steps, const config::loaded& loaded) {
+                                                     std::optional<uint64_t> steps, const config::loaded& loaded,
+                                                     bool is_said) {
   degree_schedule out;
   if (text.empty()) return out;
   const auto refused = [](const core::error& e) {
     std::fprintf(stderr, "troupe: --degrees: %s\n", e.text.c_str());
     return std::nullopt;
   };
-  auto changes = job::read_degree_changes(text);
+  auto changes = asked_degrees(text, loaded.config);
   if (!changes) return refused(changes.error());
   out.changes_ = std::move(*changes);
   for (size_t i = 0; i < out.changes_.size(); ++i) {
@@ -45,9 +46,9 @@ std::optional<degree_schedule> degree_schedule::read(const std::string& text, co
       out.loaded_.push_back(out.loaded_[at]);
       continue;
     }
-    const auto arguments = with_ranks(a, loaded.config, x.data);
-    if (!arguments) return refused(arguments.error());
-    auto job = load_configuration(*arguments, steps, intent::run);
+    auto job = i > 0 ? at_later(out.first(), a, steps, x.data)
+                     : load_configuration(at_data_ranks(a, loaded.config, x.data), steps, intent::run,
+                                          config::reading::job, {}, is_said);
     if (!job) return std::nullopt;
     out.loaded_.push_back(std::make_shared<const config::loaded>(std::move(*job)));
     if (i == 0) continue;  // its plan is proved as the session is opened

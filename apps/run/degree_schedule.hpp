@@ -16,9 +16,10 @@ namespace troupe::apps {
 class degree_schedule {
  public:
   /// Of a file that is good as `loaded`: everything that could be refused later is refused here, said on stderr. None
-  /// then. Without a text: the file's own degree.
+  /// then. Without a text: the file's own degree. Where `is_said` is false, what the file with the first degree is
+  /// warned about has been said by another process.
   static std::optional<degree_schedule> read(const std::string& text, const common_arguments& a,
-                                             std::optional<uint64_t> steps, const config::loaded& loaded);
+                                             std::optional<uint64_t> steps, const config::loaded& loaded, bool is_said);
 
   [[nodiscard]] bool is_empty() const { return changes_.empty(); }
   /// What the run begins with; not of an empty one.

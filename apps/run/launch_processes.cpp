@@ -18,14 +18,13 @@
 #include "actors/processes/swap_folder_name.hpp"
 #include "apps/base/exit_code.hpp"
 #include "apps/page/page_access.hpp"
+#include "apps/run/asked_degrees.hpp"
 #include "apps/run/degrees_first.hpp"
 #include "apps/run/launched_train.hpp"
 #include "apps/run/process_log.hpp"
 #include "apps/run/train_options.hpp"
 #include "cluster/process.hpp"
 #include "config/explain.hpp"
-#include "job/degree_changes.hpp"
-#include "job/feasible_degree.hpp"
 #include "job/supervised.hpp"
 #include "storage/swap/swap_space.hpp"
 
@@ -148,11 +147,13 @@ std::optional<int> launch(int argc, char** argv, const std::filesystem::path& pr
   cluster::launch_options options;
   auto config = loaded->config;
   if (!a->degrees.empty()) {
-    const auto changes = job::read_degree_changes(a->degrees);
+    const auto changes = asked_degrees(a->degrees, config);
     if (!changes) return failed(changes.error().in("--degrees"));
-    if (const auto cut = job::batch_at_degree(config, changes->front().data); !cut)
-      return failed(cut.error().in("--degrees"));
-    config = job::at_degree(config, changes->front().data);
+    if (const uint32_t first = changes->front().data; first != config.parallel.data) {
+      const auto with_first = load_configuration(at_data_ranks(*a, config, first), a->steps, intent::run);
+      if (!with_first) return 2;
+      config = with_first->config;
+    }
   }
   options.job = job::supervised(config);
   options.program = program;

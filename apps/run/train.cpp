@@ -126,7 +126,7 @@ int train(const train_arguments& given) {
   actors::run_degrees degrees;
   if (const auto refused = take_degrees(a, *loaded, stop, degrees)) return *refused;
   if (const auto chosen = hand_over_degrees(open, *loaded, degrees.file)) return *chosen;
-  auto schedule = degree_schedule::read(a.degrees, a, a.steps, *loaded);
+  auto schedule = degree_schedule::read(a.degrees, a, a.steps, *loaded, !link);
   if (!schedule) return 2;
   const config::loaded& first = schedule->is_empty() ? *loaded : schedule->first();
   std::shared_ptr<cluster::process> process;

@@ -117,6 +117,20 @@ BOOST_AUTO_TEST_CASE(the_first_term_waits_for_hosts_with_ranks_alone) {
   BOOST_TEST((j.hosts() == "abc" && j.state(3) == "spare"));
 }
 
+BOOST_AUTO_TEST_CASE(ranks_that_come_back_after_a_loss_are_as_many_as_were_planned_last) {
+  job_with_a_spare j;
+  for (const uint32_t m : {0U, 1U, 2U, 3U}) j.join(m);
+  j.boundary(2);
+  BOOST_TEST(j.hosts() == "ab");
+  for (const uint32_t m : {3U, 2U, 1U}) j.part(m);
+  BOOST_TEST(j.hosts() == "a");
+  for (const uint32_t m : {1U, 2U}) j.join(m);
+  j.boundary();
+  BOOST_TEST(j.hosts() == "ab");
+  j.boundary(3);
+  BOOST_TEST(j.hosts() == "abc");
+}
+
 BOOST_AUTO_TEST_CASE(a_spare_host_takes_the_place_of_one_that_is_lost_with_the_same_degrees) {
   job_with_a_spare j;
   for (const uint32_t m : {0U, 3U, 1U, 2U}) j.join(m);

@@ -56,12 +56,11 @@ class launched {
   [[nodiscard]] static words train(const std::string& output, const words& more = {}) {
     return words{TROUPE_BINARY, "train"} + job(output, more);
   }
-  /// That so many ranks have had the losses of one process, and nobody is left.
-  void has_the_losses_of_one_process(const finished& did, uint32_t ranks) const {
+  /// That so many ranks, with these options, have had the losses of one process, and nobody is left.
+  void has_the_losses_of_one_process(const finished& did, uint32_t ranks, const words& more = {}) const {
     BOOST_TEST_REQUIRE(did.code == 0, did.out << did.err);
-    const auto one = run(
-        train("one", {"--quiet", "--set", fmt::format("parallel.data={}", ranks), "--set", "cluster.processes=one"}),
-        folder_.path());
+    const words alone{"--quiet", "--set", fmt::format("parallel.data={}", ranks), "--set", "cluster.processes=one"};
+    const auto one = run(train("one", more + alone), folder_.path());
     BOOST_TEST_REQUIRE(one.code == 0, one.err);
     const auto wanted = steps_of(folder_ / "one");
     BOOST_TEST(wanted.size() == 4U);

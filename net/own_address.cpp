@@ -4,8 +4,10 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <set>
 
@@ -28,17 +30,37 @@ bool is_link_local(const ::sockaddr* a) {
   return a->sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(a)->sin6_addr);
 }
 
-/// What a name means; empty where nobody knows.
-std::vector<std::string> meaning_of(const std::string& host) {
+/// What a name means; where nobody knows it, what the system says of that.
+struct meaning {
+  std::vector<std::string> addresses;
+  std::string why_none;
+};
+meaning meaning_of(const std::string& host) {
   ::addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
-  std::vector<std::string> out;
-  if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return out;
+  meaning out;
+  if (const int wrong = ::getaddrinfo(host.c_str(), nullptr, &hints, &found); wrong != 0) {
+    out.why_none = ::gai_strerror(wrong);
+    return out;
+  }
   const std::unique_ptr<::addrinfo, decltype(&::freeaddrinfo)> owned(found, ::freeaddrinfo);
   for (const auto* a = found; a != nullptr; a = a->ai_next)
-    out.push_back(address::of(a->ai_addr, a->ai_addrlen).host());
+    out.addresses.push_back(address::of(a->ai_addr, a->ai_addrlen).host());
   return out;
 }
+
+/// `node7` and `node7.cluster` are one machine's.
+bool is_same_machine(const std::string& a, const std::string& b) {
+  return a == b || a.starts_with(b + ".") || b.starts_with(a + ".");
+}
+
+/// Its own name stands for this machine whatever other machines' names are known for: a pod's may not be known yet.
+bool is_name_of_this_machine(const std::string& host) {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 && name.front() != '\0' && is_same_machine(host, name.data());
+}
+
+bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
 
 }  // namespace
 
@@ -71,22 +93,29 @@ core::result<std::string> address_of_interface(const std::string& name) {
 core::result<std::string> own_address_as(const std::string& host) {
   if (is_numeric(host)) return host;
   auto all = own_addresses();
+  const auto refused = [&](const std::string& why) {
+    return core::fail(core::error_kind::bad_input,
+                      "wanted cluster.interface, or an address of this machine instead of " + host + ", which " + why +
+                          with_addresses + names_of(all));
+  };
+  const auto means = meaning_of(host);
   std::string loopback;
-  for (const auto& one : meaning_of(host)) {
+  for (const auto& one : means.addresses) {
     const auto at = std::ranges::find(all, one, &interface_address::address);
     if (at != all.end() && !at->is_loopback) return one;
-    if (loopback.empty() && (at != all.end() || one.starts_with("127."))) loopback = one;
+    if (loopback.empty() && (at != all.end() || is_loopback(one))) loopback = one;
   }
   if (host == "localhost" && !loopback.empty()) return loopback;
   // Debian's /etc/hosts gives a machine's own name to 127.0.1.1, which is not what others reach it by.
   std::erase_if(all, [](const auto& a) { return a.is_loopback; });
+  if (loopback.empty() && host != "*" && !is_name_of_this_machine(host))
+    return means.addresses.empty() ? refused("means no address (" + means.why_none + ")")
+                                   : refused("means " + means.addresses.front() + ", which this machine does not have");
   if (all.empty() && !loopback.empty()) return loopback;
   std::set<std::string> interfaces;
   for (const auto& a : all) interfaces.insert(a.interface);
   if (interfaces.size() == 1) return all.front().address;
-  return core::fail(core::error_kind::bad_input, "wanted cluster.interface, or an address of this machine instead of " +
-                                                     host + ", which does not say here which one is meant" +
-                                                     with_addresses + names_of(all));
+  return refused("does not say here which one is meant");
 }
 
 }  // namespace troupe::net

@@ -20,8 +20,9 @@ std::vector<interface_address> own_addresses();
 core::result<std::string> address_of_interface(const std::string& name);
 
 /// As which of its addresses others reach this machine under `host`, a name or an address: itself where it is an
-/// address, what the name means where this machine has that, else its only address beyond loopback. Errors: bad_input,
-/// where that is not clear.
+/// address, what the name means where this machine has that; of `*`, of this machine's own name and of one that means
+/// loopback, its only address beyond loopback. Errors: bad_input, where that is not clear, and for a name that means
+/// nothing, or another machine.
 core::result<std::string> own_address_as(const std::string& host);
 
 }  // namespace troupe::net

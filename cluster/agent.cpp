@@ -14,6 +14,7 @@
 
 #include "cluster/agent_state.hpp"
 #include "cluster/children.hpp"
+#include "cluster/job_file.hpp"
 #include "cluster/launch.hpp"
 #include "cluster/process.hpp"
 #include "core/clock.hpp"
@@ -100,8 +101,10 @@ class agent {
     file_ = *file;
     order_ = order;
     auto arguments = order.arguments;
-    if (order.file_argument < arguments.size())
-      arguments[order.file_argument] = fmt::format("/proc/{}/fd/{}", ::getpid(), file_->number());
+    if (order.file_argument < arguments.size()) {
+      const auto path = fmt::format("/proc/{}/fd/{}", ::getpid(), file_->number());
+      name_job_file(path, std::exchange(arguments[order.file_argument], path));
+    }
     uint32_t places = 0;
     for (const uint32_t p : order.places) places = std::max(places, p + 1);
     children_.emplace(

@@ -18,6 +18,7 @@
 #include "apps/base/exit_code.hpp"
 #include "apps/run/launch_processes.hpp"
 #include "cluster/agent.hpp"
+#include "cluster/job_file.hpp"
 #include "cluster/process.hpp"
 #include "core/clock.hpp"
 #include "core/host_port.hpp"
@@ -75,7 +76,10 @@ class known_job {
     return out;
   }
   [[nodiscard]] const config::cluster_section& cluster() const { return cluster_; }
+  /// Of whoever leads it next; its processes know the file by the user's name.
   [[nodiscard]] std::vector<std::string> arguments(const own_part& me) const {
+    if (file_ != nullptr && order_.file_argument < order_.arguments.size())
+      cluster::name_job_file(path(), order_.arguments[order_.file_argument]);
     return file_ != nullptr ? arguments_of_leader(order_, cluster_, path(), me) : order_.arguments;
   }
 

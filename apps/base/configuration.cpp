@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
+#include <utility>
 
+#include "cluster/job_file.hpp"
 #include "config/explain.hpp"
 
 namespace troupe::apps {
@@ -11,6 +13,39 @@ namespace troupe::apps {
 namespace {
 
 using asking = std::function<std::vector<config::key_problem>(const config::job_config&)>;
+
+/// A text with places in the file that an agent has handed over: there they are those of its effective text, so the
+/// user's file is named alone.
+std::string with_name(std::string text, const std::string& path, const std::string& name) {
+  for (size_t at = text.find(path); at != std::string::npos; at = text.find(path, at + name.size())) {
+    const size_t end = text.find_first_not_of(":0123456789", at + path.size());
+    const bool has_place = at + path.size() < text.size() && text[at + path.size()] == ':';
+    size_t to = !has_place ? at + path.size() : end == std::string::npos ? text.size() : end;
+    if (has_place && text[to - 1] == ':') --to;
+    text.replace(at, to - at, name);
+  }
+  return text;
+}
+
+void name_in(std::vector<config::diagnostic>& all, const std::string& path, const std::string& name) {
+  for (auto& x : all) {
+    x.text = with_name(std::move(x.text), path, name);
+    if (x.file != path) continue;
+    x.file = name;
+    x.line = x.column = 0;
+  }
+}
+
+/// What people read of a file that an agent has handed over has the user's name.
+config::load_result as_user_knows(config::load_result out, const std::string& path) {
+  const auto name = cluster::name_of_job_file(path);
+  if (name.empty()) return out;
+  name_in(out ? out->warnings : out.error(), path, name);
+  if (!out) return out;
+  out->config.file = name;
+  for (auto& x : out->values) x.origin = with_name(std::move(x.origin), path, name);
+  return out;
+}
 
 config::load_result load(const common_arguments& a, std::optional<uint64_t> steps, intent why, config::reading read_as,
                          const asking& besides = {}) {
@@ -25,7 +60,7 @@ config::load_result load(const common_arguments& a, std::optional<uint64_t> step
       std::ranges::move(besides(job), std::back_inserter(out));
     return out;
   };
-  return config::load(a.file, options);
+  return as_user_knows(config::load(a.file, options), a.file);
 }
 
 }  // namespace

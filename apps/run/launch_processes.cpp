@@ -23,6 +23,7 @@
 #include "apps/run/launched_train.hpp"
 #include "apps/run/process_log.hpp"
 #include "apps/run/train_options.hpp"
+#include "cluster/job_file.hpp"
 #include "cluster/process.hpp"
 #include "config/explain.hpp"
 #include "job/supervised.hpp"
@@ -93,8 +94,10 @@ void describe_hosts(const train_arguments& a, const config::loaded& loaded, std:
     const std::string& one = argv[i];
     if (one == "--set") ++i;
     if (one.starts_with("--set") || one == "--strict") continue;
-    if (i >= 2 && one == a.file) out.order.file_argument = static_cast<uint32_t>(out.order.arguments.size());
-    out.order.arguments.push_back(one);
+    const bool is_file = i >= 2 && one == a.file;
+    if (is_file) out.order.file_argument = static_cast<uint32_t>(out.order.arguments.size());
+    const auto name = is_file ? cluster::name_of_job_file(one) : std::string();  // of a job that another host has led
+    out.order.arguments.push_back(name.empty() ? one : name);
   }
 }
 

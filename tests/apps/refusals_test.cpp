@@ -269,4 +269,20 @@ BOOST_AUTO_TEST_CASE(absurd_batches_are_refused_with_the_size_they_would_need) {
   BOOST_TEST(has(planned.err, "whose plans need "), planned.err);
 }
 
+BOOST_AUTO_TEST_CASE(a_file_that_an_agent_hands_over_is_named_as_the_user_knows_it) {
+  const command_folder f;
+  std::ofstream(f.folder / "10") << smallest << "nonsense: 3\nseed: x\n";
+  const auto path = (f.folder / "10").string();
+  const auto named =
+      run({"/usr/bin/env", "TROUPE_FILE=" + path + ":my job.yaml", TROUPE_BINARY, "config", "check", path},
+          f.folder.path());
+  BOOST_TEST(named.code == 2);
+  BOOST_TEST(named.err.find("my job.yaml: error: seed: ") != std::string::npos, named.err);
+  BOOST_TEST(named.err.find(path) == std::string::npos, named.err);
+  const auto other =
+      run({"/usr/bin/env", "TROUPE_FILE=/proc/1/fd/10:my job.yaml", TROUPE_BINARY, "config", "check", path},
+          f.folder.path());
+  BOOST_TEST(other.err.find(path + ":") != std::string::npos, other.err);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

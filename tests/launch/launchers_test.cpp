@@ -212,6 +212,26 @@ BOOST_AUTO_TEST_CASE(a_second_agent_of_a_host_is_refused_and_the_first_serves_on
   BOOST_TEST(agent.end().code == 143);
 }
 
+BOOST_AUTO_TEST_CASE(a_process_of_another_host_that_leads_next_knows_the_job_by_the_name_of_its_file) {
+  const launched job({host_name()});
+  const uint16_t port = free_port();
+  const auto as = [&](int rank) {
+    return words{"/usr/bin/env", "WORLD_SIZE=2", fmt::format("RANK={}", rank), "MASTER_ADDR=127.0.0.1",
+                 fmt::format("MASTER_PORT={}", port)} +
+           launched::train("many", {"--steps", "200", "--json"});
+  };
+  process first(as(0), job.folder());
+  process agent(as(1), job.folder());
+  BOOST_TEST_REQUIRE(first.wait_for("\"step\":3,"));
+  ::kill(places_in(job.folder()).at(0), SIGKILL);
+  const auto did = first.end(), other = agent.end();
+  BOOST_TEST(did.code == 0, did.err);
+  BOOST_TEST(other.code == 0, other.err);
+  BOOST_TEST(scratch_folder::read(job.folder() / "many" / "report.html").find("<title>job: done") != std::string::npos);
+  for (const auto* const text : {&did.err, &other.err, &other.out})
+    BOOST_TEST(text->find("/proc/") == std::string::npos, *text);
+}
+
 BOOST_AUTO_TEST_CASE(an_agent_whose_copy_of_the_file_says_something_else_is_refused_and_the_job_awaits_a_good_one) {
   const launched job({"a", "b"},
                      fmt::format("  job: english\n  hosts: [{{name: a}}, {{name: b}}]\n  listen: \"127.0.0.1:{}\"\n"

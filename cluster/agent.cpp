@@ -75,7 +75,8 @@ class agent {
     children_->send(x.place, std::move(x.what));
     return {};
   }
-  core::result<void> follow(const let_end& /*x*/) {
+  core::result<void> follow(const let_end& x) {
+    if (!x.why.empty()) options_.say("the job has ended: " + x.why);
     if (children_) children_->let_end();
     return {};
   }

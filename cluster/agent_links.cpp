@@ -32,9 +32,9 @@ void agent_links::welcome(const std::string& host, std::unique_ptr<polled_link> 
   if (links_[machine] != nullptr) end(machine, "another agent of the host has come", now_ns);
   links_[machine] = std::move(link);
   came_[machine] = true;
-  if (code_) {
+  if (over_) {
     told_[machine] = true;
-    return tell(machine, job_over{*code_}, now_ns);
+    return tell(machine, *over_, now_ns);
   }
   job_order order = order_;
   order.machine = machine;
@@ -55,11 +55,11 @@ void agent_links::tell_process(uint32_t place, const parcel& p, int64_t now_ns) 
   tell(job_.machine_of(place), passed{place, encode(p.what)}, now_ns);
 }
 
-void agent_links::end_job(int32_t code, int64_t now_ns) {
-  code_ = code;
+void agent_links::end_job(int32_t code, const std::string& why, int64_t now_ns) {
+  over_ = job_over{code, why};
   for (uint32_t m = 1; m < links_.size(); ++m) {
     told_[m] = links_[m] != nullptr;
-    tell(m, job_over{code}, now_ns);
+    tell(m, *over_, now_ns);
   }
 }
 

@@ -27,7 +27,7 @@ class agent_links {  ///< of one job; one thread
   void hear(uint32_t machine, int64_t now_ns);
   void drop(uint32_t machine) { links_[machine].reset(); }
   /// Tells all that are there.
-  void end_job(int32_t code, int64_t now_ns);
+  void end_job(int32_t code, const std::string& why, int64_t now_ns);
 
   /// [machine]: null: its agent is not there.
   [[nodiscard]] const std::vector<std::unique_ptr<polled_link>>& all() const { return links_; }
@@ -46,7 +46,7 @@ class agent_links {  ///< of one job; one thread
   std::function<void(int)> on_signal_;
   std::vector<std::unique_ptr<polled_link>> links_;
   std::vector<bool> came_, told_;  ///< [machine]: ever; that the job is over
-  std::optional<int32_t> code_;
+  std::optional<job_over> over_;
 };
 
 }  // namespace troupe::cluster

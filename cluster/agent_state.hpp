@@ -21,8 +21,10 @@ struct tell_process {
   uint32_t place = 0;
   parcel what;
 };
-/// Processes that end may take their time from now on.
-struct let_end {};
+/// The job is over: processes that end may take their time from now on.
+struct let_end {
+  std::string why{};  ///< for people; empty: nothing is to be said
+};
 /// A machine_question, which comes before a job, is answered with a machine_answer. A job_order is the first action of
 /// a job: processes can be started from now on. start_place and kill_place mean what they mean to an agent, and
 /// signalled is a signal for the process in that place.

@@ -104,7 +104,7 @@ class launcher {
     code_ = x.code;
     over_ns_ = core::now_ns();
     children_.let_end();
-    agents_.end_job(x.code, core::now_ns());
+    agents_.end_job(x.code, x.why, core::now_ns());
     return {};
   }
   core::result<void> follow(send_to_agent& x) {

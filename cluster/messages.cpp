@@ -114,7 +114,7 @@ void fields(F& f, signalled& x) {
 }
 template <class F>
 void fields(F& f, job_over& x) {
-  f(x.code);
+  f(x.code, x.why);
 }
 
 template <class F>

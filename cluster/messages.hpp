@@ -193,6 +193,7 @@ struct signalled {
 /// To the agent: the job is over, with this code.
 struct job_over {
   int32_t code = 0;
+  std::string why{};  ///< for people; empty: it ended well, or who leads has said it
 };
 
 /// To the agent, before there is a job: a question of `troupe doctor`.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cluster/silence.hpp"
+#include "core/cells.hpp"
 
 namespace troupe::cluster {
 namespace {
@@ -14,6 +15,20 @@ using core::error_kind;
 
 /// Of failures that another process may have caused, which then says why, or is lost.
 bool may_follow_another(error_kind why) { return why == error_kind::peer_lost || why == error_kind::stopped; }
+
+/// Between digests of what is equal on all processes: lines of `what: digest`.
+std::string difference(std::string_view wanted, std::string_view got) {
+  constexpr std::string_view colon = ": ";
+  while (!wanted.empty() || !got.empty()) {
+    const auto one = core::take_cell(wanted, '\n'), other = core::take_cell(got, '\n');
+    if (one == other) continue;
+    const auto at = one.rfind(colon);
+    if (at == std::string_view::npos || other.substr(0, at) != one.substr(0, at)) break;
+    return fmt::format("wanted the same {}, with the digest {}, got another with {}", one.substr(0, at),
+                       one.substr(at + colon.size()), other.substr(at + colon.size()));
+  }
+  return "wanted the same plans and data, got others";
+}
 
 /// Of a job that ends before its first term.
 int32_t code_of(error_kind why) { return why == error_kind::bad_input ? 2 : why == error_kind::stopped ? 130 : 1; }
@@ -41,10 +56,15 @@ bool supervision::has_ranks(uint32_t place) const {
   return at != term_.seats.end() && at->count > 0;
 }
 
-std::string supervision::ranks_of(uint32_t place) const {
-  const auto at = std::ranges::find(term_.seats, place, &seat::place);
+std::string supervision::process_of(uint32_t place) const {
   std::string who = fmt::format("process {}", place);
   if (machines_.size() > 1) who += " on " + job_.hosts[job_.machine_of(place)];
+  return who;
+}
+
+std::string supervision::ranks_of(uint32_t place) const {
+  const auto at = std::ranges::find(term_.seats, place, &seat::place);
+  const std::string who = process_of(place);
   if (at == term_.seats.end() || at->count == 0) return who;
   if (at->count == 1) return fmt::format("rank {} ({})", at->first, who);
   return fmt::format("ranks {} to {} ({})", at->first, at->first + at->count - 1, who);
@@ -146,10 +166,13 @@ void supervision::begin_first() {
 void supervision::heard(uint32_t place, const failed& x, int64_t now_ns) {
   if (final_ || term_.is == phase::ending) return;
   const bool is_before = x.term == 0;  // it has not taken part in any term: nobody else can say it
-  if (is_before && term_.is != phase::none) actions_.push_back(say{"error: " + x.text});
-  if (!is_before && x.term != term_.number) return;
   const core::error why{x.kind, x.text};
-  if (is_before || !may_follow_another(x.kind)) return end(true, why);
+  // What all processes of one machine refuse, and what its first one does, reads as from one process.
+  const bool is_named = machines_.size() > 1 || (!is_before && place != leader());
+  const core::error named = is_named ? why.in(process_of(place)) : why;
+  if (is_before && term_.is != phase::none) actions_.push_back(say{"error: " + named.text});
+  if (!is_before && x.term != term_.number) return;
+  if (is_before || !may_follow_another(x.kind)) return end(true, named);
   members_[place].follows = true;
   if (!followed_) {
     followed_ = why;
@@ -194,9 +217,8 @@ void supervision::heard(uint32_t place, const ready& x) {
   for (const seat& s : term_.seats) {
     const member& other = members_[s.place];
     if (s.count == 0 || !other.is_ready || !first.is_ready || other.digest == first.digest) continue;
-    return end(true, {error_kind::mismatch,
-                      fmt::format("{} plans another step than rank 0: wanted plans and data with the digest {}, got {}",
-                                  ranks_of(s.place), first.digest, other.digest)});
+    return end(true, {error_kind::mismatch, fmt::format("{} differs from rank 0: {}", ranks_of(s.place),
+                                                        difference(first.digest, other.digest))});
   }
   if (!std::ranges::all_of(term_.seats, [&](const seat& s) { return members_[s.place].is_ready; })) return;
   term_.is = phase::running;
@@ -356,7 +378,7 @@ void supervision::end_job(int32_t code) {
     members_[p].is = standing::absent;  // it has done nothing yet, and may take long before it listens
     actions_.push_back(kill_process{p});
   }
-  actions_.push_back(finish{code});
+  actions_.push_back(finish{code, final_ && code != 0 ? final_->text : std::string()});
 }
 
 void supervision::tick(int64_t now_ns) {

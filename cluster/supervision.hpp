@@ -64,6 +64,7 @@ struct say {  ///< a line for the console's log
 };
 struct finish {  ///< the job is over; every process has been told
   int32_t code = 0;
+  std::string why{};  ///< for agents; empty: it ended well, or who leads has said it
 };
 struct send_to_agent {  ///< a message for the agent of another machine
   uint32_t machine = 0;
@@ -203,6 +204,8 @@ class supervision {  ///< of one job; one thread
   [[nodiscard]] bool starts_processes() const { return !over_ && !final_; }
   [[nodiscard]] uint32_t number_there() const;
   [[nodiscard]] core::result<uint32_t> degree_for(uint32_t places) const;
+  /// "process 1 on b", and with its ranks "rank 1 (process 1 on b)".
+  [[nodiscard]] std::string process_of(uint32_t place) const;
   [[nodiscard]] std::string ranks_of(uint32_t place) const;
   void tell_who_is_there();
 

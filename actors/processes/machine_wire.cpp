@@ -36,7 +36,8 @@ core::result<std::shared_ptr<machine_wire>> machine_wire::open(cluster::process&
   std::memcpy(key.data(), secret.data(), key.size());
   auto mover =
       net::tls_mover::open({.key = {net::term_secret(key), "troupe", link.term(), who.place}, .listen_at = address});
-  if (!mover) return core::fail(mover.error());
+  if (!mover)
+    return core::fail(mover.error().in("where other hosts send to (cluster.hosts[].bind, cluster.interface)"));
   std::shared_ptr<net::tls_mover> moves = std::move(*mover);
   std::shared_ptr<machine_wire> out(new machine_wire());
   out->mover_ = moves;

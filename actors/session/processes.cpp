@@ -23,9 +23,9 @@ namespace {
 
 using core::error_kind;
 
-/// Equal on processes that plan the same step and train on the same tokens.
-std::string digest_of(const job::blueprint& plan, const std::vector<std::shared_ptr<rank_memory>>& ranks,
-                      const loader_setup& loader, const std::string& host_values) {
+/// `what: digest` in a line each, equal on processes that plan the same step and train on the same tokens.
+std::string digests_of(const job::blueprint& plan, const std::vector<std::shared_ptr<rank_memory>>& ranks,
+                       const loader_setup& loader, const std::string& host_values) {
   std::string all = fmt::format("{} {} {}", plan.config->seed, plan.config->train_batch_size, plan.table->numel());
   all += host_values;
   for (const auto& m : ranks) {
@@ -35,13 +35,19 @@ std::string digest_of(const job::blueprint& plan, const std::vector<std::shared_
   const auto& s = loader.shape;
   all += fmt::format("; {} {} {} {} {}", s.rows, s.ranks, s.micros, s.first_step, s.first_sample);
   for (const auto& range : s.skipped.ranges()) all += fmt::format(" {}-{}", range.begin, range.end);
-  if (loader.corpus != nullptr) {
-    const auto batch = data::make_batch(*loader.corpus, s, s.first_step, 0, 0);
-    for (const int64_t t : batch.tokens) all += fmt::format(" {}", t);
-    all += fmt::format("; {}", loader.corpus->validation_tokens());
-  }
-  const auto digest = checkpoint::digest_of(all);
-  return fmt::format("{:016x}{:016x}", digest.high, digest.low);
+  const auto line = [](const std::string& what, const std::string& of) {
+    const auto digest = checkpoint::digest_of(of);
+    return fmt::format("{}: {:016x}{:016x}", what, digest.high, digest.low);
+  };
+  std::string out = line("plan of a step", all);
+  if (loader.corpus == nullptr) return out;
+  const auto batch = data::make_batch(*loader.corpus, s, s.first_step, 0, 0);
+  std::string tokens = fmt::format("{}", loader.corpus->validation_tokens());
+  for (const int64_t t : batch.tokens) tokens += fmt::format(" {}", t);
+  std::string texts;
+  for (const auto& source : plan.config->data.sources)
+    texts += (texts.empty() ? "'" : ", '") + source.text.string() + "'";
+  return out + "\n" + line("tokens of " + (texts.empty() ? std::string("the data") : texts), tokens);
 }
 
 /// The options of a step that trains, with these passes.
@@ -214,7 +220,7 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
     parts->give_up(why);
     shared->stop(why);
   });
-  return link.ready(digest_of(plan, memory.ranks, data.loader, host_values));
+  return link.ready(digests_of(plan, memory.ranks, data.loader, host_values));
 }
 
 core::result<void> session::parts::take_states(const cluster::term_order& order, const opening_call& opening,

@@ -70,6 +70,20 @@ class job_with_a_spare {
     out.secret = [] { return std::string("s"); };
     return out;
   }
+  /// As the process of this machine fails; why the others are told that the run ends.
+  [[nodiscard]] std::string fail(uint32_t machine, const std::string& why) {
+    (void)s_.take();
+    s_.hear(machine, {failed{s_.term(), core::error_kind::bad_input, why}, {}}, ++now_);
+    s_.hear(s_.leader(), {leaving{2}, {}}, ++now_);
+    std::string out, agents_hear;
+    for (auto& a : s_.take()) {
+      if (const auto* x = std::get_if<finish>(&a)) agents_hear = x->why;
+      const auto* const x = std::get_if<send_to>(&a);
+      if (const auto* e = x != nullptr ? std::get_if<cluster::end_term>(&x->what.what) : nullptr) out = e->text;
+    }
+    BOOST_TEST(agents_hear == out);
+    return out;
+  }
   [[nodiscard]] const std::string& said() const { return said_; }
   [[nodiscard]] const std::string& continued_from() const { return folder_; }
 
@@ -144,6 +158,15 @@ BOOST_AUTO_TEST_CASE(a_spare_host_takes_the_place_of_one_that_is_lost_with_the_s
   j.save();
   j.part(2);
   BOOST_TEST(j.hosts() == "abd");
+}
+
+BOOST_AUTO_TEST_CASE(a_process_that_refuses_is_named_with_its_host_to_the_others_and_to_agents) {
+  for (const uint32_t m : {0U, 2U}) {
+    job_with_a_spare j;
+    for (const uint32_t all : {0U, 1U, 2U, 3U}) j.join(all);
+    BOOST_TEST(j.fail(m, "cannot read 'text'") ==
+               std::string("process ") + "0123"[m] + " on " + "abcd"[m] + ": cannot read 'text'");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_host_is_replaced_at_a_boundary_and_rests) {

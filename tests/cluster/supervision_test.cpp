@@ -248,8 +248,18 @@ BOOST_AUTO_TEST_CASE(plans_that_differ_end_the_job_by_name) {
   world w(job_of(2));
   w.digest_of(1, "other");
   w.settle();
-  BOOST_TEST(w.ended_with(0).find("rank 1 (process 1) plans another step") == 0U, w.ended_with(0));
+  BOOST_TEST(w.ended_with(0) == "rank 1 (process 1) differs from rank 0: wanted the same plans and data, got others");
   BOOST_TEST((w.code() == 1));
+}
+
+BOOST_AUTO_TEST_CASE(what_differs_is_named_where_the_processes_name_what_they_compare) {
+  world w(job_of(2));
+  w.digest_of(0, "plan of a step: 1\ntokens of 'a: b': 2");
+  w.digest_of(1, "plan of a step: 1\ntokens of 'a: b': 3");
+  w.settle();
+  BOOST_TEST(w.ended_with(0) ==
+             "rank 1 (process 1) differs from rank 0: wanted the same tokens of 'a: b', with the digest 2, got another "
+             "with 3");
 }
 
 BOOST_AUTO_TEST_CASE(a_failure_that_is_no_loss_ends_the_run_with_its_cause) {
@@ -257,7 +267,7 @@ BOOST_AUTO_TEST_CASE(a_failure_that_is_no_loss_ends_the_run_with_its_cause) {
   w.settle();
   w.fail(1, "no space on the disk");
   w.settle();
-  BOOST_TEST(w.ended_with(0) == "no space on the disk");
+  BOOST_TEST(w.ended_with(0) == "process 1: no space on the disk");
   BOOST_TEST((w.code() == 1));
 }
 
@@ -269,7 +279,7 @@ BOOST_AUTO_TEST_CASE(the_run_ends_with_the_first_cause_whoever_is_heard_first) {
   BOOST_TEST(!w.code().has_value());
   w.fail(1, "no space on the disk");
   w.settle();
-  BOOST_TEST(w.ended_with(0) == "no space on the disk");
+  BOOST_TEST(w.ended_with(0) == "process 1: no space on the disk");
 }
 
 BOOST_AUTO_TEST_CASE(who_fails_since_another_gave_up_does_not_end_the_run) {

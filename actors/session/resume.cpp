@@ -18,6 +18,7 @@
 #include "checkpoint/source/numbered_states.hpp"
 #include "config/document/name_map_file.hpp"
 #include "job/layer_reduction.hpp"
+#include "kernels/optimizer/update_count.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -135,6 +136,29 @@ training_progress progress_of(const checkpoint::source_run& run, const load_opti
   return out;
 }
 
+bool is_moment(const checkpoint::tensor_entry& t) { return t.kind == checkpoint::tensor_kind::moment; }
+
+/// Moments, and nothing that says after how many updates.
+bool has_uncounted_states(const checkpoint::tensor_source& from) {
+  return !from.run.steps && std::ranges::any_of(from.tensors, is_moment);
+}
+
+checkpoint::tensor_source without_moments(checkpoint::tensor_source from) {
+  std::erase_if(from.tensors, is_moment);
+  return from;
+}
+
+/// What is said of a checkpoint with which a run begins at step 0.
+std::string_view beginning_of(const checkpoint::tensor_source& from, bool is_useless, bool has_states) {
+  if (is_useless)
+    return "does not say how many updates its optimizer did, on which those of this run's depend: its states are left "
+           "out, and the run begins at step 0 with its weights";
+  if (has_states) return "does not say its steps: the run begins at step 0 with its weights and its optimizer's states";
+  if (from.remarks.empty() && std::ranges::none_of(from.tensors, is_moment))
+    return "holds weights alone: the run begins at step 0 with them";
+  return "does not say its steps, or its optimizer's states are left out: the run begins at step 0 with its weights";
+}
+
 /// [layer]: those that the run knows by the layers' names.
 std::vector<kernels::activation_range> ranges_of(const checkpoint::source_run& run,
                                                  const job::chosen_compression& compression) {
@@ -179,6 +203,11 @@ core::result<void> session::parts::take_over(const checkpoint::tensor_source& fr
   const auto say = [this](const std::string& line) {
     if (host.hooks.on_warning) host.hooks.on_warning(line);
   };
+  const bool is_uncounted = !options.load_module_only && options.load_optimizer_states && has_uncounted_states(from);
+  const bool is_useless = is_uncounted && std::ranges::any_of(plan.optimizer->groups, [](const auto& g) {
+                            return kernels::depends_on_count(g.options);
+                          });
+  const auto weights_alone = is_useless ? std::optional(without_moments(from)) : std::nullopt;
   const auto& run = from.run;
   const auto folder = from.folder.string();
   const bool continues = !options.load_module_only && run.steps.has_value();
@@ -205,8 +234,8 @@ core::result<void> session::parts::take_over(const checkpoint::tensor_source& fr
   if (auto ok = watch.begin("loading the checkpoint"); !ok) return fail(ok.error());
   const bool running = when == resume_time::while_running;
   live_load state{.before_changes = agreed.before_changes};
-  const auto loaded = load_tensors(from, memory.here, *plan.optimizer, plan.tensor, options, running ? &state : nullptr,
-                                   [&] { return watch.wants_end(); });
+  const auto loaded = load_tensors(weights_alone ? *weights_alone : from, memory.here, *plan.optimizer, plan.tensor,
+                                   options, running ? &state : nullptr, [&] { return watch.wants_end(); });
   if (!loaded && state.changing) over.why = loaded.error().in("load, which has changed some states");
   if (!loaded) return fail(state.changing ? *over.why : loaded.error());
   if (agreed.after_changes)
@@ -216,6 +245,7 @@ core::result<void> session::parts::take_over(const checkpoint::tensor_source& fr
                     running ? "present" : "first", loaded->first_missing));
 
   progress = continues ? progress_of(run, options, loaded->states) : training_progress{};
+  if (is_uncounted && loaded->states) progress.applied = 1;  // the first update would begin the moments
   if (continues && loaded->states) progress.input_ranges = ranges_of(run, *plan.compression);
   const bool fp16 = plan.config->fp16.enabled, wants_states = options.load_optimizer_states;
   const auto& s = run.loss_scale;
@@ -240,7 +270,7 @@ core::result<void> session::parts::take_over(const checkpoint::tensor_source& fr
                     first_sample));
   if (!from.remarks.empty()) say(fmt::format("'{}' ({}): {}", folder, from.format, fmt::join(from.remarks, "; ")));
   if (!continues && !options.load_module_only)
-    say(fmt::format("'{}' holds weights alone: the run begins at step 0 with them", folder));
+    say(fmt::format("'{}' {}", folder, beginning_of(from, is_useless, loaded->states)));
   if (!continues) return {};
   if (wants_states && !loaded->states) said.unknown.push_back("the optimizer's states, which begin afresh");
   if (fp16 && wants_states && !s) said.unknown.push_back("its loss scale, which begins afresh");

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <set>
 #include <tuple>
 
@@ -16,6 +15,7 @@
 #include "checkpoint/files/tensor_shares.hpp"
 #include "checkpoint/source/element_cast.hpp"
 #include "checkpoint/source/hugging_face.hpp"
+#include "checkpoint/source/update_counts.hpp"
 #include "checkpoint/torch/archive.hpp"
 #include "checkpoint/torch/distributed_metadata.hpp"
 #include "checkpoint/torch/pieces.hpp"
@@ -84,9 +84,9 @@ class distributed_reader {
       run->model = std::move(out_.run.model);
       out_.run = std::move(*run);
       out_.format = "Megatron-Core torch_dist" + out_.format.substr(format_name.size());
-    } else if (!has_moments_.empty() && steps_) {
-      out_.run.steps = out_.run.applied_updates = *steps_;
-      if (!out_.run.schedule_position) out_.run.schedule_position = static_cast<int64_t>(*steps_);
+    } else if (const auto steps = updates(); steps && !has_moments_.empty()) {
+      out_.run.steps = out_.run.applied_updates = *steps;
+      if (!out_.run.schedule_position) out_.run.schedule_position = static_cast<int64_t>(*steps);
     } else {
       out_.run.schedule_position.reset();
     }
@@ -155,11 +155,11 @@ class distributed_reader {
       if (is_optimizers) left_out_.give_up_states(fmt::format("'{}' is of {}", shown(name), e.unread_type));
       return {};
     }
-    if (!e.is_tensor()) return add_object(name, e);
+    if (!e.is_tensor()) return is_optimizers ? add_counter(name, e) : add_object(name, e);
     if (!is_optimizers)
       return add_tensor(keeps_own_ ? own_name(name, e) : name,
                         is_floating(*e.type) ? tensor_kind::weight : tensor_kind::buffer, {}, e);
-    if (name.find("param_groups.") != name.npos) return {};
+    if (is_of_group(name)) return is_counter(name) ? add_step(name, e) : core::result<void>();
     const auto rest = behind_state(name);
     const auto last = rest.rfind('.'), first = rest.find('.');
     if (last == rest.npos) return leave_out(name);
@@ -183,7 +183,7 @@ class distributed_reader {
   void leave_out_states() {
     std::erase_if(out_.tensors, [](const tensor_entry& t) { return t.kind == tensor_kind::moment; });
     has_moments_.clear();
-    steps_.reset();
+    counts_ = {};
   }
 
   core::result<void> add_state(const std::string& name, const std::string& of, std::string_view state,
@@ -246,12 +246,36 @@ class distributed_reader {
     return archive->read(t->begin, out);
   }
 
-  /// The updates of one parameter; those of all are the largest.
+  static bool is_of_group(std::string_view name) { return name.find("param_groups.") != name.npos; }
+  static bool is_counter(std::string_view name) { return name.ends_with(".step"); }
+
+  /// The updates of one parameter or group.
+  core::result<void> count(const std::string& name, double number) {
+    const auto steps = steps_from(number);
+    if (!steps) return give_up(name, fmt::format("{}", number));
+    if (is_of_group(name))
+      counts_.add_group(*steps);
+    else
+      counts_.add_parameter(fmt::format("'{}'", shown(name)), *steps);
+    return {};
+  }
+  core::result<void> give_up(const std::string& name, const std::string& got) {
+    left_out_.give_up_states(fmt::format("a number of steps was wanted as '{}', got {}", shown(name), got));
+    return {};
+  }
+
+  /// What the counters say; where there are none, as of torch.optim's SGD, the schedule.
+  std::optional<uint64_t> updates() {
+    if (auto line = counts_.difference()) out_.remarks.push_back(std::move(*line));
+    if (const auto counted = counts_.updates()) return counted;
+    const auto position = out_.run.schedule_position.value_or(0);
+    if (position <= 0 || has_moments_.empty()) return std::nullopt;
+    out_.remarks.push_back(
+        fmt::format("last_epoch, the schedule's {}, is taken for the steps: the optimizer counts none", position));
+    return static_cast<uint64_t>(position);
+  }
+
   core::result<void> add_step(const std::string& name, const distributed_entry& e) {
-    const auto is_odd = [&](const std::string& got) -> core::result<void> {
-      left_out_.give_up_states(fmt::format("a number of steps was wanted as '{}', got {}", shown(name), got));
-      return {};
-    };
     if (e.items.size() != 1 || core::numel_of(e.shape) != 1) return refused("one number was wanted");
     std::array<std::byte, 8> bytes{};
     if (auto ok = read_number(e, std::span(bytes).first(core::size_of(*e.type))); !ok) return ok;
@@ -259,21 +283,27 @@ class distributed_reader {
       std::copy_n(bytes.begin(), sizeof n, std::as_writable_bytes(std::span(&n, 1)).begin());
       return static_cast<double>(n);
     };
-    double steps = -1;
-    if (e.type == core::dtype::f32)
-      steps = as(float{});
-    else if (e.type == core::dtype::f64)
-      steps = as(double{});
-    else if (e.type == core::dtype::i64)
-      steps = as(int64_t{});
-    else if (e.type == core::dtype::i32)
-      steps = as(int32_t{});
-    else
-      return is_odd(fmt::format("one of {}, which does not hold every number", core::name_of(*e.type)));
-    constexpr double most = 9007199254740992;  // beyond, numbers are not exact
-    if (!(steps >= 0 && steps <= most) || steps != std::floor(steps)) return is_odd(fmt::format("{}", steps));
-    steps_ = std::max(steps_.value_or(0), static_cast<uint64_t>(steps));
-    return {};
+    if (e.type == core::dtype::f32) return count(name, as(float{}));
+    if (e.type == core::dtype::f64) return count(name, as(double{}));
+    if (e.type == core::dtype::i64) return count(name, as(int64_t{}));
+    if (e.type == core::dtype::i32) return count(name, as(int32_t{}));
+    return give_up(name, fmt::format("one of {}, which does not hold every number", core::name_of(*e.type)));
+  }
+
+  /// An object of the optimizer's: `step` as a number of Python's, of a parameter or a group.
+  core::result<void> add_counter(const std::string& name, const distributed_entry& e) {
+    if (!is_counter(name)) return {};
+    if (!is_of_group(name)) {
+      const auto rest = behind_state(name);
+      const bool is_known = rest.ends_with(".step") && weight(rest.substr(0, rest.size() - 5)) != nullptr;
+      if (!is_known) return {};
+    }
+    const auto archive = open(e.items.front());
+    if (!archive) return fail(archive.error());
+    const auto& tree = archive->tree();
+    if (tree.kind(archive->root()) == pickle_kind::real) return count(name, tree.real(archive->root()));
+    const auto n = archive->integer(archive->root());
+    return n ? count(name, static_cast<double>(*n)) : give_up(name, "another value");
   }
 
   /// The one object that says something here: where torch's schedule is.
@@ -295,7 +325,7 @@ class distributed_reader {
   std::map<std::string, const distributed_entry*, std::less<>> weights_;  ///< by the name that the tensor gets
   std::map<std::string, std::string, std::less<>> of_own_;                ///< that name, by the parameter's own
   std::set<std::string, std::less<>> has_moments_, has_masters_;
-  std::optional<uint64_t> steps_;
+  update_counts counts_;
   left_out_entries left_out_;
 };
 

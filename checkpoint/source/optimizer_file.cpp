@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <utility>
 
 #include "checkpoint/torch/pieces.hpp"
@@ -14,12 +13,6 @@ namespace {
 
 using core::error_kind;
 using core::fail;
-
-core::result<uint64_t> steps_from(double number) {
-  if (number >= 0 && number <= static_cast<double>(max_exact_steps) && number == std::floor(number))
-    return static_cast<uint64_t>(number);
-  return fail(error_kind::bad_input, fmt::format("a number of steps was wanted, got {}", number));
-}
 
 /// `optimizer.state_dict()` of torch.optim in a file.
 class optimizer_reader {
@@ -34,7 +27,7 @@ class optimizer_reader {
     if (auto ok = read_groups(*groups); !ok) return fail(ok.error());
     const auto items = tree.items(*states);
     for (size_t i = 0; i + 1 < items.size(); i += 2) {
-      auto all = states_of(items[i + 1]);
+      auto all = states_of(shown_key(items[i]), items[i + 1]);
       if (!all) return fail(all.error().in(fmt::format("'{}': state {}", archive_.name(), shown_key(items[i]))));
       if (tree.kind(items[i]) == pickle_kind::text) {
         out_.by_name.insert_or_assign(std::string(tree.text(items[i])), std::move(*all));
@@ -63,6 +56,8 @@ class optimizer_reader {
     for (const pickle_ref g : tree.items(groups)) {
       const auto numbers = tree.find(g, "params");
       if (!numbers || tree.kind(*numbers) != pickle_kind::list) return refused("params of a group: a list was wanted");
+      if (const auto step = tree.find(g, "step"))
+        if (const auto n = number_at(*step)) out_.counts.add_group(*n);
       auto& group = out_.by_number.groups.emplace_back();
       for (const pickle_ref n : tree.items(*numbers)) {
         if (tree.kind(n) == pickle_kind::text) continue;  // parameters have names
@@ -76,7 +71,7 @@ class optimizer_reader {
     return {};
   }
 
-  core::result<std::vector<tensor_entry>> states_of(pickle_ref dict) {
+  core::result<std::vector<tensor_entry>> states_of(const std::string& of, pickle_ref dict) {
     const auto& tree = archive_.tree();
     if (tree.kind(dict) != pickle_kind::dict) return fail(error_kind::bad_input, "a dictionary was wanted");
     std::vector<tensor_entry> all;
@@ -87,7 +82,7 @@ class optimizer_reader {
       if (key == "step") {
         const auto n = number_at(items[i + 1]);
         if (!n) return fail(n.error().in("step"));
-        out_.steps = std::max(out_.steps.value_or(0), *n);
+        out_.counts.add_parameter(of, *n);
       } else if (archive_.is_tensor(items[i + 1])) {
         const auto t = archive_.tensor(items[i + 1]);
         if (!t) return fail(t.error());

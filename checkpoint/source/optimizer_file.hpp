@@ -9,18 +9,16 @@
 #include <vector>
 
 #include "checkpoint/source/numbered_states.hpp"
+#include "checkpoint/source/update_counts.hpp"
 #include "checkpoint/torch/archive.hpp"
 #include "core/error.hpp"
 
 namespace troupe::checkpoint {
 
-/// Numbers beyond are not exact as floating point, in which torch counts steps.
-inline constexpr uint64_t max_exact_steps = 9'007'199'254'740'992;
-
 struct optimizer_states {
   numbered_states by_number;
   std::map<std::string, std::vector<tensor_entry>> by_name;  ///< of parameters that it names
-  std::optional<uint64_t> steps;                             ///< the most updates of one parameter
+  update_counts counts;                                      ///< by `step` of its parameters and groups
 };
 
 /// The states lie in file number `file` of a source; of them only the numbers of steps are read. Refused (bad_input)

@@ -13,6 +13,7 @@
 #include "checkpoint/source/name_map.hpp"
 #include "checkpoint/source/numbered_states.hpp"
 #include "checkpoint/source/optimizer_file.hpp"
+#include "checkpoint/source/update_counts.hpp"
 #include "checkpoint/torch/archive.hpp"
 #include "core/json_text.hpp"
 
@@ -26,10 +27,12 @@ using core::fail;
 constexpr std::string_view state_name = "trainer_state.json";
 constexpr std::array<std::string_view, 2> optimizer_names{"optimizer.pt", "optimizer.bin"};
 constexpr std::array<std::string_view, 2> scheduler_names{"scheduler.pt", "scheduler.bin"};
+/// Of which Accelerate writes one for each process.
+constexpr std::string_view random_states_begin = "random_states_";
 /// Beginnings of names of files that nothing is taken over from.
 constexpr std::array<std::string_view, 10> left_names{
-    "rng_state",  "random_states_", "training_args.bin",  "scaler.pt",     "sampler",
-    "optimizer_", "scheduler_",     "custom_checkpoint_", "dl_state_dict", "model_1"};
+    "rng_state",  random_states_begin, "training_args.bin",  "scaler.pt",     "sampler",
+    "optimizer_", "scheduler_",        "custom_checkpoint_", "dl_state_dict", "model_1"};
 
 /// Python writes losses that are no numbers as NaN and Infinity, which JSON has not: as 0, of the same length.
 std::string with_numbers(std::string text) {
@@ -72,9 +75,10 @@ class trainer_reader {
     if (optimizer)
       if (auto ok = read_optimizer(*optimizer); !ok) return fail(ok.error());
     if (!out_.run.steps) out_.run.steps = updates_;
+    if (!out_.run.steps && schedule) steps_by_schedule(*schedule);
     out_.run.applied_updates = updates_ ? updates_ : out_.run.steps;
     if (out_.run.steps) out_.run.schedule_position = static_cast<int64_t>(*out_.run.applied_updates);
-    if (schedule && out_.run.steps) read_schedule(*schedule, is_trainers);
+    if (schedule && out_.run.steps && !by_schedule_) read_schedule(*schedule, is_trainers);
     say_others();
     return std::move(out_);
   }
@@ -109,7 +113,9 @@ class trainer_reader {
     if (archive) {
       auto states = read_optimizer_states(*archive, number);
       if (states) {
-        updates_ = states->steps;
+        updates_ = states->counts.updates();
+        if (auto line = states->counts.difference())
+          out_.remarks.push_back(fmt::format("{}: {}", file.filename().string(), *line));
         out_.files.push_back({file, archive->file_bytes()});
         if (!states->by_name.empty()) return add_named(file, states->by_name);
         *numbered = std::move(states->by_number);
@@ -163,26 +169,57 @@ class trainer_reader {
     return {};
   }
 
-  void read_schedule(const fs::path& file, bool is_trainers) {
-    const auto name = file.filename().string();
+  /// Where a schedule is; where it does not say so, that is said.
+  std::optional<int64_t> position_of(const fs::path& file) {
     const auto archive = torch_archive::open(file);
     const auto at = archive ? archive->tree().find(archive->root(), "last_epoch") : std::nullopt;
     const auto position = at ? archive->integer(*at) : core::result<int64_t>(-1);
-    if (!position || *position < 0) {
-      out_.remarks.push_back(fmt::format("{}: not taken over: {}", name,
-                                         archive ? "it does not say last_epoch, its position" : archive.error().text));
-      return;
-    }
+    if (position && *position >= 0) return *position;
+    out_.remarks.push_back(fmt::format("{}: not taken over: {}", file.filename().string(),
+                                       archive ? "it does not say last_epoch, its position" : archive.error().text));
+    return std::nullopt;
+  }
+
+  /// Of an optimizer that counts nothing, as torch.optim's SGD.
+  void steps_by_schedule(const fs::path& file) {
+    const auto position = position_of(file);
+    if (!position) return;
+    const auto processes = std::max<int64_t>(1, count_of(random_states_begin));
+    const bool once_each = processes > 1 && *position % processes == 0;
+    const auto steps = *position / (once_each ? processes : 1);
+    out_.remarks.push_back(fmt::format(
+        "{}: its position, {}{}, is taken for the steps, which nothing else there says", file.filename().string(),
+        *position, once_each ? fmt::format(", counted once for each of {} processes", processes) : ""));
+    by_schedule_ = true;
+    if (steps > 0) out_.run.steps = static_cast<uint64_t>(steps);
+  }
+
+  /// Files of the folder whose names begin so.
+  [[nodiscard]] int64_t count_of(std::string_view begin) const {
+    int64_t out = 0;
+    std::error_code ec;
+    size_t seen = 0;
+    for (fs::directory_iterator at(out_.folder, ec), end; !ec && at != end && seen < max_folder_entries;
+         at.increment(ec), ++seen)
+      out += at->path().filename().string().starts_with(begin) ? 1 : 0;
+    return out;
+  }
+
+  void read_schedule(const fs::path& file, bool is_trainers) {
+    const auto name = file.filename().string();
+    const auto found = position_of(file);
+    if (!found) return;
+    const int64_t position = *found;
     const auto updates = static_cast<int64_t>(*out_.run.applied_updates);
     // Accelerate lets a schedule count every process's step
-    if (!is_trainers && updates > 0 && *position != updates && *position % updates == 0) {
+    if (!is_trainers && updates > 0 && position != updates && position % updates == 0) {
       out_.remarks.push_back(fmt::format("{}: it counts {} for {} updates, one for each process: {} is taken over",
-                                         name, *position, updates, updates));
+                                         name, position, updates, updates));
       return;
     }
-    out_.run.schedule_position = *position;
+    out_.run.schedule_position = position;
     out_.remarks.push_back(
-        fmt::format("{}: its position, {}, is taken over; what the schedule is, the job says", name, *position));
+        fmt::format("{}: its position, {}, is taken over; what the schedule is, the job says", name, position));
   }
 
   void say_others() {
@@ -203,6 +240,7 @@ class trainer_reader {
 
   tensor_source out_;
   std::optional<uint64_t> updates_;
+  bool by_schedule_ = false;
   std::vector<tensor_entry> more_;
 };
 

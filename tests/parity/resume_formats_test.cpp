@@ -258,6 +258,31 @@ BOOST_AUTO_TEST_CASE(runs_resume_from_folders_of_trainer_and_accelerate_with_the
   }
 }
 
+BOOST_AUTO_TEST_CASE(momentum_whose_updates_nobody_counted_is_used_where_the_count_changes_nothing) {
+  const small_job job(distributed_models.at("llama_2d"), scratch_folder::read(trainers / "corpus.txt"));
+  const auto wanted = losses_in(trainers / "accelerate_llama_sgd.losses");
+  for (const auto& [ranks, stage, tensor] : std::vector<place>{{1, 0}, {2, 3}, {1, 2, 2}}) {
+    const auto set = their_job(ranks, stage, tensor);
+    auto of_sgd = set;
+    of_sgd.back() = "optimizer={type: SGD, params: {lr: 3.0e-3, momentum: 0.9, weight_decay: 0}}";
+    auto run = resume(job.config(of_sgd), trainers / "accelerate_llama_sgd");
+    BOOST_TEST(run.session->steps_done() == 0U);
+    BOOST_TEST(run.warned("does not say its steps: the run begins at step 0 with its weights and its optimizer's"));
+    BOOST_TEST(!run.warned("holds weights alone"));
+    BOOST_TEST(run.warnings.size() == 2U);
+    check_losses(losses_of(*run.session, 3), wanted);
+    auto adam = resume(job.config(set), trainers / "accelerate_llama_sgd");
+    BOOST_TEST(adam.session->steps_done() == 0U);
+    BOOST_TEST(adam.warned("does not say how many updates its optimizer did, on which those of this run's depend"));
+    BOOST_TEST(!adam.warned("holds weights alone"));
+    BOOST_TEST(all_zero(moments_of(*adam.session)));
+    BOOST_TEST(same_bits(
+        weights_of(*adam.session),
+        weights_of(
+            *resume(job.config(set), trainers / "accelerate_llama_sgd", {.load_optimizer_states = false}).session)));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(an_optimizer_of_another_model_is_refused_by_name_and_can_be_left_out) {
   const scratch_folder at;
   fs::copy(trainers / "trainer_gpt2/checkpoint-3", at / "ck");

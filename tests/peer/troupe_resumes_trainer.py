@@ -6,6 +6,7 @@ trains three more:
   trainer_llama     the same of Llama, whose norms have another name
   accelerate_gpt2   Accelerator.save_state() with pytorch_model.bin, optimizer.bin of one group
   accelerate_llama  the same with model.safetensors
+  accelerate_llama_sgd  with SGD, which counts no steps, and without a schedule: the run begins at step 0
 Writes tests/checkpoint/fixtures/trainer/<case>/: the folder, and beside it <case>.losses with the last three and
 <case>.safetensors with the weights and moments by name; corpus.txt is what both read. One epoch is one batch, so that the
 order of samples does not matter. Then `troupe train --resume` must have those losses.
@@ -28,7 +29,7 @@ TROUPE = os.environ.get("TROUPE", str(ROOT / "build/release/troupe"))
 COLUMNS, SAMPLES, VOCABULARY = 8, 6, 128
 SAVED, STEPS = 3, 6
 ALLOWED = 2e-6
-LEARNING_RATE, BETAS, DECAY = 3e-3, (0.9, 0.95), 0.1
+LEARNING_RATE, BETAS, DECAY, MOMENTUM = 3e-3, (0.9, 0.95), 0.1, 0.9
 MODELS = {
     "gpt2": {"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2, "n_positions": COLUMNS,
              "vocab_size": VOCABULARY, "resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0},
@@ -36,7 +37,7 @@ MODELS = {
               "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": COLUMNS,
               "vocab_size": VOCABULARY},
 }
-CASES = ["trainer_gpt2", "trainer_llama", "accelerate_gpt2", "accelerate_llama"]
+CASES = ["trainer_gpt2", "trainer_llama", "accelerate_gpt2", "accelerate_llama", "accelerate_llama_sgd"]
 
 
 def make_model(family):
@@ -116,9 +117,14 @@ def by_accelerate(case, family):
 
     accelerator = Accelerator(cpu=True)
     model = make_model(family)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, betas=BETAS, weight_decay=DECAY, foreach=False)
+    if case.endswith("_sgd"):
+        optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM, foreach=False)
+    else:
+        optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, betas=BETAS, weight_decay=DECAY,
+                                      foreach=False)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
-    prepared, deal, plan = accelerator.prepare(model, optimizer, schedule)
+    prepared, deal = accelerator.prepare(model, optimizer)
+    plan = schedule if case.endswith("_sgd") else accelerator.prepare(schedule)
     rows, losses = windows(), []
     for step in range(STEPS):
         if step == SAVED:
@@ -136,12 +142,15 @@ def by_accelerate(case, family):
 
 def resume(case, root, ranks, stage):
     """The losses of Troupe's steps behind the checkpoint."""
-    program, family = case.split("_")
+    program, family = case.split("_")[:2]
+    counts = not case.endswith("_sgd")
+    adam = {"type": "AdamW", "params": {"lr": LEARNING_RATE, "betas": list(BETAS), "weight_decay": DECAY}}
+    sgd = {"type": "SGD", "params": {"lr": LEARNING_RATE, "momentum": MOMENTUM}}
     groups = [{"match": "bias|norm|ln_", "weight_decay": 0}] if program == "trainer" else []
     job = {"model": MODELS[family], "data": {"text": str(OUT / "corpus.txt")}, "parallel": {"data": ranks}, "seed": 7,
-           "steps": STEPS, "train_micro_batch_size_per_gpu": SAMPLES // ranks,
+           "steps": STEPS if counts else STEPS - SAVED, "train_micro_batch_size_per_gpu": SAMPLES // ranks,
            "gradient_clipping": 1.0 if program == "trainer" else 0, "parameter_groups": groups,
-           "optimizer": {"type": "AdamW", "params": {"lr": LEARNING_RATE, "betas": list(BETAS), "weight_decay": DECAY}},
+           "optimizer": adam if counts else sgd,
            "zero_optimization": {"stage": stage}, "telemetry": {"json_lines": True}}
     (root / "job.yaml").write_text(json.dumps(job))  # JSON is YAML
     run = root / f"run-{ranks}-{stage}"
@@ -160,12 +169,14 @@ def compare(what, wanted, got):
 
 
 if __name__ == "__main__":
-    shutil.rmtree(OUT, ignore_errors=True)
-    OUT.mkdir(parents=True)
+    wanted_cases = sys.argv[1:] or CASES  # others stay as they are
+    if not sys.argv[1:]:
+        shutil.rmtree(OUT, ignore_errors=True)
+    OUT.mkdir(parents=True, exist_ok=True)
     draw = random.Random(3)
     (OUT / "corpus.txt").write_bytes(bytes(draw.choice(b"abcdefgh ijk\n") for _ in range(COLUMNS * SAMPLES + 1)))
-    for name in CASES:
-        program, family = name.split("_")
+    for name in wanted_cases:
+        program, family = name.split("_")[:2]
         wanted = (by_trainer if program == "trainer" else by_accelerate)(name, family)
         (OUT / f"{name}.losses").write_text("".join(f"{loss!r}\n" for loss in wanted))
         if not TROUPE:

@@ -267,6 +267,32 @@ BOOST_AUTO_TEST_CASE(a_model_and_an_optimizer_in_folders_of_their_own_are_one_ch
   check_failed(open_source(at / "ck"), error_kind::bad_input, "stands in another folder, too");
 }
 
+BOOST_AUTO_TEST_CASE(updates_are_counted_wherever_an_optimizer_counts_them) {
+  const fs::path counters = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/counters";
+  struct counted {
+    std::string name;
+    std::optional<uint64_t> updates;
+    std::string remark;
+  };
+  const std::vector<counted> cases{
+      {"integer", 5, ""},
+      {"group", 5, ""},
+      {"schedule", 5, "last_epoch, the schedule's 5, is taken for the steps: the optimizer counts none"},
+      {"different", 5,
+       "the optimizer counts 5 updates of one parameter and 2 of 'optim.state.b.step': every parameter continues "
+       "with 5"},
+      {"none", std::nullopt, ""}};
+  for (const auto& [name, updates, remark] : cases) BOOST_TEST_CONTEXT(name) {
+      const auto got = open_source(counters / name);
+      check_ok(got);
+      BOOST_TEST((got->run.steps == updates && got->run.applied_updates == updates));
+      BOOST_TEST((got->remarks == (remark.empty() ? std::vector<std::string>{} : std::vector{remark})));
+      for (const std::string of : {"w", "b"})
+        BOOST_TEST((find_tensor(*got, of, tensor_kind::moment, name == "schedule" ? "momentum_buffer" : "exp_avg") !=
+                    nullptr));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(verify_names_the_tensor_of_a_damaged_item) {
   const scratch_folder at;
   fs::copy(fixtures / "gpt2_fsdp", at / "ck");

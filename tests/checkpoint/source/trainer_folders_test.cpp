@@ -326,4 +326,59 @@ BOOST_AUTO_TEST_CASE(damaged_optimizers_are_read_or_a_problem) {
   BOOST_TEST(read < mutations());
 }
 
+BOOST_AUTO_TEST_CASE(steps_of_an_optimizer_without_counters_are_the_schedules) {
+  const scratch_folder at;
+  small_folder folder;
+  folder.states = torch_value::dict().set(int64_t{0}, torch_value::dict());
+  folder.step.clear();
+  const auto position = [&](int64_t n) {
+    fs::remove(at / "scheduler.bin");
+    check_ok(write_torch_archive(at / "scheduler.bin", torch_value::dict().set("last_epoch", n), {}));
+  };
+  check_ok(named(folder, at));
+  fs::remove_all(at / "model.safetensors");
+  position(6);
+  auto one = named(folder, at);
+  check_ok(one);
+  BOOST_TEST((one->run.steps == 6U && one->run.applied_updates == 6U && one->run.schedule_position == 6));
+  BOOST_TEST(says(*one, "scheduler.bin: its position, 6, is taken for the steps, which nothing else there says"));
+  fs::remove_all(at / "model.safetensors");
+  at.write("random_states_0.pkl", "");
+  at.write("random_states_1.pkl", "");
+  const auto two = named(folder, at);
+  check_ok(two);
+  BOOST_TEST((two->run.steps == 3U && two->run.schedule_position == 3));
+  BOOST_TEST(says(*two, "counted once for each of 2 processes"));
+  fs::remove_all(at / "model.safetensors");
+  position(0);
+  const auto none = named(folder, at);
+  check_ok(none);
+  BOOST_TEST(!none->run.steps.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(groups_may_count_for_their_parameters_and_counts_may_differ) {
+  const auto opened = [](std::vector<int64_t> steps, std::optional<int64_t> of_group) {
+    const scratch_folder at;
+    small_folder().write(at);
+    auto states = torch_value::dict();
+    for (size_t i = 0; i < steps.size(); ++i)
+      states.set(static_cast<int64_t>(i), torch_value::dict().set("step", steps[i]));
+    auto group = torch_value::dict().set("params", torch_value::list({int64_t{0}, int64_t{1}, int64_t{2}}));
+    if (of_group) group.set("step", *of_group);
+    fs::remove(at / "optimizer.pt");
+    fs::remove(at / "trainer_state.json");
+    check_ok(write_torch_archive(
+        at / "optimizer.pt",
+        torch_value::dict().set("state", std::move(states)).set("param_groups", torch_value::list({group})), {}));
+    auto out = open_source(at.path());
+    check_ok(out);
+    return std::move(*out);
+  };
+  BOOST_TEST((opened({}, 5).run.steps == 5U));
+  BOOST_TEST((opened({4}, 5).run.steps == 4U));
+  const auto different = opened({50, 2, 50}, std::nullopt);
+  BOOST_TEST((different.run.steps == 50U));
+  BOOST_TEST(says(different, "optimizer.pt: the optimizer counts 50 updates of one parameter and 2 of 1: every"));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

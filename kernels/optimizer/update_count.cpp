@@ -1,0 +1,19 @@
+#include "kernels/optimizer/update_count.hpp"
+
+namespace troupe::kernels {
+namespace {
+
+bool counts(const adamw_options& o) { return o.bias_correction; }
+bool counts(const lamb_options& o) { return o.bias_correction; }
+bool counts(const adagrad_options& o) { return o.lr_decay != 0; }
+bool counts(const lion_options& /*o*/) { return false; }
+bool counts(const sgd_options& /*o*/) { return false; }
+bool counts(const muon_options& /*o*/) { return false; }
+
+}  // namespace
+
+bool depends_on_count(const optimizer_options& options) {
+  return std::visit([](const auto& o) { return counts(o); }, options);
+}
+
+}  // namespace troupe::kernels

@@ -9,9 +9,6 @@
 
 namespace troupe::checkpoint {
 
-/// Entries that are named in one sentence, the others are counted.
-inline constexpr size_t max_listed_left_out = 16;
-
 class left_out_entries {
  public:
   /// A state of an optimizer that belongs to no parameter.

@@ -18,7 +18,7 @@
 #include "checkpoint/source/update_counts.hpp"
 #include "checkpoint/torch/archive.hpp"
 #include "checkpoint/torch/distributed_metadata.hpp"
-#include "checkpoint/torch/pieces.hpp"
+#include "checkpoint/torch/strided_view.hpp"
 #include "core/source_file.hpp"
 #include "core/tensor_view.hpp"
 
@@ -218,14 +218,14 @@ class distributed_reader {
       }
       const auto archive = open(item);
       if (!archive) return fail(archive.error());
-      const auto t = archive->tensor(archive->root());
+      auto t = archive->tensor(archive->root());
       if (!t) return fail(t.error());
       if (t->type != entry.type || t->shape != item.sizes)
         return refused(fmt::format("the tensor at byte {} of '{}' has another type or shape than .metadata says",
                                    item.begin, archive->name()));
       auto& chunk = chunks.emplace_back(placed_chunk{item.offsets, item.sizes, {}});
-      if (auto ok = add_pieces(chunk.pieces, item.file, *t); !ok) return ok;
-      for (auto& p : chunk.pieces) p.offset_bytes += item.begin;
+      t->begin += item.begin;
+      if (auto ok = views_.add(chunk.pieces, out_, item.file, *t); !ok) return ok;
     }
     if (auto ok = lay_chunks(entry, chunks); !ok) return ok;
     out_.tensors.push_back(std::move(entry));
@@ -326,6 +326,7 @@ class distributed_reader {
   std::map<std::string, std::string, std::less<>> of_own_;                ///< that name, by the parameter's own
   std::set<std::string, std::less<>> has_moments_, has_masters_;
   update_counts counts_;
+  strided_views views_;
   left_out_entries left_out_;
 };
 

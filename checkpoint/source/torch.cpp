@@ -1,17 +1,21 @@
 #include "checkpoint/source/torch.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <array>
+#include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <tuple>
 
 #include "checkpoint/safetensors/weights_folder.hpp"
 #include "checkpoint/safetensors/weights_index.hpp"
 #include "checkpoint/source/hugging_face.hpp"
+#include "checkpoint/source/left_out.hpp"
+#include "checkpoint/source/torch_contents.hpp"
 #include "checkpoint/torch/archive.hpp"
-#include "checkpoint/torch/pieces.hpp"
+#include "checkpoint/torch/strided_view.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -19,25 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
-
-constexpr std::array<std::string_view, 4> nested_names{"module", "model", "state_dict", "model_state_dict"};
-
-bool holds_tensors(const torch_archive& a, pickle_ref dict) {
-  const auto& tree = a.tree();
-  if (tree.kind(dict) != pickle_kind::dict) return false;
-  const auto items = tree.items(dict);
-  for (size_t i = 0; i + 1 < items.size(); i += 2)
-    if (tree.kind(items[i]) == pickle_kind::text && a.is_tensor(items[i + 1])) return true;
-  return false;
-}
-
-core::result<pickle_ref> state_dict_of(const torch_archive& a) {
-  if (holds_tensors(a, a.root())) return a.root();
-  if (a.tree().kind(a.root()) == pickle_kind::dict)
-    for (const auto name : nested_names)
-      if (const auto inner = a.tree().find(a.root(), name); inner && holds_tensors(a, *inner)) return *inner;
-  return fail(error_kind::bad_input, fmt::format("'{}' holds no dictionary of tensors", a.name()));
-}
 
 /// Reads files into one source; names of all files together.
 class torch_reader {
@@ -52,31 +37,33 @@ class torch_reader {
     if (!archive) return fail(archive.error());
     const auto number = static_cast<uint32_t>(out.files.size());
     out.files.push_back({ec ? path : real, archive->file_bytes()});
-    const auto state = state_dict_of(*archive);
-    if (!state) return fail(state.error());
-    const auto& tree = archive->tree();
-    const auto items = tree.items(*state);
-    std::map<std::string, pickle_ref> tensors;  // of a key that is set twice the later one
-    std::vector<std::string> order;
-    for (size_t i = 0; i + 1 < items.size(); i += 2) {
-      if (tree.kind(items[i]) != pickle_kind::text || !archive->is_tensor(items[i + 1])) continue;
-      std::string name(tree.text(items[i]));
-      if (named != nullptr && !named->contains(name)) continue;
-      if (tensors.insert_or_assign(name, items[i + 1]).second) order.push_back(std::move(name));
-    }
+    const auto contents = contents_of(*archive);
+    if (!contents) return fail(contents.error());
+    std::set<std::string_view> there;
+    for (const auto& [name, value] : contents->tensors) there.insert(name);
     if (named != nullptr)
       for (const auto& name : *named)
-        if (!tensors.contains(name))
+        if (!there.contains(name))
           return fail(error_kind::bad_input,
                       fmt::format("the index says that tensor '{}' lies in '{}', which does not hold it", shown(name),
                                   path.string()));
-    for (const auto& name : order)
-      if (auto ok = add_tensor(*archive, number, name, tensors.at(name)); !ok)
+    for (const auto& [name, value] : contents->tensors) {
+      if (named != nullptr && !named->contains(name)) continue;
+      if (auto ok = add_tensor(*archive, number, name, value); !ok)
         return fail(ok.error().in(fmt::format("'{}': tensor '{}'", path.string(), shown(name))));
+    }
+    say_left_out(contents->left_out);
     return {};
   }
 
  private:
+  void say_left_out(const std::vector<std::string>& names) {
+    if (names.empty()) return;
+    const auto listed = std::span(names).first(std::min(names.size(), max_listed_left_out));
+    const auto more = names.size() > listed.size() ? fmt::format("; and {} more", names.size() - listed.size()) : "";
+    out.remarks.push_back(fmt::format("{}{}{}", left_out_mark, fmt::join(listed, "; "), more));
+  }
+
   core::result<void> add_tensor(const torch_archive& archive, uint32_t file, const std::string& name, pickle_ref v) {
     const auto t = archive.tensor(v);
     if (!t) return fail(t.error());
@@ -86,13 +73,14 @@ class torch_reader {
       return {};
     }
     tensor_entry entry{name, tensor_kind::weight, {}, t->type, t->shape, {}};
-    if (auto ok = add_pieces(entry.pieces, file, *t); !ok) return ok;
+    if (auto ok = views_.add(entry.pieces, out, file, *t); !ok) return ok;
     out.tensors.push_back(std::move(entry));
     out.parameter_order.push_back(name);
     return {};
   }
 
   std::map<std::tuple<uint32_t, uint64_t, core::dtype, std::vector<int64_t>, std::vector<int64_t>>, std::string> seen_;
+  strided_views views_;
 };
 
 }  // namespace

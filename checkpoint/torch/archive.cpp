@@ -170,6 +170,7 @@ core::result<torch_tensor> torch_archive::rebuilt(pickle_ref v, int wrappers) co
     return rebuilt(args[0], wrappers + 1);
   }
   const auto by_name = [&](pickle_ref g, std::span<const pickle_ref> given) -> core::result<torch_tensor> {
+    if (auto ok = check_bits(given, is(g, "_rebuild_tensor_v2") ? 6 : 7); !ok) return fail(ok.error());
     if (is(g, "_rebuild_tensor_v2")) return strided(given, std::nullopt);
     if (is(g, "_rebuild_tensor_v3")) {
       if (given.size() < 7) return refused("_rebuild_tensor_v3 wants seven arguments");
@@ -190,6 +191,18 @@ core::result<torch_tensor> torch_archive::rebuilt(pickle_ref v, int wrappers) co
     return by_name(args[0], inner);
   }
   return by_name(target, args);
+}
+
+core::result<void> torch_archive::check_bits(std::span<const pickle_ref> args, size_t at) const {
+  if (args.size() <= at || tree_.kind(args[at]) != pickle_kind::dict) return {};
+  const auto bits = tree_.items(args[at]);
+  for (size_t i = 0; i + 1 < bits.size(); i += 2)
+    if (tree_.kind(bits[i + 1]) != pickle_kind::boolean || tree_.boolean(bits[i + 1]))
+      return refused(fmt::format(
+          "a tensor has torch's bit '{}', so its values are not those of its storage: wanted one without, as "
+          "resolve_neg() and resolve_conj() give",
+          tree_.kind(bits[i]) == pickle_kind::text ? shown(tree_.text(bits[i])) : "of another kind"));
+  return {};
 }
 
 core::result<torch_tensor> torch_archive::strided(std::span<const pickle_ref> args,

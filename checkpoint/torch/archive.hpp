@@ -77,6 +77,8 @@ class torch_archive {
   core::result<void> open_zip();
   core::result<void> open_legacy();
   core::result<torch_tensor> rebuilt(pickle_ref v, int wrappers) const;
+  /// Refuses a tensor whose argument `at` says that its values are others than its storage's, as torch's negative bit.
+  core::result<void> check_bits(std::span<const pickle_ref> args, size_t at) const;
   core::result<torch_tensor> strided(std::span<const pickle_ref> args, std::optional<core::dtype> type) const;
 
   core::source_file file_;

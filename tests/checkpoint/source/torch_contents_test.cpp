@@ -1,0 +1,136 @@
+// Files of torch.save in the layouts that programs give them (tests/peer/make_torch_contents_fixtures.py): which
+// tensors are the model's, what is said of the others, and tensors whose elements lie in another order.
+#include <boost/test/unit_test.hpp>
+#include <cstring>
+
+#include "checkpoint/convert/open_source.hpp"
+#include "checkpoint/source/hugging_face.hpp"
+#include "checkpoint/source/left_out.hpp"
+#include "checkpoint/source/verify.hpp"
+#include "checkpoint/torch/strided_view.hpp"
+#include "tests/checkpoint/random_source.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe;
+using namespace troupe::checkpoint;
+using namespace troupe::tests;
+namespace fs = std::filesystem;
+using core::error_kind;
+
+namespace {
+
+const fs::path fixtures = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/torch_contents";
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(torch_contents)
+
+BOOST_AUTO_TEST_CASE(the_models_tensors_are_found_and_what_is_left_out_is_said) {
+  const std::vector<std::pair<std::string, std::string>> files{
+      {"tutorial", "'optimizer_state_dict', which holds 1 tensor; the tensor 'loss'"},
+      {"one_name", "the tensor 'ema'"},
+      {"two_models", "'ema_model', which holds 2 tensors"},
+      {"inside", "'enc', which holds 1 tensor"},
+      {"twice", ""},
+      {"number", "the tensor of the key 1"},
+      {"other_kinds",
+       "'q', a tensor by torch._utils._rebuild_qtensor; 's', a tensor by torch._utils._rebuild_sparse_tensor; 'm', a "
+       "tensor by torch._utils._rebuild_meta_tensor_no_storage; 'n', a tensor by numpy._core.multiarray._reconstruct"}};
+  for (const auto& [name, left_out] : files) BOOST_TEST_CONTEXT(name) {
+      const auto got = open_source(fixtures / (name + ".pt"));
+      check_ok(got);
+      BOOST_REQUIRE(got->tensors.size() == 2U);
+      BOOST_TEST(got->tensors[0].name == "b");
+      BOOST_TEST(got->tensors[1].name == "w");
+      const auto wanted = left_out.empty() ? std::vector<std::string>{}
+                                           : std::vector<std::string>{std::string(left_out_mark) + left_out};
+      BOOST_TEST(got->remarks == wanted, boost::test_tools::per_element());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(two_dictionaries_of_tensors_without_a_known_name_are_refused) {
+  check_failed(open_source(fixtures / "unclear.pt"), error_kind::bad_input,
+               "several dictionaries of tensors, 'first', 'second'");
+}
+
+BOOST_AUTO_TEST_CASE(a_tensor_with_torchs_negative_bit_is_refused_by_name) {
+  check_failed(open_source(fixtures / "negative.pt"), error_kind::bad_input, "a tensor has torch's bit 'neg'");
+}
+
+BOOST_AUTO_TEST_CASE(elements_in_another_order_are_gathered) {
+  const auto got = open_source(fixtures / "transposed.pt");
+  check_ok(got);
+  const auto wanted = read_hugging_face_source(fixtures / "transposed.safetensors");
+  check_ok(wanted);
+  BOOST_REQUIRE(got->tensors.size() == wanted->tensors.size());
+  size_t gathered = 0;
+  for (size_t i = 0; i < got->tensors.size(); ++i) {
+    const auto &a = got->tensors[i], &b = wanted->tensors[i];
+    BOOST_TEST((a.name == b.name && a.shape == b.shape && bytes_in(*got, a) == bytes_in(*wanted, b)), shown(a));
+    if (got->files[a.pieces.at(0).file].view == nullptr) continue;
+    BOOST_TEST(a.pieces.size() == 1U);
+    ++gathered;
+  }
+  BOOST_TEST(gathered >= 4U);
+  const auto checked = verify_source(real_files(), *got);
+  check_ok(checked);
+  BOOST_TEST(checked->damages == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(tensors_of_many_blocks_are_gathered_whatever_their_order) {
+  struct view {
+    std::vector<int64_t> shape, strides;
+    core::dtype type = core::dtype::f32;
+  };
+  const std::vector<view> views{{{1200, 3001}, {1, 1200}},                             // several blocks
+                                {{3, 20000}, {1, 60}},                                 // few of what one read has
+                                {{2100, 900}, {2 * 900, 2}},                           // gaps in rows
+                                {{40, 1, 30, 50}, {1500, 0, 50, 1}, core::dtype::u8},  // no gaps: a piece
+                                {{5, 700, 3, 400}, {1, 5, 1400000, 3500}, core::dtype::i16},
+                                {{2000, 3, 7}, {7, 0, 1}},                  // rows that are repeated
+                                {{1300, 1300}, {1, 1}, core::dtype::f64}};  // that overlap
+  for (const auto& v : views) BOOST_TEST_CONTEXT(v.shape.at(0)) {
+      const uint64_t width = core::size_of(v.type);
+      uint64_t span = 1;
+      for (size_t d = 0; d < v.shape.size(); ++d) span += static_cast<uint64_t>((v.shape[d] - 1) * v.strides[d]);
+      const uint64_t begin = 24;
+      const auto bytes = noise(begin + span * width, 5);
+      const scratch_folder at;
+      at.write("raw", std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+      tensor_source s;
+      s.folder = at.path();
+      s.files.push_back({at / "raw", bytes.size()});
+      const torch_tensor t{v.type, v.shape, v.strides, {}, begin, core::numel_of(v.shape)};
+      tensor_entry entry{"t", tensor_kind::weight, {}, v.type, v.shape, {}};
+      strided_views all;
+      check_ok(all.add(entry.pieces, s, 0, t));
+      BOOST_TEST(entry.pieces.size() == 1U);
+      s.tensors.push_back(entry);
+      check_ok(complete(s));
+      const auto out = bytes_in(s, s.tensors.at(0));
+      BOOST_REQUIRE(out.size() == t.numel * width);
+      std::vector<int64_t> index(v.shape.size(), 0);
+      bool same = true;
+      for (uint64_t i = 0; i < t.numel; ++i) {
+        uint64_t from = 0;
+        for (size_t d = 0; d < index.size(); ++d) from += static_cast<uint64_t>(index[d] * v.strides[d]);
+        same = same && std::memcmp(&out[i * width], &bytes[begin + from * width], width) == 0;
+        for (size_t d = index.size(); d > 0 && ++index[d - 1] == v.shape[d - 1]; --d) index[d - 1] = 0;
+      }
+      BOOST_TEST(same);
+      std::vector<piece> again;
+      check_ok(all.add(again, s, 0, t));
+      BOOST_TEST((again == entry.pieces && s.files.size() <= 2U));  // the same tensor is one file
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_tensor_that_repeats_its_elements_beyond_any_use_is_refused) {
+  tensor_source s;
+  s.files.push_back({"x", 8});
+  std::vector<piece> out;
+  strided_views all;
+  check_failed(all.add(out, s, 0, {core::dtype::f32, {5'000'000, 3}, {0, 0}, {}, 0, 15'000'000}), error_kind::limit,
+               "repeats 1 of its file, more than 4000000 times");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

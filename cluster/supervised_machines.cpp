@@ -88,6 +88,15 @@ void supervision::heard(const replace_wanted& x) {
   send(leader(), join_wanted{term_.number});
 }
 
+// A spare that a host was to be replaced by may be gone by the boundary, or have another one's place.
+void supervision::say_who_stays(const std::vector<uint32_t>& places) {
+  if (!replaces_) return;
+  for (const uint32_t m : machines_of(places))
+    if (machines_[m].rests)
+      actions_.push_back(
+          say{fmt::format("host {} stays until there are spare processes for it on other hosts", job_.hosts[m])});
+}
+
 std::vector<uint32_t> supervision::seating::all() const {
   auto out = places;
   out.insert(out.end(), keepers.begin(), keepers.end());
@@ -121,7 +130,10 @@ supervision::seating supervision::seated_with_saves(uint32_t data) {
   for (uint32_t p = 0; p < members_.size(); ++p)
     if (members_[p].is == standing::idle) all.push_back(p);
   out.keepers = keepers_beside(out.places);
-  if (kept_.newest(machines_of(out.all())) == kept_.newest(machines_of(all))) return out;
+  if (kept_.newest(machines_of(out.all())) == kept_.newest(machines_of(all))) {
+    say_who_stays(out.places);
+    return out;
+  }
   for (uint32_t m = 0; m < machines_.size(); ++m) {
     if (!machines_[m].rests) continue;
     machines_[m].rests = false;

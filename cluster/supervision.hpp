@@ -201,6 +201,7 @@ class supervision {  ///< of one job; one thread
   /// none, or hosts that rest.
   [[nodiscard]] std::vector<uint32_t> keepers_beside(const std::vector<uint32_t>& places) const;
   void warn_of_save_lost(const std::string& continues_from);
+  void say_who_stays(const std::vector<uint32_t>& places);
   [[nodiscard]] bool starts_processes() const { return !over_ && !final_; }
   [[nodiscard]] uint32_t number_there() const;
   [[nodiscard]] core::result<uint32_t> degree_for(uint32_t places) const;

@@ -81,7 +81,7 @@ core::result<void> launched_hosts::start(const std::string& name, const std::vec
   if (pid > 0) ::setpgid(pid, pid);  // whichever of the two is first
   ::close(in[0]);
   if (!leads) ::close(out[1]);
-  host h{.name = name, .pid = pid, .in = in[1], .out = out[0], .said = {}, .last = {}, .code = {}};
+  host h{.name = name, .pid = pid, .in = in[1], .out = out[0], .said = {}, .last = {}, .code = {}, .killed_ns = {}};
   all_.push_back(std::move(h));
   return pid < 0 ? core::result<void>(refused()) : core::result<void>();
 }
@@ -142,10 +142,21 @@ void launched_hosts::ended(host& h) {
     std::fprintf(stderr, "troupe: warning: %s: the connection has ended; its agent serves the job without it\n",
                  h.name.c_str());
   } else if (*h.code > killed) {
-    std::fprintf(stderr, "troupe: warning: %s: its agent was killed (signal %d); the job goes on as it can\n",
-                 h.name.c_str(), *h.code - killed);
+    h.killed_ns = core::now_ns();
   } else {
     give_up(*h.code);
+  }
+}
+
+// A job that a signal has ended gives the same code, on all hosts and in any order.
+void launched_hosts::tell_killed(int64_t now_ns) {
+  const auto& leader = all_.front().code;
+  for (auto& h : all_) {
+    if (!h.killed_ns || (!leader && now_ns < *h.killed_ns + say_ns_max)) continue;
+    h.killed_ns.reset();
+    if (leader != h.code)
+      std::fprintf(stderr, "troupe: warning: %s: its agent was killed (signal %d)%s\n", h.name.c_str(),
+                   *h.code - killed, leader ? "" : "; the job goes on as it can");
   }
 }
 
@@ -174,6 +185,7 @@ int launched_hosts::run(int signals) {
       if (on[1 + i].revents != 0 && all_[i].out >= 0) listen(all_[i]);
     reap();
     const int64_t now = core::now_ns();
+    tell_killed(now);
     const bool unreached =
         failure_ && std::ranges::any_of(all_, [](const auto& h) { return h.code && !h.is_there && h.pid > 0; });
     if (failure_ && leader.in >= 0 && (unreached || now > give_up_ns_ + say_ns_max))

@@ -34,11 +34,13 @@ class launched_hosts {
     bool is_there = false;  ///< has been reached
     std::string said, last;
     std::optional<int> code;
+    std::optional<int64_t> killed_ns;  ///< ended as by a signal, which has not been told yet
   };
   void listen(host& h);
   void line(host& h, const std::string& text);
   void reap();
   void ended(host& h);
+  void tell_killed(int64_t now_ns);
   void give_up(int code);
   static void close(int& descriptor);
 

@@ -27,15 +27,19 @@ std::string diagnosis(const actors::session& s, const cluster::roster& people) {
 
 std::string refused(const std::string& why) { return fmt::format("{{\"error\":{}}}", core::json_string(why)); }
 
+/// Processes of a host that have ranks.
+size_t works_of(const std::string& host, const cluster::roster& people) {
+  return static_cast<size_t>(
+      std::ranges::count_if(people.places, [&](const auto& p) { return p.host == host && p.count > 0; }));
+}
+
 /// Why a host cannot be replaced; empty: it can.
-std::string objection_to_replacing(const std::string& host, const cluster::roster& people) {
-  size_t works = 0, waits = 0;
+std::string objection_to_replacing(const std::string& host, const cluster::roster& people, const run_state& state) {
+  const size_t works = works_of(host, people);
+  size_t waits = 0;
   std::string hosts;
   for (const auto& p : people.places) {
-    if (p.host == host)
-      works += p.count > 0;
-    else
-      waits += p.state == "spare" || p.state == "keeper";
+    waits += p.host != host && (p.state == "spare" || p.state == "keeper");
     if (!p.host.empty() && hosts.find(p.host) == std::string::npos) hosts += (hosts.empty() ? "" : ", ") + p.host;
   }
   if (hosts.empty()) return "wanted a job on several hosts (cluster.hosts), got one on this machine";
@@ -44,25 +48,28 @@ std::string objection_to_replacing(const std::string& host, const cluster::roste
   if (works == 0) return fmt::format("wanted a host that has ranks, got {}, which has none", host);
   if (const auto* const leads = place_of_rank(people, 0); leads != nullptr && leads->host == host)
     return fmt::format("wanted another host than that of rank 0, which leads the run, got {}", host);
+  const auto promised = state.promised(people.term, host);
+  waits -= std::min(waits, promised.processes);
   if (waits < works)
     return fmt::format(
-        "wanted {} spare process{} on other hosts, got {}: give cluster.hosts one with spare: true, and start its "
+        "wanted {} spare process{} on other hosts{}, got {}: give cluster.hosts one with spare: true, and start its "
         "agent",
-        works, works == 1 ? "" : "es", waits);
+        works, works == 1 ? "" : "es",
+        promised.hosts.empty() ? "" : " beside those that take the place of " + promised.hosts, waits);
   return {};
 }
 
 /// Answered once another term has begun.
-pending_answer replace(const std::string& host, cluster::process* process) {
+pending_answer replace(const std::string& host, run_state& state, cluster::process* process) {
   const auto before = process == nullptr ? cluster::roster() : process->people();
-  if (auto why = objection_to_replacing(host, before); !why.empty())
+  if (auto why = objection_to_replacing(host, before, state); !why.empty())
     return [text = refused(why)] { return std::optional(text); };
+  state.promise_spares(before.term, host, works_of(host, before));
   process->replace(host);
   return [host, process, term = before.term]() -> std::optional<std::string> {
     const auto now = process->people();
     if (now.term == term) return std::nullopt;
-    const bool stays = std::ranges::any_of(now.places, [&](const auto& p) { return p.host == host && p.count > 0; });
-    if (stays) return refused(fmt::format("host {} stays: the run's log says why", host));
+    if (works_of(host, now) > 0) return refused(fmt::format("host {} stays: the run's log says why", host));
     return fmt::format("{{\"done\":{}}}",
                        core::json_string(fmt::format("host {} has no ranks from term {} on: its agent "
                                                      "may end",
@@ -103,7 +110,7 @@ pending_answer answer_of(const std::string& question, run_state& state, const ac
                          core::json_string(good ? end->folder : end->failure));
     };
   constexpr std::string_view replaces = "replace ";
-  if (question.starts_with(replaces)) return replace(question.substr(replaces.size()), process);
+  if (question.starts_with(replaces)) return replace(question.substr(replaces.size()), state, process);
   return [text = refused("wanted status, diagnose, pause, resume, save, stop or replace HOST, got '" +
                          core::shown(question) + "'")] { return std::optional(text); };
 }

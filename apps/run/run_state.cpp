@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "apps/base/people.hpp"
 
@@ -164,6 +165,24 @@ std::string run_state::status(const cluster::roster& people) const {
   }
   if (!page_.empty()) out["page"] = page_;
   return out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);  // a folder's name may be any bytes
+}
+
+void run_state::promise_spares(uint64_t term, const std::string& host, size_t processes) {
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(promised_in_, term) != term) promised_.clear();
+  promised_[host] = processes;
+}
+
+run_state::promised_spares run_state::promised(uint64_t term, const std::string& to_others_than) const {
+  const std::lock_guard lock(mutex_);
+  promised_spares out;
+  if (term != promised_in_) return out;
+  for (const auto& [host, processes] : promised_) {
+    if (host == to_others_than) continue;
+    out.processes += processes;
+    out.hosts += (out.hosts.empty() ? "" : ", ") + host;
+  }
+  return out;
 }
 
 }  // namespace troupe::apps

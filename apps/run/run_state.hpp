@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -58,6 +59,13 @@ class run_state {
     std::string folder, failure;
   };
   [[nodiscard]] std::optional<save_end> saved(uint64_t number) const;
+  /// Spare processes that hosts have been promised which are replaced once this term ends.
+  struct promised_spares {
+    size_t processes = 0;
+    std::string hosts;  ///< "b, c"
+  };
+  void promise_spares(uint64_t term, const std::string& host, size_t processes);
+  [[nodiscard]] promised_spares promised(uint64_t term, const std::string& to_others_than) const;
 
  private:
   mutable std::mutex mutex_;
@@ -69,6 +77,8 @@ class run_state {
   std::optional<checkpoint_event> last_;
   bool pauses_ = false, waits_ = false, stops_ = false, saves_ = false;
   uint64_t wishes_ = 0, taken_ = 0;
+  uint64_t promised_in_ = 0;                         ///< term
+  std::map<std::string, size_t> promised_{};         ///< by host
   std::vector<std::pair<uint64_t, save_end>> ends_;  ///< with the wishes that had been taken when each save ended
 };
 

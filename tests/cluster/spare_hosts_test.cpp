@@ -254,6 +254,19 @@ BOOST_AUTO_TEST_CASE(a_save_in_memory_that_is_lost_with_its_hosts_is_named) {
              j.said());
 }
 
+BOOST_AUTO_TEST_CASE(a_host_that_no_spare_can_replace_any_more_stays_and_is_named) {
+  job_with_a_spare j;
+  for (const uint32_t m : {0U, 1U, 2U, 3U}) j.join(m);
+  j.replace("b");
+  j.replace("c");  // the spare is one
+  j.save();
+  j.boundary();
+  BOOST_TEST(j.hosts() == "abd");
+  BOOST_TEST(j.said().find("host b stays until there are spare processes for it on other hosts") != std::string::npos,
+             j.said());
+  BOOST_TEST(j.said().find("host c stays") == std::string::npos, j.said());
+}
+
 BOOST_AUTO_TEST_CASE(fewer_data_ranks_stay_fewer_when_a_host_is_replaced) {
   job_with_a_spare j;
   for (const uint32_t m : {0U, 1U, 2U, 3U}) j.join(m);

@@ -146,6 +146,7 @@ BOOST_AUTO_TEST_CASE(a_hostfile_starts_a_job_by_ssh_and_a_signal_ends_all_of_it)
   stopped.send(SIGTERM);
   const auto did = stopped.end();
   BOOST_TEST(did.code == 143, did.code << did.err);
+  BOOST_TEST(did.err.find("was killed") == std::string::npos, did.err);
   BOOST_TEST(places_in(x.job.folder()).empty());
 }
 

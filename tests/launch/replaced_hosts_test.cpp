@@ -1,0 +1,48 @@
+// Two hosts that are to be replaced in the same term have a spare host each, or the second is refused by name.
+#include <fmt/format.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <csignal>
+#include <memory>
+
+#include "tests/launch/launched.hpp"
+#include "tests/launch/local_sshd.hpp"
+
+using namespace troupe::tests;
+
+BOOST_AUTO_TEST_SUITE(replaced_hosts)
+
+BOOST_AUTO_TEST_CASE(of_two_hosts_that_one_spare_is_to_replace_one_is_refused_by_name) {
+  const launched job({"a", "b", "c", "d"},
+                     fmt::format("  hosts: [{{name: a}}, {{name: b}}, {{name: c}}, {{name: d, spare: true}}]\n"
+                                 "  listen: \"127.0.0.1:{}\"\nparallel: {{data: 3}}\n",
+                                 free_port()));
+  const auto as = [&](int rank) {
+    return words{"/usr/bin/env", "WORLD_SIZE=4", fmt::format("RANK={}", rank)} +
+           launched::train("many", {"--steps", "1000000", "--json", "--set", "train_batch_size=12"});
+  };
+  process first(as(0), job.folder());
+  process b(as(1), job.folder()), c(as(2), job.folder()), d(as(3), job.folder());
+  BOOST_TEST_REQUIRE(first.wait_for("\"step\":3,"));
+  const auto ask = [&](const words& question) { return run(words{TROUPE_BINARY} + question, job.folder()); };
+  BOOST_TEST_REQUIRE(ask({"pause", "many"}).code == 0);  // so that both are asked in one term
+  process one({TROUPE_BINARY, "replace", "many", "b"}, job.folder()),
+      other({TROUPE_BINARY, "replace", "many", "c"}, job.folder());
+  for (int tries = 0; tries < 100 && !one.has_said("wanted") && !other.has_said("wanted");) ++tries;  // one waits
+  BOOST_TEST(ask({"resume", "many"}).code == 0);
+  const auto of_b = one.end(), of_c = other.end();
+  const auto &refused = of_b.code == 0 ? of_c : of_b, &done = of_b.code == 0 ? of_b : of_c;
+  BOOST_TEST((done.code == 0 && refused.code == 1), of_b.err << of_c.err);
+  BOOST_TEST(refused.err.find(fmt::format("wanted 1 spare process on other hosts beside those that take the place of "
+                                          "{}, got 0",
+                                          of_b.code == 0 ? "b" : "c")) != std::string::npos,
+             refused.err);
+  first.send(SIGTERM);
+  for (auto* const x : {&first, &b, &c, &d}) {
+    const auto did = x->end();
+    BOOST_TEST((did.code == 143 || did.code == 0), did.code << did.err);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

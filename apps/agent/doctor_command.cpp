@@ -184,7 +184,10 @@ class examination {
 
   core::result<void> measure() {
     const std::string secret = draw_term_secret();
-    const auto opened = ask_all([&](uint32_t h) { return open_question{secret, h}; });
+    const auto opened = ask_all([&](uint32_t h) {
+      const auto& c = job_.config.cluster;
+      return open_question{secret, h, c.hosts[h].bind, c.interface};
+    });
     if (!opened) return core::fail(opened.error());
     connect_question all;
     std::map<uint32_t, std::string> problems;
@@ -194,7 +197,7 @@ class examination {
         place->place = host;  // whatever it says
         all.all.push_back(std::move(*place));
       } else {
-        problems[host] = place.error().text;
+        all_.hosts[host].cannot_listen = place.error().text;
       }
     }
     if (all.all.size() < 2) return {};

@@ -12,7 +12,7 @@ void fields(F& f, look_question& x) {
 }
 template <class F>
 void fields(F& f, open_question& x) {
-  f(x.secret, x.place);
+  f(x.secret, x.place, x.bind, x.interface);
 }
 template <class F>
 void fields(F& f, mover_place& x) {

@@ -23,6 +23,9 @@ struct look_question {
 struct open_question {
   std::string secret;
   uint32_t place = 0;  ///< the host's number
+  /// Of the job's file: cluster.hosts[].bind of this host, and cluster.interface. Where both are empty it takes bytes
+  /// on the address by which it is known.
+  std::string bind{}, interface {};
 };
 struct mover_place {
   uint32_t place = 0;

@@ -16,6 +16,7 @@
 #include "apps/machine/probes.hpp"
 #include "checkpoint/files/digest.hpp"
 #include "core/cores.hpp"
+#include "net/own_address.hpp"
 #include "net/tls_mover.hpp"
 
 namespace troupe::apps {
@@ -34,6 +35,13 @@ std::string digest_of_file(const fs::path& file) {
   while (in.read(block.data(), static_cast<std::streamsize>(block.size())), in.gcount() > 0)
     all.add(std::as_bytes(std::span(block).first(static_cast<size_t>(in.gcount()))));
   return checkpoint::to_hex(all.value());
+}
+
+std::string own_addresses_text() {
+  std::string out;
+  for (const auto& x : net::own_addresses())
+    out += fmt::format("{}{} ({})", out.empty() ? "" : ", ", x.address, x.interface);
+  return out;
 }
 
 }  // namespace
@@ -93,6 +101,7 @@ core::result<host_facts> host_examiner::follow(const look_question& q) {
   return out;
 }
 
+// As a process of the job finds it (apps/run/process_address.hpp), with the key that says it where that is wrong.
 core::result<mover_place> host_examiner::follow(const open_question& q) {
   std::array<std::byte, 32> secret{};
   if (q.secret.size() != secret.size())
@@ -100,13 +109,23 @@ core::result<mover_place> host_examiner::follow(const open_question& q) {
   std::memcpy(secret.data(), q.secret.data(), secret.size());
   end();
   const net::term_key key{net::term_secret(secret), measuring, 1, q.place};
-  auto mover = net::tls_mover::open({key, setup_.address});
-  if (!mover) return core::fail(mover.error());
+  std::string address = q.bind.empty() ? setup_.address : q.bind;
+  if (q.bind.empty() && !q.interface.empty()) {
+    auto of_interface = net::address_of_interface(q.interface);
+    if (!of_interface) return core::fail(of_interface.error());
+    address = std::move(*of_interface);
+  }
+  auto mover = net::tls_mover::open({key, address});
+  if (!mover) {
+    const auto& why = mover.error();
+    return core::fail(why.kind, fmt::format("{}{}; this host has {}", q.bind.empty() ? "" : "cluster.hosts[].bind: ",
+                                            why.text, own_addresses_text()));
+  }
   mover_ = std::move(*mover);
   meter_ = std::make_unique<pair_meter>(*mover_);
   mover_->on_lost([this](uint32_t place, const core::error& why) { meter_->lose(place, why); });
   place_ = q.place;
-  return mover_place{q.place, setup_.address, mover_->port()};
+  return mover_place{q.place, std::move(address), mover_->port()};
 }
 
 core::result<no_answer> host_examiner::follow(const connect_question& q) {

@@ -28,6 +28,8 @@ struct examined_host {  ///< a host of `cluster.hosts`
   std::string name;
   std::optional<host_facts> facts;
   std::string problem{};  ///< why there are none
+  /// Why it cannot take bytes from others on the address that the job's file says; empty: it can.
+  std::string cannot_listen{};
 };
 
 struct examined_pair {  ///< bytes from one host to another, by their numbers

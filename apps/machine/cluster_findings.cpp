@@ -100,8 +100,14 @@ std::string rate_text(double bytes_per_s) { return bytes_text(static_cast<uint64
 
 void look_at_network(const examined_cluster& all, std::vector<finding>& out) {
   const size_t n = all.hosts.size();
+  for (const auto& h : all.hosts)
+    if (!h.cannot_listen.empty())
+      out.push_back(
+          {"address of " + h.name, condition::missing, h.cannot_listen,
+           "it takes nothing from other hosts: the job ends before its first step",
+           "give the host an address of its own (cluster.hosts[].bind, cluster.interface), or leave both out"});
   std::vector<double> out_rate(n, 0), in_rate(n, 0), delay(n, never);  // each host's best
-  bool whole = true;
+  bool whole = std::ranges::all_of(all.hosts, [](const auto& h) { return h.cannot_listen.empty(); });
   for (const auto& p : all.pairs) {
     if (!p.problem.empty()) {
       whole = false;

@@ -118,6 +118,7 @@ std::string cluster_json(const examined_cluster& all, const std::vector<finding>
     } else {
       one["problem"] = h.problem;
     }
+    if (!h.cannot_listen.empty()) one["cannot_listen"] = h.cannot_listen;
     hosts.push_back(std::move(one));
   }
   auto& pairs = j["pairs"] = nlohmann::ordered_json::array();

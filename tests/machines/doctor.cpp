@@ -38,6 +38,7 @@ class tried {
     std::filesystem::create_directory(folder_ / "runs");
     one_is_missing();
     one_is_odd();
+    one_has_a_foreign_address();
     one_is_slow();
     all_fit_and_train();
     return good_ ? 0 : 1;
@@ -99,6 +100,11 @@ class tried {
     const auto b = agent(1);
     const auto c = agent(2, {"--config", job_, "--set", "seed=2"}, "mount -t tmpfs elsewhere runs");
     expect_topics(doctor({"--json"}), 1, {"wrong config of c", "wrong output of c"});
+  }
+  void one_has_a_foreign_address() {
+    const auto b = agent(1), c = agent(2);
+    const words file = {"--json", "--set", "cluster.hosts=[{name: a}, {name: b, bind: 198.51.100.77}, {name: c}]"};
+    expect_topics(doctor(file), 1, {"wrong address of b"});
   }
   void one_is_slow() {
     const auto b = agent(1), c = agent(2);

@@ -97,6 +97,32 @@ BOOST_AUTO_TEST_CASE(a_host_without_the_output_its_room_or_the_data_is_named) {
                                    "wrong data of d"}));
 }
 
+BOOST_AUTO_TEST_CASE(a_host_that_cannot_listen_where_the_file_says_is_named) {
+  auto all = four_hosts();
+  all.hosts[1].cannot_listen = "cluster.hosts[].bind: cannot listen at 10.9.9.9";
+  std::erase_if(all.pairs, [](const examined_pair& p) { return p.from == 1 || p.to == 1; });
+  BOOST_TEST((topics(all) == lines{"wrong address of b"}));
+  for (const auto& f : examine(all)) BOOST_TEST(f.topic != "network");  // not every pair is connected
+  BOOST_TEST(cluster_json(all, examine(all)).find(R"("cannot_listen": "cluster.hosts[].bind)") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_host_opens_what_is_measured_where_the_file_says_that_it_listens) {
+  host_examiner host({{}, {}, "127.0.0.1"});
+  const auto opened = [&](const std::string& bind, const std::string& interface) {
+    return decode_answer<mover_place>(host.answer(encode(open_question{std::string(32, 's'), 1, bind, interface})));
+  };
+  const auto usual = opened("", ""), bound = opened("127.0.0.2", "no such one"), of_interface = opened("", "lo");
+  BOOST_TEST_REQUIRE((usual && bound && of_interface));
+  BOOST_TEST((usual->host == "127.0.0.1" && bound->host == "127.0.0.2" && of_interface->host == "127.0.0.1"));
+  const auto foreign = opened("198.51.100.77", "");
+  BOOST_TEST_REQUIRE(!foreign.has_value());
+  BOOST_TEST(foreign.error().text.starts_with("cluster.hosts[].bind: cannot listen at 198.51.100.77:0: "));
+  BOOST_TEST(foreign.error().text.find("; this host has 127.0.0.1 (lo)") != std::string::npos, foreign.error().text);
+  const auto none = opened("", "none7");
+  BOOST_TEST_REQUIRE(!none.has_value());
+  BOOST_TEST(none.error().text.starts_with("cluster.interface: wanted"), none.error().text);
+}
+
 BOOST_AUTO_TEST_CASE(a_host_that_is_not_there_is_named_and_the_others_are_compared) {
   auto all = four_hosts();
   all.hosts[3] = {"d", std::nullopt, "no agent came within 30 s"};

@@ -79,6 +79,10 @@ void fields(F& f, opening_call& x) {
   f(x.costs, x.load, x.passes, x.schedule);
 }
 template <class F>
+void fields(F& f, output_call& x) {
+  f(x.path, x.content);
+}
+template <class F>
 void fields(F& f, kept_name& x) {
   f(x.from, x.to);
 }

@@ -63,7 +63,13 @@ struct told_schedule {
   uint64_t tried_steps = 0;
 };
 
-/// First of all in a term: what the plans are made with, and where the states come from.
+/// Before the opening of a term that spans machines, where all write into one folder of outputs: a file that the
+/// process which leads has just written there; an empty path: it could not. Those of other machines look for it.
+struct output_call {
+  std::string path, content;
+};
+
+/// First of all in a term but for that: what the plans are made with, and where the states come from.
 struct opening_call {
   std::optional<plan::cost_model> costs;  ///< measured by the process that leads; none: the usual ones
   wanted_load load;
@@ -146,7 +152,7 @@ struct committed_call {
 };
 
 using peer_call = std::variant<opening_call, run_call, read_call, write_call, names_call, masks_call, schedule_call,
-                               load_call, go_call, offload_call, reload_call, tag_call, committed_call>;
+                               load_call, go_call, offload_call, reload_call, tag_call, committed_call, output_call>;
 
 /// Of what all processes do between two steps.
 struct deed_answer {

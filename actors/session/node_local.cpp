@@ -1,6 +1,7 @@
-// Checkpoints on the disks of machines (`checkpoint.use_node_local_storage`): where a process writes its part of one,
-// what the other machines are told of it, who has which file. Owns these; actors/processes/node_local_files.hpp has the
-// names and reads.
+// Checkpoints of a job on several machines: whether `output` is one folder of all, or with
+// `checkpoint.use_node_local_storage` a disk of each; then where a process writes its part of one, what the other
+// machines are told of it, who has which file. Owns these; actors/processes/node_local_files.hpp has the names and
+// reads.
 #include <fmt/format.h>
 
 #include "actors/session/parts.hpp"
@@ -9,8 +10,33 @@
 
 namespace troupe::actors {
 
+using core::error_kind;
+
 bool session::parts::has_disks_of_machines() const {
   return processes.is_on() && processes.job->checkpoint.use_node_local_storage && !processes.job->cluster.hosts.empty();
+}
+
+core::result<void> session::parts::look_at_output(std::optional<output_sign>& sign) {
+  auto& x = processes;
+  const bool shares = x.job->checkpoint.is_on() && !x.job->checkpoint.use_node_local_storage && !x.job->output.empty();
+  if (!shares || x.members->machines().size() < 2) return {};
+  if (x.leads()) {
+    sign = output_sign::put(x.job->output);
+    x.link->tell(encode(peer_call(sign ? sign->call() : output_call{})));
+    return {};
+  }
+  const auto call = x.link->next_call();
+  if (!call) return core::fail(call.error());
+  const auto decoded = decode_call(call->what);
+  if (!decoded) return core::fail(decoded.error());
+  const auto* const c = std::get_if<output_call>(&*decoded);
+  if (c == nullptr) return core::fail(error_kind::bug, "processes: wanted a sign in the output, got another call");
+  // A disk that fails later is a warning of the save that meets it, and ends no run.
+  const bool is_elsewhere = x.members->machine() != x.members->seats.front().machine;
+  if (!is_elsewhere || x.has_seen_output || c->path.empty()) return {};
+  if (auto ok = look_for_sign(*c, x.link->place()); !ok) return ok;
+  x.has_seen_output = true;
+  return {};
 }
 
 std::unique_ptr<node_local_files> session::parts::files_of_machines() const {

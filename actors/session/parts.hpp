@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/memory/whole_states.hpp"
+#include "actors/processes/shared_output.hpp"
 #include "actors/session/contents.hpp"
 #include "actors/session/opening.hpp"
 #include "actors/session/session.hpp"
@@ -245,6 +246,9 @@ struct session::parts {
                                                     const save_invitation& invitation, const save_request& request);
 
   // node_local.cpp: checkpoints on the disks of machines
+  /// Where there is to be one folder of all: each machine sees what who leads has put there, while `sign` lives, and
+  /// may write there. Errors: bad_input.
+  core::result<void> look_at_output(std::optional<output_sign>& sign);
   /// Whether this job's are.
   [[nodiscard]] bool has_disks_of_machines() const;
   [[nodiscard]] std::unique_ptr<node_local_files> files_of_machines() const;

@@ -133,6 +133,8 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
   if (order.order.data != config->parallel.data)
     config = std::make_shared<const config::job_config>(job::at_degree(*config, order.order.data));
 
+  std::optional<output_sign> sign;  // there until all have begun
+  if (auto ok = look_at_output(sign); !ok) return ok;
   if (auto ok = take_texts(watch); !ok) return ok;
   opening_call opening;
   if (x.leads()) {

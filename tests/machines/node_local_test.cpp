@@ -40,8 +40,9 @@ class machines {
     }
   }
 
-  /// The first of `hosts` leads.
-  [[nodiscard]] finished train(const std::vector<std::string>& hosts, uint32_t steps) const {
+  /// The first of `hosts` leads. `agents`: how they end.
+  [[nodiscard]] finished train(const std::vector<std::string>& hosts, uint32_t steps, bool is_local = true,
+                               std::vector<finished>* agents_end = nullptr) const {
     const std::string place = fmt::format("127.0.0.1:{}", some_port());
     const std::string& first_host = hosts.front();
     std::string list;
@@ -54,7 +55,7 @@ class machines {
           "cluster.listen=" + place, fmt::format("cluster.tls.ca=certs/{}/ca.crt", first_host),
           fmt::format("cluster.tls.certificate=certs/{}/host.crt", first_host),
           fmt::format("cluster.tls.key=certs/{}/host.key", first_host), std::string("checkpoint.every_steps=5"),
-          std::string("checkpoint.keep_last=2"), std::string("checkpoint.use_node_local_storage=true")}) {
+          std::string("checkpoint.keep_last=2"), fmt::format("checkpoint.use_node_local_storage={}", is_local)}) {
       command.emplace_back("--set");
       command.push_back(key);
     }
@@ -65,7 +66,10 @@ class machines {
           on(hosts[i], {TROUPE_BINARY, "agent", "--join", place, "--first", first_host, "--tls", "certs/" + hosts[i]}),
           folder_));
     auto out = first.end(std::chrono::seconds(120));
-    for (auto& a : agents) (void)a->end();
+    for (auto& a : agents) {
+      auto did = a->end();
+      if (agents_end != nullptr) agents_end->push_back(std::move(did));
+    }
     return out;
   }
   [[nodiscard]] std::filesystem::path disk_of(const char* host) const { return folder_ / host; }
@@ -145,6 +149,29 @@ BOOST_AUTO_TEST_CASE(each_machine_keeps_its_files_and_any_of_them_resumes_with_t
   BOOST_TEST(wanted.size() == 5U);
   const auto different = first_difference(wanted, got);
   BOOST_TEST(!different, different.value_or(""));
+}
+
+BOOST_AUTO_TEST_CASE(an_output_that_is_not_shared_is_refused_by_name_unless_each_machine_may_have_its_own) {
+  const auto mounts = own_mounts();
+  if (mounts.empty()) {
+    BOOST_TEST_MESSAGE("skipped: no mount namespaces are allowed here");
+    return;
+  }
+  const scratch_folder folder;
+  const machines all(folder.path(), mounts);
+  std::vector<finished> agents;
+  const auto refused = all.train({"a", "b"}, 10, false, &agents);
+  BOOST_TEST(refused.code == 2);
+  const std::string wanted = fmt::format("process 1 on b: output: wanted one folder of all hosts, '{}', got another",
+                                         (folder.path() / shared_name).string());
+  BOOST_TEST(refused.err.find("troupe: error: " + wanted) != std::string::npos, refused.err);
+  BOOST_TEST(refused.err.find("checkpoint.use_node_local_storage") != std::string::npos, refused.err);
+  BOOST_TEST_REQUIRE(agents.size() == 1U);
+  BOOST_TEST(agents[0].code == 2);
+  BOOST_TEST(agents[0].err.find("troupe agent: the job has ended: " + wanted) != std::string::npos, agents[0].err);
+  for (const char* host : {"a", "b"})
+    for (const auto& x : std::filesystem::recursive_directory_iterator(all.disk_of(host)))
+      BOOST_TEST(!x.path().filename().string().starts_with(".troupe-output-"), x.path());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -71,6 +71,9 @@ BOOST_AUTO_TEST_CASE(every_call_is_itself_behind_its_bytes) {
   BOOST_TEST((o.schedule->size() == 1 && o.schedule->front().tried_steps == 2));
   BOOST_TEST(!behind_bytes(opening_call{}).costs.has_value());
 
+  const auto sign = behind_bytes(output_call{"/runs/a/.sign", "what"});
+  BOOST_TEST((sign.path == "/runs/a/.sign" && sign.content == "what"));
+
   run_call run;
   run.run = 7;
   run.step = UINT64_MAX;

@@ -1,0 +1,65 @@
+// The sign by which machines know that they write into one folder of outputs: seen and written beside, not seen, not
+// allowed, and never left behind.
+#include "actors/processes/shared_output.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <fstream>
+#include <iterator>
+
+#include "core/clock.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe;
+using namespace troupe::actors;
+namespace fs = std::filesystem;
+
+BOOST_AUTO_TEST_SUITE(shared_output)
+
+BOOST_AUTO_TEST_CASE(a_sign_is_seen_by_all_and_nothing_stays) {
+  const tests::scratch_folder folder;
+  std::ofstream(folder.path() / ".troupe-output-of-a-killed-process") << "x";
+  {
+    const auto sign = output_sign::put(folder.path());
+    BOOST_TEST_REQUIRE(sign.has_value());
+    BOOST_TEST(fs::path(sign->call().path).parent_path() == folder.path());
+    for (const uint32_t place : {1U, 2U}) {
+      const auto seen = look_for_sign(sign->call(), place);
+      BOOST_TEST(seen.has_value(), (seen ? "" : seen.error().text));
+    }
+  }
+  BOOST_TEST(fs::is_empty(folder.path()));
+}
+
+BOOST_AUTO_TEST_CASE(it_is_above_a_folder_that_is_not_there_yet) {
+  const tests::scratch_folder folder;
+  const auto sign = output_sign::put(folder.path() / "runs" / "one");
+  BOOST_TEST_REQUIRE(sign.has_value());
+  BOOST_TEST(fs::path(sign->call().path).parent_path() == folder.path());
+  BOOST_TEST(!fs::exists(folder.path() / "runs"));
+}
+
+BOOST_AUTO_TEST_CASE(another_folder_of_that_name_is_refused_soon) {
+  const tests::scratch_folder folder;
+  auto told = output_sign::put(folder.path())->call();  // it has gone again
+  for (const char* content : {"", "of another job"}) {
+    if (*content != '\0') std::ofstream(told.path) << content;
+    const int64_t began_ns = core::now_ns();
+    const auto seen = look_for_sign(told, 1);
+    BOOST_TEST_REQUIRE(!seen.has_value());
+    BOOST_TEST((seen.error().kind == core::error_kind::bad_input));
+    BOOST_TEST(seen.error().text.starts_with("output: wanted one folder of all hosts, '" + folder.path().string()));
+    BOOST_TEST(core::now_ns() - began_ns < 2 * sign_ns_max);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_folder_that_may_not_be_written_is_refused) {
+  std::ifstream in("/proc/self/comm");  // a file in a folder into which not even root may write
+  const std::string content((std::istreambuf_iterator<char>(in)), {});
+  const auto seen = look_for_sign({"/proc/self/comm", content}, 1);
+  BOOST_TEST_REQUIRE(!seen.has_value());
+  BOOST_TEST(seen.error().text.find("into which all hosts may write, '/proc/self', got: ") != std::string::npos,
+             seen.error().text);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

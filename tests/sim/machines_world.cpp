@@ -191,7 +191,7 @@ class world {
           code_ = x->code;
           over_ns_ = now();
           machines_[0].children->let_end();
-          agents_.end_job(x->code, now());
+          agents_.end_job(x->code, x->why, now());
         }
       }
       for (const auto& [place, term] : taken_for_quiet) supervision_.hear(place, {cluster::quiet{term}, {}}, now());

@@ -92,15 +92,19 @@ core::result<void> name_states_for(const core::model_table& table, checkpoint::t
     checkpoint::leave_out_states(from, "the options ask for none");
     return {};
   }
-  std::vector<checkpoint::wanted_tensor> order;
-  for (const auto& p : table.parameters)
-    if (!p.is_copy() && !p.of_teacher) order.push_back({p.name, p.shape});
-  if (auto ok = checkpoint::name_states(from, order); !ok)
-    return fail(ok.error().kind,
-                fmt::format("{}; checkpoint.load.load_optimizer_states: false (--no-load-optimizer-states) takes the "
-                            "weights without",
-                            ok.error().text));
-  return {};
+  // torch.optim numbers what it is given: all parameters, or, as the Trainer does, those that are trained
+  std::vector<checkpoint::wanted_tensor> all, trained;
+  for (const auto& p : table.parameters) {
+    if (p.is_copy() || p.of_teacher) continue;
+    all.push_back({p.name, p.shape});
+    if (p.trainable) trained.push_back(all.back());
+  }
+  const auto ok = checkpoint::name_states(from, all);
+  if (ok || (trained.size() < all.size() && checkpoint::name_states(from, trained))) return {};
+  return fail(ok.error().kind,
+              fmt::format("{}; checkpoint.load.load_optimizer_states: false (--no-load-optimizer-states) takes the "
+                          "weights without",
+                          ok.error().text));
 }
 
 /// The checkpoint with the names of `table`'s parameters; where the options name each parameter themselves, with its

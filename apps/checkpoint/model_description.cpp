@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/files/atomic_file.hpp"
@@ -23,6 +24,11 @@ using json = nlohmann::ordered_json;
 
 constexpr size_t max_depth = 64;
 constexpr const char* description_name = "config.json";
+/// Types whose head shares the embedding's weight where config.json does not say: save_pretrained() leaves defaults
+/// out.
+constexpr std::array<std::string_view, 5> tied_types{"gpt2", "gemma", "gemma2", "gemma3_text", "gpt_neo"};
+/// What families that are not known here call the embedding, with head_name for the head.
+constexpr std::array<std::string_view, 2> embedding_names{"model.embed_tokens.weight", "transformer.wte.weight"};
 
 json parsed(const std::string& text) {
   auto out = core::parse_json<json>(text, max_depth);
@@ -37,8 +43,9 @@ core::result<model_description> from_text(const std::string& text, const std::st
   out.json = text;
   if (keys.contains("model_type") && keys["model_type"].is_string()) out.model_type = keys["model_type"];
   const auto tied = keys.find("tie_word_embeddings");
-  // transformers' default is that of the model's type
-  out.tied_embedding = tied != keys.end() && tied->is_boolean() ? tied->get<bool>() : out.model_type == "gpt2";
+  out.tied_embedding = tied != keys.end() && tied->is_boolean()
+                           ? tied->get<bool>()
+                           : std::ranges::find(tied_types, out.model_type) != tied_types.end();
   return out;
 }
 
@@ -141,6 +148,11 @@ std::map<std::string, std::string> shared_names(const model_description& m, cons
   std::map<std::string, std::string> out;
   for (const auto& t : checkpoint::hugging_face_tied(m.model_type, names))
     if (std::find(names.begin(), names.end(), t.name) == names.end()) out.emplace(t.name, t.of);
+  const bool has_head = std::ranges::any_of(
+      names, [](const std::string& name) { return checkpoint::bare_name(name) == checkpoint::head_name; });
+  if (!out.empty() || has_head) return out;
+  for (const auto name : embedding_names)
+    if (std::ranges::find(names, name) != names.end()) out.emplace(checkpoint::head_name, name);
   return out;
 }
 

@@ -15,10 +15,11 @@
 #include "checkpoint/files/tensor_shares.hpp"
 #include "checkpoint/source/element_cast.hpp"
 #include "checkpoint/source/hugging_face.hpp"
+#include "checkpoint/source/name_map.hpp"
+#include "checkpoint/source/strided_view.hpp"
 #include "checkpoint/source/update_counts.hpp"
 #include "checkpoint/torch/archive.hpp"
 #include "checkpoint/torch/distributed_metadata.hpp"
-#include "checkpoint/torch/strided_view.hpp"
 #include "core/source_file.hpp"
 #include "core/tensor_view.hpp"
 
@@ -117,7 +118,8 @@ class distributed_reader {
     return {};
   }
 
-  /// Weights in the same bytes are one under several names: that which has moments, else the first.
+  /// Weights in the same bytes are one under several names: that which has moments, else the first that is not the
+  /// head's, as models register an embedding before the head that shares it.
   void tie_names() {
     std::map<std::tuple<uint32_t, uint64_t, std::vector<int64_t>>, std::vector<size_t>> same;
     for (size_t i = 0; i < out_.tensors.size(); ++i)
@@ -125,8 +127,9 @@ class distributed_reader {
         same[{t.pieces[0].file, t.pieces[0].offset_bytes, t.shape}].push_back(i);
     std::set<std::string> tied;
     for (const auto& [place, all] : same) {
-      const auto owner =
-          std::ranges::find_if(all, [&](size_t i) { return has_moments_.contains(out_.tensors[i].name); });
+      auto owner = std::ranges::find_if(all, [&](size_t i) { return has_moments_.contains(out_.tensors[i].name); });
+      if (owner == all.end())
+        owner = std::ranges::find_if(all, [&](size_t i) { return bare_name(out_.tensors[i].name) != head_name; });
       const auto& of = out_.tensors[owner == all.end() ? all.front() : *owner].name;
       for (const size_t i : all)
         if (const auto& name = out_.tensors[i].name;

@@ -10,6 +10,7 @@
 
 #include "checkpoint/safetensors/header.hpp"
 #include "checkpoint/source/left_out.hpp"
+#include "checkpoint/source/torch.hpp"
 #include "checkpoint/torch/archive.hpp"
 #include "core/tensor_view.hpp"
 #include "core/text.hpp"
@@ -138,7 +139,10 @@ std::vector<unknown_names> unknown_names_in(const tensor_source& s) {
   std::set<fs::path> files;
   for (const auto& f : s.files) files.insert(f.path);
   std::error_code e;
-  for (fs::directory_iterator at(s.folder, e), end; !e && at != end; at.increment(e)) files.insert(at->path());
+  const bool is_folder = s.format != torch_save_format;  // what lies beside one file is none of its business
+  for (fs::directory_iterator at = is_folder ? fs::directory_iterator(s.folder, e) : fs::directory_iterator(), end;
+       !e && at != end; at.increment(e))
+    files.insert(at->path());
   std::vector<unknown_names> out;
   for (const auto& path : files) {
     if (!is_of_torch(path)) continue;

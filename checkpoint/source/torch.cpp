@@ -13,9 +13,9 @@
 #include "checkpoint/safetensors/weights_index.hpp"
 #include "checkpoint/source/hugging_face.hpp"
 #include "checkpoint/source/left_out.hpp"
+#include "checkpoint/source/strided_view.hpp"
 #include "checkpoint/source/torch_contents.hpp"
 #include "checkpoint/torch/archive.hpp"
-#include "checkpoint/torch/strided_view.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -89,7 +89,7 @@ core::result<tensor_source> read_torch_source(const fs::path& path) {
   std::error_code ec;
   torch_reader reader;
   const bool is_folder = fs::is_directory(path, ec), is_index = !is_folder && is_index_name(path);
-  reader.out.format = is_folder || is_index ? "Hugging Face" : "torch.save";
+  reader.out.format = is_folder || is_index ? "Hugging Face" : std::string(torch_save_format);
   const fs::path folder = is_folder ? path : path.parent_path();
   reader.out.folder = folder;
   fs::path single = is_folder ? path / torch_file_name : path;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string_view>
 
 #include "checkpoint/source/tensor_source.hpp"
 #include "core/error.hpp"
@@ -13,12 +14,13 @@ inline constexpr std::string_view torch_file_name = "pytorch_model.bin";
 /// Accelerate's, of FSDP with full states.
 inline constexpr std::string_view full_fsdp_file_name = "pytorch_model_fsdp.bin";
 inline constexpr std::string_view torch_index_file_name = "pytorch_model.bin.index.json";
+/// tensor_source::format of one file by itself.
+inline constexpr std::string_view torch_save_format = "torch.save";
 
-/// `path` is such a file, a folder with pytorch_model.bin, its index or pytorch_model_fsdp.bin, or an index of any name. A file's tensors are
-/// those of its dictionary or, where that holds none itself, of its entry `module`, `model`, `state_dict` or
-/// `model_state_dict`; what is no tensor is passed over. Every tensor is of kind `weight`; one that shows the same
-/// elements as another is tied to it. The order of parameters is the file's. Refused by name: a tensor that depends on
-/// a class that is not allowed.
+/// `path` is such a file, a folder with pytorch_model.bin, its index or pytorch_model_fsdp.bin, or an index of any
+/// name. A file's tensors are those of the dictionary that torch_contents.hpp finds; what else holds tensors is a
+/// remark. Every tensor is of kind `weight`; one that shows the same elements as another is tied to it. The order of
+/// parameters is the file's. Refused by name: a tensor that depends on a class that is not allowed.
 core::result<tensor_source> read_torch_source(const std::filesystem::path& path);
 
 }  // namespace troupe::checkpoint

@@ -108,4 +108,27 @@ BOOST_AUTO_TEST_CASE(what_of_a_trainers_folder_is_taken_over_is_said) {
   BOOST_TEST(has(known.out, "of 16 parameters are taken over"), known.out);
 }
 
+BOOST_AUTO_TEST_CASE(a_head_that_shares_the_embedding_is_written_for_every_family_and_comes_back) {
+  const command_folder at;
+  const auto folder = fixtures / "trainer/trainer_gpt2/checkpoint-3";
+  for (const std::string keys :
+       {R"({"model_type": "gpt2"})", R"({"model_type": "gpt2_like", "tie_word_embeddings": true})"}) {
+    BOOST_TEST_CONTEXT(keys) {
+      for (const char* name : {"hf", "dcp", "again"}) fs::remove_all(at.folder / name);
+      fs::create_directory(at.folder / "hf");
+      fs::copy(folder / "model.safetensors", at.folder / "hf/model.safetensors");
+      at.folder.write("hf/config.json", keys);
+      const auto written = at.troupe({"checkpoint", "to-dcp", "hf", "dcp", "--quiet"});
+      BOOST_TEST_REQUIRE(written.code == 0, written.err);
+      const auto there = inspected(at, "dcp");
+      BOOST_TEST(there["tied"] == json::parse(R"([{"name": "lm_head.weight", "of": "transformer.wte.weight"}])"),
+                 there["tied"].dump());
+      const auto back = at.troupe({"checkpoint", "to-hf", "dcp", "again", "--quiet"});
+      BOOST_TEST_REQUIRE(back.code == 0, back.err);
+      BOOST_TEST(names_in(inspected(at, "again")) == names_in(inspected(at, "hf")), boost::test_tools::per_element());
+      BOOST_TEST(at.troupe({"checkpoint", "diff", "hf", "again"}).code == 0);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

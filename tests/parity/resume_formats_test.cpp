@@ -239,13 +239,16 @@ BOOST_AUTO_TEST_CASE(runs_resume_from_folders_of_torch_distributed_checkpoint_wi
 }
 
 BOOST_AUTO_TEST_CASE(runs_resume_from_folders_of_trainer_and_accelerate_with_their_losses) {
-  for (const std::string name : {"trainer_gpt2", "trainer_llama", "accelerate_gpt2", "accelerate_llama"}) {
+  for (const std::string name :
+       {"trainer_gpt2", "trainer_llama", "trainer_llama_frozen", "accelerate_gpt2", "accelerate_llama"}) {
     const bool is_trainers = name.starts_with("trainer");
     const small_job job(name.ends_with("gpt2") ? peers_model : distributed_models.at("llama_2d"),
                         scratch_folder::read(trainers / "corpus.txt"));
     const auto wanted = losses_in(trainers / (name + ".losses"));
     settings set;
     if (is_trainers) set = {"gradient_clipping=1.0", "parameter_groups=[{match: 'bias|norm|ln_', weight_decay: 0}]"};
+    if (name.ends_with("frozen"))
+      set.back() = "parameter_groups=[{match: norm, weight_decay: 0}, {match: embed_tokens, trainable: false}]";
     for (const auto& [ranks, stage, tensor] : std::vector<place>{{1, 0}, {2, 3}, {3, 1}, {1, 2, 2}})
       BOOST_TEST_CONTEXT(name << " on " << ranks << " x tensor " << tensor << " ranks at stage " << stage) {
         auto run = resume(job.config(their_job(ranks, stage, tensor) + set), trainers / name);

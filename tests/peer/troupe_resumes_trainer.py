@@ -4,6 +4,7 @@ One process on the CPU trains a model of transformers' of about two thousand par
 trains three more:
   trainer_gpt2      Trainer on GPT-2: checkpoint-3 with model.safetensors, optimizer.pt of two groups, clipping
   trainer_llama     the same of Llama, whose norms have another name
+  trainer_llama_frozen  of Llama whose embedding is not trained, so that the optimizer does not know it
   accelerate_gpt2   Accelerator.save_state() with pytorch_model.bin, optimizer.bin of one group
   accelerate_llama  the same with model.safetensors
   accelerate_llama_sgd  with SGD, which counts no steps, and without a schedule: the run begins at step 0
@@ -37,7 +38,7 @@ MODELS = {
               "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": COLUMNS,
               "vocab_size": VOCABULARY},
 }
-CASES = ["trainer_gpt2", "trainer_llama", "accelerate_gpt2", "accelerate_llama", "accelerate_llama_sgd"]
+CASES = ["trainer_gpt2", "trainer_llama", "trainer_llama_frozen", "accelerate_gpt2", "accelerate_llama", "accelerate_llama_sgd"]
 
 
 def make_model(family):
@@ -76,7 +77,7 @@ def write_values(case, model, optimizer):
     values = {}
     for name, p in model.named_parameters():
         values[name] = p.detach().clone()
-        values.update({f"{name}/{key}": t.clone() for key, t in optimizer.state[p].items() if key != "step"})
+        values.update({f"{name}/{key}": t.clone() for key, t in optimizer.state.get(p, {}).items() if key != "step"})
     save_file(values, OUT / f"{case}.safetensors")
 
 
@@ -103,7 +104,10 @@ def by_trainer(case, family):
             lr_scheduler_type="constant", max_grad_norm=1.0, logging_steps=1, report_to=[], use_cpu=True,
             remove_unused_columns=False, seed=5, disable_tqdm=True, log_level="error")
         os.chdir(scratch)  # what is saved names no path of this machine
-        trainer = Recorder(model=make_model(family), args=arguments, train_dataset=[{"rows": row} for row in windows()],
+        model = make_model(family)
+        if case.endswith("_frozen"):
+            model.model.embed_tokens.weight.requires_grad_(False)
+        trainer = Recorder(model=model, args=arguments, train_dataset=[{"rows": row} for row in windows()],
                            callbacks=[Values()])
         trainer.train()
         shutil.copytree(f"run/checkpoint-{SAVED}", OUT / case / f"checkpoint-{SAVED}")
@@ -147,6 +151,8 @@ def resume(case, root, ranks, stage):
     adam = {"type": "AdamW", "params": {"lr": LEARNING_RATE, "betas": list(BETAS), "weight_decay": DECAY}}
     sgd = {"type": "SGD", "params": {"lr": LEARNING_RATE, "momentum": MOMENTUM}}
     groups = [{"match": "bias|norm|ln_", "weight_decay": 0}] if program == "trainer" else []
+    if case.endswith("_frozen"):
+        groups.append({"match": "embed_tokens", "trainable": False})
     job = {"model": MODELS[family], "data": {"text": str(OUT / "corpus.txt")}, "parallel": {"data": ranks}, "seed": 7,
            "steps": STEPS if counts else STEPS - SAVED, "train_micro_batch_size_per_gpu": SAMPLES // ranks,
            "gradient_clipping": 1.0 if program == "trainer" else 0, "parameter_groups": groups,
@@ -177,6 +183,7 @@ if __name__ == "__main__":
     (OUT / "corpus.txt").write_bytes(bytes(draw.choice(b"abcdefgh ijk\n") for _ in range(COLUMNS * SAMPLES + 1)))
     for name in wanted_cases:
         program, family = name.split("_")[:2]
+        shutil.rmtree(OUT / name, ignore_errors=True)
         wanted = (by_trainer if program == "trainer" else by_accelerate)(name, family)
         (OUT / f"{name}.losses").write_text("".join(f"{loss!r}\n" for loss in wanted))
         if not TROUPE:

@@ -5,9 +5,10 @@
 
 #include "checkpoint/convert/open_source.hpp"
 #include "checkpoint/source/hugging_face.hpp"
+#include "checkpoint/source/inspect.hpp"
 #include "checkpoint/source/left_out.hpp"
+#include "checkpoint/source/strided_view.hpp"
 #include "checkpoint/source/verify.hpp"
-#include "checkpoint/torch/strided_view.hpp"
 #include "tests/checkpoint/random_source.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -46,6 +47,15 @@ BOOST_AUTO_TEST_CASE(the_models_tensors_are_found_and_what_is_left_out_is_said) 
                                            : std::vector<std::string>{std::string(left_out_mark) + left_out};
       BOOST_TEST(got->remarks == wanted, boost::test_tools::per_element());
     }
+}
+
+BOOST_AUTO_TEST_CASE(a_file_by_itself_is_shown_without_the_names_in_its_neighbours) {
+  const auto got = open_source(fixtures / "tutorial.pt");
+  check_ok(got);
+  BOOST_TEST(unknown_names_in(*got).empty());
+  const auto other = open_source(fixtures / "other_kinds.pt");
+  check_ok(other);
+  BOOST_TEST(unknown_names_in(*other).size() == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(two_dictionaries_of_tensors_without_a_known_name_are_refused) {

@@ -1,4 +1,4 @@
-#include "checkpoint/torch/strided_view.hpp"
+#include "checkpoint/source/strided_view.hpp"
 
 #include <fmt/format.h>
 

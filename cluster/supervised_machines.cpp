@@ -148,14 +148,15 @@ supervision::seating supervision::seated_with_saves(uint32_t data) {
 void supervision::warn_of_save_lost(const std::string& continues_from) {
   const std::string newest = kept_.newest();
   if (newest == continues_from) return;
-  std::vector<uint32_t> there;
-  for (uint32_t m = 0; m < machines_.size(); ++m)
-    if (machines_[m].is_there) there.push_back(m);
+  std::vector<uint32_t> idle;
+  for (uint32_t p = 0; p < members_.size(); ++p)
+    if (members_[p].is == standing::idle) idle.push_back(p);
+  const std::string from =
+      continues_from.empty() ? "the newest checkpoint on the disk, or its beginning" : continues_from;
   actions_.push_back(
-      say{fmt::format("warning: the newest save in memory, {}, cannot be used: {} lay on lost hosts alone; "
-                      "steps since {} are done again",
-                      newest, kept_.lost_file(newest, there),
-                      continues_from.empty() ? "the newest checkpoint on the disk" : continues_from)});
+      say{fmt::format("warning: the newest save in memory, {}, cannot be used: no process that is there has {}; "
+                      "the run continues from {}",
+                      newest, kept_.lost_file(newest, machines_of(idle)), from)});
 }
 
 bool supervision::misses_beats(uint32_t machine, int64_t now_ns) const {

@@ -249,8 +249,8 @@ BOOST_AUTO_TEST_CASE(a_save_in_memory_that_is_lost_with_its_hosts_is_named) {
   j.save(false);
   j.part(1);
   BOOST_TEST(j.continued_from() == "/saves/1");
-  BOOST_TEST(j.said().find("warning: the newest save in memory, /saves/2, cannot be used: /saves/2/rank1 lay on lost "
-                           "hosts alone; steps since /saves/1 are done again") != std::string::npos,
+  BOOST_TEST(j.said().find("warning: the newest save in memory, /saves/2, cannot be used: no process that is there has "
+                           "/saves/2/rank1; the run continues from /saves/1") != std::string::npos,
              j.said());
 }
 

@@ -82,7 +82,7 @@ struct kept_save {
   uint64_t step = 0;
 };
 /// From the process that leads, between two steps: its states are kept, the term may end for another one with so many
-/// data ranks; 0: as many as there can be.
+/// data ranks; 0: as many as were planned last, where there can be so many.
 struct between_steps {
   uint64_t term = 0;
   uint32_t data = 0;

@@ -74,7 +74,7 @@ class process {
   /// Whether processes wait to join, so that the term should end at the next boundary (`change`).
   [[nodiscard]] bool is_join_wanted() const;
   /// Of the process that leads, between two steps whose states are kept: ends the term for one with `data` data ranks
-  /// (0: as many as there can be).
+  /// (0: as many as were planned last, where there can be so many).
   void change(uint32_t data);
 
   // ---- memory of the term

@@ -90,6 +90,12 @@ core::result<std::string> address_of_interface(const std::string& name) {
                         names_of(all));
 }
 
+core::result<std::string> chosen_address(const std::string& bind, const std::string& interface,
+                                         const std::string& otherwise) {
+  if (!bind.empty()) return bind;
+  return interface.empty() ? otherwise : address_of_interface(interface);
+}
+
 core::result<std::string> own_address_as(const std::string& host) {
   if (is_numeric(host)) return host;
   auto all = own_addresses();

@@ -19,6 +19,11 @@ std::vector<interface_address> own_addresses();
 /// The first address of an interface. Errors: bad_input, which names those that have one.
 core::result<std::string> address_of_interface(const std::string& name);
 
+/// What a host takes of what is said for it: `bind` where it is given, else the interface's first address, else
+/// `otherwise`. Errors: address_of_interface's.
+core::result<std::string> chosen_address(const std::string& bind, const std::string& interface,
+                                         const std::string& otherwise);
+
 /// As which of its addresses others reach this machine under `host`, a name or an address: itself where it is an
 /// address, what the name means where this machine has that; of `*`, of this machine's own name and of one that means
 /// loopback, its only address beyond loopback. Errors: bad_input, where that is not clear, and for a name that means

@@ -109,13 +109,9 @@ core::result<mover_place> host_examiner::follow(const open_question& q) {
   std::memcpy(secret.data(), q.secret.data(), secret.size());
   end();
   const net::term_key key{net::term_secret(secret), measuring, 1, q.place};
-  std::string address = q.bind.empty() ? setup_.address : q.bind;
-  if (q.bind.empty() && !q.interface.empty()) {
-    auto of_interface = net::address_of_interface(q.interface);
-    if (!of_interface) return core::fail(of_interface.error());
-    address = std::move(*of_interface);
-  }
-  auto mover = net::tls_mover::open({key, address});
+  const auto address = net::chosen_address(q.bind, q.interface, setup_.address);
+  if (!address) return core::fail(address.error());
+  auto mover = net::tls_mover::open({key, *address});
   if (!mover) {
     const auto& why = mover.error();
     return core::fail(why.kind, fmt::format("{}{}; this host has {}", q.bind.empty() ? "" : "cluster.hosts[].bind: ",
@@ -125,7 +121,7 @@ core::result<mover_place> host_examiner::follow(const open_question& q) {
   meter_ = std::make_unique<pair_meter>(*mover_);
   mover_->on_lost([this](uint32_t place, const core::error& why) { meter_->lose(place, why); });
   place_ = q.place;
-  return mover_place{q.place, std::move(address), mover_->port()};
+  return mover_place{q.place, *address, mover_->port()};
 }
 
 core::result<no_answer> host_examiner::follow(const connect_question& q) {

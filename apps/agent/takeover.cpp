@@ -60,18 +60,13 @@ core::result<std::string> address_to_lead_at(const config::cluster_section& job,
   const auto listen = core::read_host_port(job.listen);
   if (!listen) return core::fail(core::error_kind::bad_input, "cluster.listen: wanted HOST:PORT, got " + job.listen);
   const auto at = std::ranges::find(job.hosts, host, &config::cluster_host::name);
-  std::string own = at != job.hosts.end() && !at->bind.empty() ? at->bind : "";
-  if (own.empty() && !job.interface.empty()) {
-    auto of_interface = net::address_of_interface(job.interface);
-    if (!of_interface) return core::fail(of_interface.error());
-    own = std::move(*of_interface);
-  }
-  if (own.empty()) own = otherwise;
-  if (core::is_every_address(own))
+  const auto own = net::chosen_address(at != job.hosts.end() ? at->bind : "", job.interface, otherwise);
+  if (!own) return core::fail(own.error());
+  if (core::is_every_address(*own))
     return core::fail(core::error_kind::bad_input,
                       "cluster.store: wanted an address in cluster.listen that other hosts reach, or "
                       "cluster.interface, got every address of this host");
-  return net::place_text(own, listen->port);
+  return net::place_text(*own, listen->port);
 }
 
 }  // namespace troupe::apps

@@ -12,14 +12,9 @@ core::result<void> take_own_address(const config::cluster_section& c) {
   const char* const text = std::getenv(cluster::machine_variable);
   if (c.hosts.empty() || text == nullptr) return {};  // the first machine's is known where it listens
   const auto machine = static_cast<size_t>(std::strtoul(text, nullptr, 10));
-  std::string own = machine < c.hosts.size() ? c.hosts[machine].bind : "";
-  if (own.empty() && c.interface.empty()) return {};
-  if (own.empty()) {
-    auto of_interface = net::address_of_interface(c.interface);
-    if (!of_interface) return core::fail(of_interface.error());
-    own = std::move(*of_interface);
-  }
-  ::setenv(cluster::address_variable, own.c_str(), 1);
+  const auto own = net::chosen_address(machine < c.hosts.size() ? c.hosts[machine].bind : "", c.interface, "");
+  if (!own) return core::fail(own.error());
+  if (!own->empty()) ::setenv(cluster::address_variable, own->c_str(), 1);
   return {};
 }
 

@@ -10,6 +10,7 @@ process_state::process_state(uint32_t place, int64_t lost_after_ns, int64_t now_
 
 consequence process_state::hear(parcel p, int64_t now_ns) {
   consequence out;
+  look_at_clock(now_ns);
   if (const auto* x = std::get_if<beat>(&p.what)) {
     clock_.hear(*x, now_ns);
     // The supervisor's silence counts from then on at the earliest; however late its beat has come, it heard this one.
@@ -66,13 +67,20 @@ consequence process_state::lose_supervisor(const std::string& how) {
   return end({term_, true, why.kind, why.text});
 }
 
+void process_state::look_at_clock(int64_t now_ns) {
+  if (std::exchange(is_first_beat_, false)) heard_ns_ = now_ns;
+  heard_ns_ = std::max(heard_ns_, answered_ns_);
+  is_unheard_ = now_ns - heard_ns_ > give_up_ns(lost_after_ns_);
+  if (now_ns - looked_ns_ > give_up_ns(lost_after_ns_)) back_ns_ = now_ns;
+  if (back_ns_ && answered_ns_ >= *back_ns_) back_ns_.reset();
+}
+
 consequence process_state::look(int64_t now_ns) {
   // It was stopped for long: others may have gone on without it.
   const bool was_away = now_ns - looked_ns_ > give_up_ns(lost_after_ns_);
+  look_at_clock(now_ns);
   looked_ns_ = now_ns;
-  if (std::exchange(is_first_beat_, false)) heard_ns_ = now_ns;
-  heard_ns_ = std::max(heard_ns_, answered_ns_);
-  if (!was_away && now_ns - heard_ns_ <= give_up_ns(lost_after_ns_)) return {};
+  if (!was_away && !is_unheard_) return {};
   if (was_away) heard_ns_ = now_ns;
   return end({term_, false, core::error_kind::peer_lost,
               was_away ? "this process did not run for a while" : "the supervisor was silent"});
@@ -92,7 +100,9 @@ std::optional<core::error> process_state::is_over() const {
 std::optional<core::result<term_order>> process_state::next_term() {
   // That a term ends which this process has left already, or had no part in, is nothing to it.
   if (ending_ && ending_->is_final) return core::fail(ending_->kind, ending_->text);
-  if (terms_.empty()) {
+  // What lay on its way for so long may be of a term that others have ended: the next beat that is answered says that
+  // this process still counts.
+  if (terms_.empty() || is_unheard_ || back_ns_) {
     if (over_) return core::fail(*over_);
     return std::nullopt;
   }

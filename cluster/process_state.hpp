@@ -76,6 +76,7 @@ class process_state {  ///< of one process; one thread at a time
 
  private:
   consequence end(const end_term& why);
+  void look_at_clock(int64_t now_ns);
   /// Why nothing that a wait is for can come any more.
   [[nodiscard]] std::optional<core::error> is_over() const;
 
@@ -84,6 +85,8 @@ class process_state {  ///< of one process; one thread at a time
   int64_t heard_ns_, looked_ns_, beat_due_ns_;
   int64_t answered_ns_ = 0;  ///< when the last beat that was answered was said
   uint64_t term_ = 0, started_ = 0;
+  bool is_unheard_ = false;         ///< for so long that its supervisor may plan without it
+  std::optional<int64_t> back_ns_;  ///< when it ran again after a while, until a beat of then is answered
   bool leads_ = false, join_wanted_ = false, is_first_beat_ = false;
   std::deque<begin_term> terms_;
   std::map<std::string, file_in_memory> files_;

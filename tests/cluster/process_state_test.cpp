@@ -1,4 +1,5 @@
-// What a process knows of the calls that it waits for. How terms begin and end is played by tests/sim.
+// What a process knows of the calls that it waits for, and which terms it does not begin. How terms begin and end is
+// played by tests/sim.
 #include "cluster/process_state.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -27,6 +28,19 @@ process_state leader() {
   return out;
 }
 
+constexpr int64_t ms = 1'000'000;  // cluster.lost_after is 1 s here
+
+process_state idle() { return {0, 1000 * ms, 0}; }
+
+beat answer_to(int64_t said_ns) { return {.of_ns = said_ns}; }
+
+begin_term first_term() {
+  begin_term t;
+  t.number = 1;
+  t.seats = {{0, 0, 1, 0}};
+  return t;
+}
+
 using places = std::vector<uint32_t>;
 
 }  // namespace
@@ -51,6 +65,44 @@ BOOST_AUTO_TEST_CASE(nobody_is_named_where_one_answer_of_any_is_waited_for) {
   auto mine = leader();
   BOOST_TEST(!mine.answers(7, 1).has_value());
   BOOST_TEST(mine.unanswered() == places{}, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_term_that_lay_on_its_way_while_nothing_was_heard_begins_once_a_beat_is_answered) {
+  auto mine = idle();
+  for (int64_t t = 0; t <= 900; t += 50) mine.look(t * ms);
+  mine.hear({first_term()}, 910 * ms);
+  BOOST_TEST(!mine.next_term().has_value());
+  mine.hear({answer_to(50 * ms)}, 920 * ms);  // an answer to what was said long ago
+  mine.look(920 * ms);
+  BOOST_TEST(!mine.next_term().has_value());
+  mine.hear({answer_to(900 * ms)}, 930 * ms);
+  mine.look(930 * ms);
+  BOOST_TEST(mine.next_term().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_term_that_was_ended_while_its_beginning_lay_on_its_way_never_begins) {
+  auto mine = idle();
+  for (int64_t t = 0; t <= 900; t += 50) mine.look(t * ms);
+  mine.hear({first_term()}, 910 * ms);
+  const auto what = mine.hear({end_term{1, false, troupe::core::error_kind::peer_lost, "a host was lost"}}, 910 * ms);
+  BOOST_TEST(what.say.has_value());
+  mine.hear({answer_to(900 * ms)}, 930 * ms);
+  mine.look(930 * ms);
+  BOOST_TEST(!mine.next_term().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_process_that_did_not_run_for_a_while_begins_no_term_before_it_is_answered) {
+  auto mine = idle();
+  mine.look(50 * ms);
+  mine.hear({first_term()}, 2000 * ms);  // what came meanwhile is read before it looks
+  BOOST_TEST(!mine.next_term().has_value());
+  mine.look(2000 * ms);
+  mine.hear({answer_to(1990 * ms)}, 2010 * ms);
+  mine.look(2010 * ms);
+  BOOST_TEST(!mine.next_term().has_value());
+  mine.hear({answer_to(2010 * ms)}, 2060 * ms);
+  mine.look(2060 * ms);
+  BOOST_TEST(mine.next_term().has_value());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -92,6 +92,8 @@ void launched_hosts::line(host& h, const std::string& text) {
     return;
   }
   h.last = text;
+  const auto& leader = all_.front().code;
+  if (leader && *leader > killed) return;  // whoever stopped the job knows why the others end
   if (h.is_there) std::fprintf(stderr, "%s: %s\n", h.name.c_str(), text.c_str());
 }
 
@@ -127,6 +129,7 @@ void launched_hosts::ended(host& h) {
   const bool leads = &h == &all_.front();
   if (leads) {
     over_ns_ = core::now_ns();
+    for (auto& other : all_) close(other.in);  // an agent that has no job waits for none any more
     if (*h.code == no_connection) {
       std::fprintf(stderr, "troupe: error: %s cannot be reached, or has been lost\n", h.name.c_str());
       give_up(1);

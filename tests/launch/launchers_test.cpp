@@ -150,6 +150,18 @@ BOOST_AUTO_TEST_CASE(a_hostfile_starts_a_job_by_ssh_and_a_signal_ends_all_of_it)
   BOOST_TEST(places_in(x.job.folder()).empty());
 }
 
+BOOST_AUTO_TEST_CASE(a_signal_before_the_other_hosts_have_come_ends_all_at_once) {
+  if (is_missing(local_sshd::missing())) return;
+  const by_ssh x;
+  process early(x.launch("early", for_long), x.job.folder());
+  BOOST_TEST_REQUIRE(early.wait_for_error("waits for agents on 127.0.0.2"));
+  early.send(SIGTERM);
+  const auto did = early.end(std::chrono::seconds(9));  // less than hosts that have a job may take
+  BOOST_TEST(did.code == 143, did.code << did.err);
+  BOOST_TEST(did.err.find("has gone") == std::string::npos, did.err);
+  BOOST_TEST(are_gone(x.job.folder()));
+}
+
 BOOST_AUTO_TEST_CASE(a_launch_that_is_killed_leaves_no_process_on_any_host) {
   if (is_missing(local_sshd::missing())) return;
   const by_ssh x;

@@ -76,7 +76,8 @@ class agent {
     return {};
   }
   core::result<void> follow(const let_end& x) {
-    if (!x.why.empty()) options_.say("the job has ended: " + x.why);
+    if (!x.why.empty())
+      options_.say((x.goes_on ? "the job goes on without this host: " : "the job has ended: ") + x.why);
     if (children_) children_->let_end();
     return {};
   }

@@ -93,10 +93,18 @@ core::result<void> agent_links::hear(uint32_t machine, const message& m, int64_t
 
 // A host that was replaced ends alone.
 void agent_links::let_go(uint32_t machine, int64_t now_ns) {
-  tell(machine, job_over{0}, now_ns);
+  dismiss(machine, job_over{0}, now_ns);
+  decides_.let_go(machine, "has gone: its host was replaced, and its agent told to end", now_ns);
+}
+
+void agent_links::leave_out(const leave_out_agent& x, int64_t now_ns) {
+  dismiss(x.machine, job_over{x.code, x.why, true}, now_ns);
+}
+
+void agent_links::dismiss(uint32_t machine, job_over with, int64_t now_ns) {
+  tell(machine, std::move(with), now_ns);
   links_[machine].reset();
   came_[machine] = false;  // nobody waits for it at the end
-  decides_.let_go(machine, "has gone: its host was replaced, and its agent told to end", now_ns);
 }
 
 }  // namespace troupe::cluster

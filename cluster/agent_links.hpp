@@ -26,6 +26,8 @@ class agent_links {  ///< of one job; one thread
   /// What has come from it.
   void hear(uint32_t machine, int64_t now_ns);
   void drop(uint32_t machine) { links_[machine].reset(); }
+  /// Tells it so, and lets it go.
+  void leave_out(const leave_out_agent& x, int64_t now_ns);
   /// Tells all that are there.
   void end_job(int32_t code, const std::string& why, int64_t now_ns);
 
@@ -39,6 +41,7 @@ class agent_links {  ///< of one job; one thread
   core::result<void> hear(uint32_t machine, const message& m, int64_t now_ns);
   void end(uint32_t machine, const std::string& how, int64_t now_ns);
   void let_go(uint32_t machine, int64_t now_ns);
+  void dismiss(uint32_t machine, job_over with, int64_t now_ns);
 
   const supervised_job& job_;
   job_order order_;

@@ -39,7 +39,7 @@ core::result<void> agent_state::hear(message m, int64_t now_ns) {
   if (const auto* x = std::get_if<job_over>(&m)) {
     code_ = x->code;
     over_ns_ = now_ns;
-    actions_.emplace_back(let_end{x->why});
+    actions_.emplace_back(let_end{x->why, x->goes_on});
   }
   if (!order_) return {};
   if (const auto place = place_in(m); place && std::ranges::find(order_->places, *place) == order_->places.end())

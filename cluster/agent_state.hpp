@@ -23,7 +23,8 @@ struct tell_process {
 };
 /// The job is over: processes that end may take their time from now on.
 struct let_end {
-  std::string why{};  ///< for people; empty: nothing is to be said
+  std::string why{};     ///< for people; empty: nothing is to be said
+  bool goes_on = false;  ///< the job does, without this host
 };
 /// A machine_question, which comes before a job, is answered with a machine_answer. A job_order is the first action of
 /// a job: processes can be started from now on. start_place and kill_place mean what they mean to an agent, and

@@ -115,6 +115,10 @@ class launcher {
     agents_.drop(x.machine);
     return {};
   }
+  core::result<void> follow(const leave_out_agent& x) {
+    agents_.leave_out(x, core::now_ns());
+    return {};
+  }
   void tell(uint32_t machine, message m) { agents_.tell(machine, std::move(m), core::now_ns()); }
   /// A host that is cut off joins again when it is heard, to be told that the job is over.
   [[nodiscard]] bool waits_for_agents() const {

@@ -114,7 +114,7 @@ void fields(F& f, signalled& x) {
 }
 template <class F>
 void fields(F& f, job_over& x) {
-  f(x.code, x.why);
+  f(x.code, x.why, x.goes_on);
 }
 
 template <class F>

@@ -193,7 +193,8 @@ struct signalled {
 /// To the agent: the job is over, with this code.
 struct job_over {
   int32_t code = 0;
-  std::string why{};  ///< for people; empty: it ended well, or who leads has said it
+  std::string why{};     ///< for people; empty: it ended well, or who leads has said it
+  bool goes_on = false;  ///< without this host
 };
 
 /// To the agent, before there is a job: a question of `troupe doctor`.

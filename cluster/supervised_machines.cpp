@@ -10,8 +10,16 @@
 namespace troupe::cluster {
 
 void supervision::joined(uint32_t machine, int64_t now_ns) {
-  machines_[machine] = {true, now_ns};
+  auto& m = machines_[machine];
+  m = {.is_there = true, .heard_ns = now_ns, .times_left_out = m.times_left_out, .lacks = std::move(m.lacks)};
   if (!starts_processes()) return;
+  if (m.times_left_out >= times_left_out_max) {
+    m.is_there = false;
+    m.was_let_go = true;
+    const auto why = fmt::format("it was left out {} times and is not tried again: {}", m.times_left_out, m.lacks.text);
+    actions_.push_back(leave_out_agent{machine, code_of(m.lacks.kind), why});
+    return;
+  }
   if (machine > 0) actions_.push_back(say{fmt::format("host {} is there", job_.hosts[machine])});
   const bool had_term = term_.number > 0;
   for (uint32_t p = 0; p < members_.size(); ++p) {

@@ -30,10 +30,9 @@ std::string difference(std::string_view wanted, std::string_view got) {
   return "wanted the same plans and data, got others";
 }
 
-/// Of a job that ends before its first term.
-int32_t code_of(error_kind why) { return why == error_kind::bad_input ? 2 : why == error_kind::stopped ? 130 : 1; }
-
 }  // namespace
+
+int32_t code_of(error_kind why) { return why == error_kind::bad_input ? 2 : why == error_kind::stopped ? 130 : 1; }
 
 supervision::supervision(supervised_job job)
     : job_(std::move(job)),
@@ -73,6 +72,8 @@ std::string supervision::ranks_of(uint32_t place) const {
 void supervision::start(uint32_t place) {
   members_[place].start_ns.reset();
   members_[place].is = standing::starting;
+  members_[place].has_run = false;
+  members_[place].lacks.reset();
   actions_.push_back(start_process{place});
 }
 
@@ -143,10 +144,11 @@ void supervision::heard(uint32_t place, const hello& x) {
   }
   if (x.version != version_ || x.configuration != configuration_) {
     const bool version = x.version != version_;
-    return end(true, {error_kind::mismatch,
-                      fmt::format("process {}: wanted the {} of the others, {}, got {}", place,
-                                  version ? "version" : "configuration", version ? version_ : configuration_,
-                                  version ? x.version : x.configuration)});
+    const core::error why{
+        error_kind::mismatch,
+        fmt::format("process {}: wanted the {} of the others, {}, got {}", place, version ? "version" : "configuration",
+                    version ? version_ : configuration_, version ? x.version : x.configuration)};
+    return is_newcomer(place) ? leave_out(place, why) : end(true, why);
   }
   m.is = standing::idle;
   if (term_.is == phase::none) {
@@ -164,14 +166,16 @@ void supervision::begin_first() {
 // Ranks that meet end together: of one that fails or gives up, the others hear before this process may, and say so. The
 // run ends with the first cause, and does not end where that is a loss.
 void supervision::heard(uint32_t place, const failed& x, int64_t now_ns) {
-  if (final_ || term_.is == phase::ending) return;
+  if (final_) return;
   const bool is_before = x.term == 0;  // it has not taken part in any term: nobody else can say it
   const core::error why{x.kind, x.text};
   // What all processes of one machine refuse, and what its first one does, reads as from one process.
   const bool is_named = machines_.size() > 1 || (!is_before && place != leader());
   const core::error named = is_named ? why.in(process_of(place)) : why;
-  if (is_before && term_.is != phase::none) actions_.push_back(say{"error: " + named.text});
   if (!is_before && x.term != term_.number) return;
+  if (is_newcomer(place) && !may_follow_another(x.kind)) return leave_out(place, why);
+  if (term_.is == phase::ending) return;
+  if (is_before && term_.is != phase::none) actions_.push_back(say{"error: " + named.text});
   if (is_before || !may_follow_another(x.kind)) return end(true, named);
   members_[place].follows = true;
   if (!followed_) {
@@ -203,11 +207,6 @@ uint32_t supervision::number_there() const {
       members_, [](const member& m) { return m.is == standing::idle || m.is == standing::working; }));
 }
 
-void supervision::ask_to_join() {
-  const auto data = degree_for(number_there());
-  if (data && *data > term_.data) send(leader(), join_wanted{term_.number});
-}
-
 void supervision::heard(uint32_t place, const ready& x) {
   if (x.term != term_.number || term_.is != phase::beginning) return;
   member& m = members_[place];
@@ -217,13 +216,17 @@ void supervision::heard(uint32_t place, const ready& x) {
   for (const seat& s : term_.seats) {
     const member& other = members_[s.place];
     if (s.count == 0 || !other.is_ready || !first.is_ready || other.digest == first.digest) continue;
-    return end(true, {error_kind::mismatch, fmt::format("{} differs from rank 0: {}", ranks_of(s.place),
-                                                        difference(first.digest, other.digest))});
+    const core::error why{error_kind::mismatch, fmt::format("{} differs from rank 0: {}", ranks_of(s.place),
+                                                            difference(first.digest, other.digest))};
+    return is_newcomer(s.place) ? leave_out(s.place, why) : end(true, why);
   }
   if (!std::ranges::all_of(term_.seats, [&](const seat& s) { return members_[s.place].is_ready; })) return;
   term_.is = phase::running;
   has_run_ = true;
-  for (const seat& s : term_.seats) send(s.place, started{term_.number});
+  for (const seat& s : term_.seats) {
+    members_[s.place].has_run = true;
+    send(s.place, started{term_.number});
+  }
   tell_who_is_there();
   ask_to_join();
 }
@@ -323,6 +326,7 @@ void supervision::go_on_if_quiet() {
 }
 
 void supervision::begin_next() {
+  drop_left_out();
   const auto is_idle = [](const member& m) { return m.is == standing::idle; };
   const auto there = static_cast<uint32_t>(std::ranges::count_if(members_, is_idle));
   auto data = degree_for(there);

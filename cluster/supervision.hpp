@@ -46,6 +46,8 @@ struct supervised_job {
 };
 /// Longest wait before a process is started again.
 inline constexpr int64_t backoff_max_ns = 30'000'000'000;
+/// How often a host may come to a run and not be able to take part; then it is not tried again.
+inline constexpr uint32_t times_left_out_max = 3;
 /// Losses in a row without a step in between that end a run: whatever kills the processes does it again.
 inline constexpr uint32_t fruitless_losses_max = 3;
 
@@ -73,7 +75,13 @@ struct send_to_agent {  ///< a message for the agent of another machine
 struct drop_agent {  ///< its link, that is
   uint32_t machine = 0;
 };
-using action = std::variant<send_to, start_process, kill_process, say, finish, send_to_agent, drop_agent>;
+struct leave_out_agent {  ///< it is told so, and ends with this code; the job goes on
+  uint32_t machine = 0;
+  int32_t code = 0;
+  std::string why;
+};
+using action =
+    std::variant<send_to, start_process, kill_process, say, finish, send_to_agent, drop_agent, leave_out_agent>;
 
 /// How a process is, as its supervisor sees it.
 enum class standing : uint8_t {
@@ -85,6 +93,9 @@ enum class standing : uint8_t {
 };
 /// For people.
 std::string_view name_of(standing s);
+
+/// The exit code of whoever ends before it has run, for this reason.
+int32_t code_of(core::error_kind why);
 
 class supervision {  ///< of one job; one thread
  public:
@@ -141,7 +152,9 @@ class supervision {  ///< of one job; one thread
     uint32_t losses = 0;
     std::optional<int64_t> start_ns;  ///< when it is started again
     bool is_ready = false;
-    bool follows = false;  ///< has failed since another process gave up, or says so
+    bool has_run = false;              ///< has been in a term that ran
+    std::optional<core::error> lacks;  ///< why it is left out
+    bool follows = false;              ///< has failed since another process gave up, or says so
     uint64_t process_id = 0;
     std::string digest;
     clock_offset clock;
@@ -151,6 +164,8 @@ class supervision {  ///< of one job; one thread
     int64_t heard_ns = 0;  ///< its agent, but for the first one, which has none
     bool rests = false;    ///< was replaced: it has ranks again only where others are too few
     bool was_let_go = false;
+    uint32_t times_left_out = 0;
+    core::error lacks{};  ///< why, the last time
   };
   enum class phase : uint8_t { none, beginning, running, ending };
   struct current_term {
@@ -176,6 +191,14 @@ class supervision {  ///< of one job; one thread
   void begin_first();
   void go_on_if_quiet();
   void ask_to_join();
+  /// Whether it has not run yet, and the run goes on without it.
+  [[nodiscard]] bool is_newcomer(uint32_t place) const;
+  /// It cannot take part.
+  void leave_out(uint32_t place, const core::error& why);
+  /// Those that were left out, once they have no ranks.
+  void drop_left_out();
+  void drop(uint32_t place);
+  void drop_host(uint32_t machine, core::error why);
   void relay_to_others(uint32_t from, const parcel& p);
   void start(uint32_t place);
   [[nodiscard]] std::vector<uint32_t> seated(uint32_t data) const;

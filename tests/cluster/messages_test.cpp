@@ -39,7 +39,7 @@ std::vector<message> one_of_each() {
           place_ended{1, "was killed"},
           passed{1, "bytes"},
           signalled{15, 2},
-          job_over{130, "process 1 on b: no such file"},
+          job_over{130, "process 1 on b: no such file", true},
           machine_question{1, "facts"},
           machine_answer{1, "16 cores"},
           roster{3, {{1, "b", 4711, "working", 2, 4, 1}}},

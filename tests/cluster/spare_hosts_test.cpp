@@ -48,6 +48,18 @@ class job_with_a_spare {
     end_term();
   }
 
+  /// Of the term that begins there, processes of these machines fail before they are ready, one after the other.
+  void boundary_refused_by(const std::vector<uint32_t>& machines, const std::string& why) {
+    end_quietly([&] { s_.hear(s_.leader(), {between_steps{s_.term(), 0}, {}}, ++now_); });
+    BOOST_TEST(hosts() == "abc");
+    const auto seats = s_.seats();
+    const auto term = s_.term();
+    for (const seat& s : seats)
+      if (std::ranges::find(machines, s.machine) == machines.end()) s_.hear(s.place, {ready{term, "same"}, {}}, ++now_);
+    for (const uint32_t m : machines) s_.hear(m, {failed{term, core::error_kind::bad_input, why}, {}}, ++now_);
+    end_term();
+  }
+
   /// The hosts of the term, in the order of ranks.
   [[nodiscard]] std::string hosts() const {
     std::string out;
@@ -86,12 +98,16 @@ class job_with_a_spare {
   }
   [[nodiscard]] const std::string& said() const { return said_; }
   [[nodiscard]] const std::string& continued_from() const { return folder_; }
+  /// What the last agent was told that was left out.
+  [[nodiscard]] const std::string& dismissed() const { return dismissed_; }
 
  private:
   bool was_sent(std::string_view name) {
     bool out = false;
     for (auto& a : s_.take()) {
       if (const auto* x = std::get_if<say>(&a)) said_ += x->line + "\n";
+      if (const auto* x = std::get_if<leave_out_agent>(&a))
+        dismissed_ = job().hosts[x->machine] + std::to_string(x->code) + ": " + x->why;
       const auto* const x = std::get_if<send_to>(&a);
       if (x == nullptr) continue;
       out = out || name_of(x->what.what) == name;
@@ -104,18 +120,23 @@ class job_with_a_spare {
     for (const seat& s : s_.seats()) s_.hear(s.place, {ready{s_.term(), "same"}, {}}, ++now_);
     (void)was_sent("");
   }
-  void end_term() {
+  template <class Cause>
+  void end_quietly(Cause cause) {
     const auto before = s_.term();
     const auto seats = s_.seats();
+    cause();
     for (const seat& s : seats)
       if (s_.term() == before && s_.of(s.place) == standing::working) s_.hear(s.place, {quiet{before}, {}}, ++now_);
+  }
+  void end_term() {
+    end_quietly([] {});
     begin_term();
   }
 
   supervision s_;
   int64_t now_ = 1;
   uint64_t saves_ = 0;
-  std::string said_, folder_;
+  std::string said_, folder_, dismissed_;
 };
 
 }  // namespace
@@ -167,6 +188,38 @@ BOOST_AUTO_TEST_CASE(a_process_that_refuses_is_named_with_its_host_to_the_others
     BOOST_TEST(j.fail(m, "cannot read 'text'") ==
                std::string("process ") + "0123"[m] + " on " + "abcd"[m] + ": cannot read 'text'");
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_host_that_comes_back_and_cannot_take_part_is_left_out_and_ends_nothing) {
+  auto job = job_with_a_spare::job();
+  job.losses_max = 2;
+  job_with_a_spare j(job);
+  for (const uint32_t m : {0U, 1U, 2U}) j.join(m);
+  j.save();
+  j.part(2);
+  for (uint32_t times = 1; times <= times_left_out_max; ++times) {
+    j.join(2);
+    j.boundary_refused_by({2}, "cannot read 'text'");
+    BOOST_TEST(j.hosts() == "ab");
+    BOOST_TEST(j.continued_from() == "/saves/1");
+    BOOST_TEST(j.dismissed() == "c2: cannot read 'text'");
+  }
+  BOOST_TEST(j.said().find("warning: process 2 on c is left out: cannot read 'text'") != std::string::npos, j.said());
+  j.join(2);  // once more
+  BOOST_TEST(j.state(2) == "absent");
+  BOOST_TEST(j.dismissed() == "c2: it was left out 3 times and is not tried again: cannot read 'text'");
+  BOOST_TEST(j.fail(1, "no space") == "process 1 on b: no space");  // who has run ends the run
+}
+
+BOOST_AUTO_TEST_CASE(hosts_that_come_together_and_cannot_take_part_are_all_left_out) {
+  job_with_a_spare j;
+  for (const uint32_t m : {0U, 1U, 2U}) j.join(m);
+  j.save();
+  for (const uint32_t m : {1U, 2U}) j.part(m);
+  for (const uint32_t m : {1U, 2U}) j.join(m);
+  j.boundary_refused_by({1, 2}, "no such folder");
+  BOOST_TEST(j.hosts() == "a");
+  BOOST_TEST((*j).is_running());
 }
 
 BOOST_AUTO_TEST_CASE(a_host_is_replaced_at_a_boundary_and_rests) {

@@ -18,7 +18,8 @@ constexpr std::string_view trouble_names[num_machine_troubles] = {"partition",
                                                                   "kill",
                                                                   "stop",
                                                                   "stop of the supervisor",
-                                                                  "executor error"};
+                                                                  "executor error",
+                                                                  "loss of the machine, which comes back unfit"};
 
 }  // namespace
 

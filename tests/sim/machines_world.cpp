@@ -91,7 +91,8 @@ class world {
       for_each_family([](simulated_children& c) { c.go_on(); });
     }
     if (is_over()) out_.code = code_;
-    out_.cause = machines_[0].children->why(supervision_.leader());
+    if (const auto& c = machines_[job_.machine_of(supervision_.leader())].children)
+      out_.cause = c->why(supervision_.leader());
     out_.wrong = watch_.wrong();
     out_.terms = watch_.terms();
     out_.steps_done = watch_.steps_done();
@@ -185,6 +186,8 @@ class world {
           is_ended_by_the_system(x->machine);
           machines_[x->machine].down->close();
           agents_.drop(x->machine);
+        } else if (const auto* x = std::get_if<cluster::leave_out_agent>(&a)) {
+          agents_.leave_out(*x, now());
         } else if (const auto* x = std::get_if<cluster::say>(&a)) {
           out_.said += x->line + "\n";
         } else if (const auto* x = std::get_if<cluster::finish>(&a)) {
@@ -392,7 +395,9 @@ class world {
         x.stopped_until_ns = now() + e.duration_ns;
         return;
       case machine_lost:
+      case comes_unfit:
         if (!x.agent) return;
+        if (e.kind == comes_unfit) net_.unfit.insert(e.machine);
         if (x.children) {
           gone_messages_ += x.children->num_messages();
           x.children->vanish();

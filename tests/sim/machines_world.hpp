@@ -30,8 +30,9 @@ enum class machine_trouble : uint8_t {
   process_stopped,  ///< and continued
   supervisor_stopped,
   executor_error,  ///< an instruction fails
+  comes_unfit,     ///< lost, and what comes back cannot take part
 };
-inline constexpr size_t num_machine_troubles = 12;
+inline constexpr size_t num_machine_troubles = 13;
 std::string_view name_of(machine_trouble kind);
 
 struct machine_event {

@@ -178,6 +178,8 @@ script simulated_process::be_in_term() {
     core::result<void> kept = co_await keep();
     co_return kept;
   }
+  if (around_.between != nullptr && around_.between->unfit.contains(life_->machine))
+    co_return core::fail(error_kind::io, unfit_text);
   if (has_led_ && !state_.leads())
     co_return core::fail(error_kind::peer_lost, "another process leads the run now; this one serves it");
   has_led_ = state_.leads();

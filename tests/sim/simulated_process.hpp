@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,10 +30,14 @@ enum class planted : uint8_t {
   silence_is_ignored,       ///< a process goes on though it does not hear its supervisor
 };
 
+/// What a process of a machine that is unfit fails with.
+inline constexpr const char* unfit_text = "the text cannot be read here";
+
 class simulated_process;
 
 struct network {                   ///< of a world of several machines
   std::vector<uint32_t> machines;  ///< [place]
+  std::set<uint32_t> unfit{};      ///< machines that lack what a term needs
   passing passes;
   /// Does something once the time has come.
   std::function<void(int64_t due_ns, std::function<void()>)> later;

@@ -1,0 +1,68 @@
+// A job of three hosts, as a user starts it, to which a host comes back that cannot read the text any more: it is told
+// why and left out, the run goes on, and takes the host back once that is mended.
+#include <boost/test/unit_test.hpp>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/machines/job_on_hosts.hpp"
+#include "tests/made_up_text.hpp"
+
+using namespace troupe::tests;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* job_text =
+    "model: {model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256}\n"
+    "data: {text: corpus.txt}\n"
+    "parallel: {data: 3}\n"
+    "seed: 1\n"
+    "steps: 300\n"
+    "train_batch_size: 6\n"
+    "optimizer: {type: AdamW, params: {lr: 1.0e-3}}\n"
+    "zero_optimization: {stage: 2}\n"
+    "telemetry: {report: false}\n"
+    "cluster:\n"
+    "  hosts: [{name: a}, {name: b}, {name: c}]\n"
+    "  lost_after: 20s\n";
+
+command_of_job written(const scratch_folder& folder) {
+  std::ofstream(folder / "corpus.txt") << made_up_text(60'000);
+  std::ofstream(folder / "job.yaml") << job_text;
+  return {TROUPE_BINARY, (folder / "job.yaml").string(), {}};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(left_out)
+
+BOOST_AUTO_TEST_CASE(a_host_that_comes_back_without_the_text_is_left_out_with_its_reason_and_taken_back_once_mended) {
+  const scratch_folder file;
+  job_on_hosts job(written(file), nullptr);
+  BOOST_TEST_REQUIRE(job.first().wait_for("\"step\":20,"));
+  job.agent(2).send(SIGKILL);
+  (void)job.agent(2).end();
+  fs::rename(file / "corpus.txt", file / "away.txt");
+  job.start_agent(2);
+  const auto refused = job.agent(2).end();
+  BOOST_TEST(refused.code == 2, refused.err);
+  BOOST_TEST(refused.err.find("the job goes on without this host: cannot read '") != std::string::npos, refused.err);
+  BOOST_TEST_REQUIRE(job.first().wait_for_error("warning: process 2 on c is left out: cannot read '"));
+  fs::rename(file / "away.txt", file / "corpus.txt");
+  job.start_agent(2);
+
+  BOOST_TEST_REQUIRE(job.first().wait_for("\"step\":300,"));
+  const auto ended = job.first().end();
+  BOOST_TEST_REQUIRE(ended.code == 0, ended.err);
+  const auto terms = terms_told(ended.err);
+  BOOST_TEST_REQUIRE(terms.has_value(), ended.err);
+  BOOST_TEST_MESSAGE(terms->line);
+  BOOST_TEST(terms->line.starts_with("3 -> 2 -> 3 ranks at steps 0, "), terms->line);
+  const auto different = job.difference_from_twin(terms->degrees);
+  BOOST_TEST(!different, different.value_or(""));
+  for (const uint32_t host : {1U, 2U}) BOOST_TEST(job.agent(host).end().code == 0);
+  BOOST_TEST(job.left_behind() == "");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

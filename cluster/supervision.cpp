@@ -333,7 +333,7 @@ void supervision::begin_next() {
   if (there == 0) data = core::fail(error_kind::peer_lost, "no process is left: " + cause_);
   if (!data) {
     final_ = data.error();
-    if (!cause_.empty()) final_ = final_->in("after the loss of " + cause_);
+    if (!cause_.empty()) final_ = final_->in(cause_);
     for (uint32_t p = 0; p < members_.size(); ++p)
       if (is_idle(members_[p])) send(p, end_term{term_.number, true, final_->kind, final_->text});
     if (term_.number > 0 && is_idle(members_[last_leader_])) return;  // it ends the run

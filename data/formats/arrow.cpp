@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "data/formats/arrow_schema.hpp"
-#include "data/formats/column_buffer.hpp"
+#include "data/formats/arrow_batch.hpp"
+#include "data/formats/arrow_views.hpp"
 
 namespace troupe::data {
 namespace {
@@ -20,8 +20,6 @@ using core::fail;
 constexpr std::string_view magic{"ARROW1"};
 constexpr uint32_t continuation = 0xFFFFFFFF;
 enum header_type : uint8_t { schema_header = 1, dictionary_header = 2, batch_header = 3 };
-/// A node: rows, nulls. A buffer: begin in the body, bytes.
-constexpr uint64_t pair_bytes = 16;
 /// Of a file's end: the footer's length and the magic. And of what its footer says of a message: where, how long.
 constexpr uint64_t tail_bytes = 10, block_bytes = 24;
 
@@ -192,15 +190,19 @@ class arrow_reader {
       return {};
     }
     if (!column_) return lies("wanted a schema first");
-    if (type == batch_header)
-      return column_->dictionary ? read_indices(header)
-                                 : read_texts(header, column_->first_node, column_->first_buffer,
-                                              [&](auto text, auto at) { return give(text, at); });
+    if (type == batch_header) {
+      const arrow_batch batch(file_, header, body_begin_, body_bytes_);
+      return column_->dictionary ? read_indices(batch)
+                                 : read_texts(batch, *column_, [&](auto text, auto at) { return give(text, at); });
+    }
     if (type != dictionary_header)
       return lies(fmt::format("wanted a batch of rows or a dictionary, got a message of type {}", type));
     if (!column_->dictionary || header.number<int64_t>(0, 0) != *column_->dictionary) return {};  // of another column
     if (!header.number<uint8_t>(2, 0)) words_ = {};
-    return read_texts(header.table(1), 0, 0, [&](std::optional<std::string_view> word, uint64_t) {
+    arrow_column values = *column_;  // alone in their batch
+    values.first_node = values.first_buffer = values.views_before = 0;
+    const arrow_batch batch(file_, header.table(1), body_begin_, body_bytes_);
+    return read_texts(batch, values, [&](std::optional<std::string_view> word, uint64_t) {
       return words_.add(word)
                  ? core::result<void>{}
                  : lies(fmt::format("a dictionary of more than {} bytes with 4 for each of its words", max_block_bytes),
@@ -212,56 +214,19 @@ class arrow_reader {
     return text ? visit_(text, at) : core::result<void>{};
   }
 
-  /// Rows of a batch in a column.
-  core::result<uint64_t> rows_of(const flat_table& batch, uint64_t node) const {
-    const auto rows = batch.number<int64_t>(0, 0);
-    const auto nodes = batch.vector(1, pair_bytes);
-    if (node >= nodes.size() / pair_bytes)
-      return fail(lies(fmt::format("{} columns, wanted number {}", nodes.size() / pair_bytes, node)).error());
-    int64_t length = 0;
-    std::memcpy(&length, nodes.data() + node * pair_bytes, sizeof length);
-    if (rows < 0 || length != rows) return fail(lies(fmt::format("{} rows, of the column {}", rows, length)).error());
-    return static_cast<uint64_t>(rows);
-  }
-
-  core::result<column_buffer> buffer(const flat_table& batch, uint64_t index) const {
-    const auto buffers = batch.vector(2, pair_bytes);
-    if (index >= buffers.size() / pair_bytes)
-      return fail(lies(fmt::format("{} buffers, wanted number {}", buffers.size() / pair_bytes, index)).error());
-    std::array<int64_t, 2> place{};
-    std::memcpy(place.data(), buffers.data() + index * pair_bytes, pair_bytes);
-    const auto begin = static_cast<uint64_t>(place[0]), length = static_cast<uint64_t>(place[1]);
-    if (begin > body_bytes_ || length > body_bytes_ - begin)
-      return fail(lies(fmt::format("buffer {} has {} bytes from byte {}, beyond the body's {}", index, place[1],
-                                   place[0], body_bytes_))
-                      .error());
-    block_codec codec = block_codec::none;
-    if (const auto compression = batch.table(3); compression.exists()) {
-      const auto number = compression.number<int8_t>(0, 0);
-      if (number != 0 && number != 1)
-        return fail(lies(fmt::format("wanted none, LZ4 or zstd as compression, got number {}", number)).error());
-      codec = number == 0 ? block_codec::lz4_frame : block_codec::zstd;
-    }
-    auto out = column_buffer::open(file_, body_begin_ + begin, length, codec);
-    if (!out) return fail(lies(out.error().text, out.error().kind).error());
-    return out;
-  }
-
-  /// How far into the file row `row` of `rows` is, about.
-  [[nodiscard]] uint64_t place_of(uint64_t row, uint64_t rows) const {
-    return body_begin_ + static_cast<uint64_t>(double(body_bytes_) * double(row) / double(rows));
-  }
+  /// What a batch or a view in it says that is not so.
+  [[nodiscard]] core::result<void> lies(const core::error& why) const { return lies(why.text, why.kind); }
 
   /// Calls `look(i, is_null)` with each row; the first buffer of the column says which are null.
   template <class Look>
-  core::result<void> each_row(const flat_table& batch, uint64_t rows, uint64_t validity_index, Look look) {
-    auto validity = buffer(batch, validity_index);
-    if (!validity) return fail(validity.error());
+  core::result<void> each_row(const arrow_batch& batch, uint64_t rows, uint64_t validity_index, Look look) {
+    auto validity = batch.buffer(validity_index);
+    if (!validity) return lies(validity.error());
     if (validity->size() > 0 && validity->size() < (rows + 7) / 8)
       return lies(fmt::format("{} bytes say which of {} rows are null", validity->size(), rows));
     for (uint64_t i = 0; i < rows; ++i) {
       if (++taken_ % rows_between_calls == 0)
-        if (auto ok = visit_(std::nullopt, place_of(i, rows)); !ok) return ok;
+        if (auto ok = visit_(std::nullopt, batch.byte_of(i, rows)); !ok) return ok;
       bool is_null = false;
       if (validity->size() > 0) {
         const auto bits = validity->read(i / 8, 1);
@@ -274,19 +239,43 @@ class arrow_reader {
   }
 
   template <class Give>
-  core::result<void> read_texts(const flat_table& batch, uint64_t node, uint64_t first_buffer, Give give) {
-    const auto rows = rows_of(batch, node);
-    if (!rows) return fail(rows.error());
+  core::result<void> read_texts(const arrow_batch& batch, const arrow_column& column, Give give) {
+    const auto rows = batch.rows(column.first_node);
+    if (!rows) return lies(rows.error());
     if (*rows == 0) return {};
-    auto offsets = buffer(batch, first_buffer + 1);
-    if (!offsets) return fail(offsets.error());
-    auto texts = buffer(batch, first_buffer + 2);
-    if (!texts) return fail(texts.error());
+    const auto at = batch.find(column, column.view);
+    if (!at) return lies(at.error());
+    return column.view ? read_views(batch, *rows, *at, give) : read_offsets(batch, *rows, at->first_buffer, give);
+  }
+
+  template <class Give>
+  core::result<void> read_views(const arrow_batch& batch, uint64_t rows, const arrow_batch::place& at, Give give) {
+    auto views = batch.buffer(at.first_buffer + 1);
+    if (!views) return lies(views.error());
+    if (rows > views->size() / view_bytes)
+      return lies(fmt::format("{} bytes of views for {} rows", views->size(), rows));
+    viewed_texts texts(at.text_buffers, [&](uint64_t i) { return batch.buffer(at.first_buffer + 2 + i); });
+    return each_row(batch, rows, at.first_buffer, [&](uint64_t i, bool is_null) -> core::result<void> {
+      if (is_null) return give(std::nullopt, batch.byte_of(i, rows));
+      const auto view = views->read(i * view_bytes, view_bytes);
+      if (!view) return fail(view.error());
+      const auto text = texts.text(*view);
+      if (!text) return lies(text.error().in(fmt::format("row {}", i)));
+      return give(*text, batch.byte_of(i, rows));
+    });
+  }
+
+  template <class Give>
+  core::result<void> read_offsets(const arrow_batch& batch, uint64_t rows, uint64_t first_buffer, Give give) {
+    auto offsets = batch.buffer(first_buffer + 1);
+    if (!offsets) return lies(offsets.error());
+    auto texts = batch.buffer(first_buffer + 2);
+    if (!texts) return lies(texts.error());
     const uint64_t width = column_->large ? 8 : 4;
-    if (*rows >= offsets->size() / width)
-      return lies(fmt::format("{} bytes of offsets for {} rows", offsets->size(), *rows));
-    return each_row(batch, *rows, first_buffer, [&](uint64_t i, bool is_null) -> core::result<void> {
-      if (is_null) return give(std::nullopt, place_of(i, *rows));
+    if (rows >= offsets->size() / width)
+      return lies(fmt::format("{} bytes of offsets for {} rows", offsets->size(), rows));
+    return each_row(batch, rows, first_buffer, [&](uint64_t i, bool is_null) -> core::result<void> {
+      if (is_null) return give(std::nullopt, batch.byte_of(i, rows));
       const auto begin = offsets->integer(i, width, true);
       if (!begin) return fail(begin.error());
       const auto end = offsets->integer(i + 1, width, true);
@@ -299,25 +288,27 @@ class arrow_reader {
                     error_kind::limit);
       const auto text = texts->read(static_cast<uint64_t>(*begin), bytes);
       if (!text) return fail(text.error());
-      return give(std::string_view(reinterpret_cast<const char*>(text->data()), text->size()), place_of(i, *rows));
+      return give(std::string_view(reinterpret_cast<const char*>(text->data()), text->size()), batch.byte_of(i, rows));
     });
   }
 
-  core::result<void> read_indices(const flat_table& batch) {
-    const auto rows = rows_of(batch, column_->first_node);
-    if (!rows) return fail(rows.error());
+  core::result<void> read_indices(const arrow_batch& batch) {
+    const auto rows = batch.rows(column_->first_node);
+    if (!rows) return lies(rows.error());
     if (*rows == 0) return {};
-    auto indices = buffer(batch, column_->first_buffer + 1);
-    if (!indices) return fail(indices.error());
+    const auto at = batch.find(*column_, false);
+    if (!at) return lies(at.error());
+    auto indices = batch.buffer(at->first_buffer + 1);
+    if (!indices) return lies(indices.error());
     if (*rows > indices->size() / column_->index_bytes)
       return lies(fmt::format("{} bytes of indices for {} rows", indices->size(), *rows));
-    return each_row(batch, *rows, column_->first_buffer, [&](uint64_t i, bool is_null) -> core::result<void> {
+    return each_row(batch, *rows, at->first_buffer, [&](uint64_t i, bool is_null) -> core::result<void> {
       if (is_null) return {};
       const auto index = indices->integer(i, column_->index_bytes, column_->index_signed);
       if (!index) return fail(index.error());
       if (static_cast<uint64_t>(*index) >= words_.size())
         return lies(fmt::format("row {} is word {} of a dictionary of {}", i, *index, words_.size()));
-      return give(words_.word(static_cast<uint64_t>(*index)), place_of(i, *rows));
+      return give(words_.word(static_cast<uint64_t>(*index)), batch.byte_of(i, *rows));
     });
   }
 

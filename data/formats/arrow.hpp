@@ -17,8 +17,8 @@ inline constexpr uint64_t max_row_bytes = uint64_t{64} << 20;
 
 /// Gives the texts of column `key`; a null is no row, nor is one that names a null of its dictionary. A file is read as
 /// the stream that it contains. Buffers that are not packed are read a piece at a time; of others those of one batch
-/// are in memory, each at most max_block_bytes, as is a dictionary with the ends of its words. Refused with file and
-/// byte: what is broken or lies, and by name what is not read (views).
+/// are in memory, each at most max_block_bytes, as is a dictionary with the ends of its words, and all that views name
+/// together. Refused with file and byte: what is broken or lies, and by name what is not read.
 core::result<void> read_arrow(const core::source_file& file, const std::string& key, const row_visit& visit);
 
 }  // namespace troupe::data

@@ -80,7 +80,9 @@ constexpr int max_depth = 32;
 /// Fields of a schema, those inside others too: a flatbuffer may name one table from many places.
 constexpr uint64_t max_fields = 100'000;
 
-/// Buffers of a field alone; nothing where batches say it themselves, or nobody knows.
+bool is_view(uint8_t type) { return type == type_binary_view || type == type_utf8_view; }
+
+/// Buffers of a field alone; nothing where nobody knows.
 std::optional<uint64_t> buffers_of(uint8_t type, const flat_table& of, int16_t version) {
   switch (type) {
     case type_null:
@@ -99,10 +101,7 @@ std::optional<uint64_t> buffers_of(uint8_t type, const flat_table& of, int16_t v
     case type_list_view:
     case type_large_list_view:
       return 3;
-    case type_binary_view:
-    case type_utf8_view:
-      return std::nullopt;
-    default:
+    default:  // of a view's buffers with texts each batch says how many it has
       return type > type_none && type < types ? std::optional<uint64_t>(2) : std::nullopt;
   }
 }
@@ -127,6 +126,7 @@ struct walk {
     ++at.first_node;
     at.first_buffer += *buffers;
     if (indices) return;
+    if (is_view(type)) ++at.views_before;
     const uint64_t children = field.tables(field_children);
     for (uint64_t i = 0; i < children && problem.empty(); ++i) pass(field.table(field_children, i), depth + 1);
   }
@@ -151,7 +151,8 @@ core::result<arrow_column> find_arrow_column(const flat_table& schema, const std
     if (!way.problem.empty()) return wrong(way.problem);
     arrow_column& out = way.at;
     const auto type = field.number<uint8_t>(field_type_type, 0);
-    if (type != type_utf8 && type != type_large_utf8 && type != type_binary && type != type_large_binary)
+    out.view = is_view(type);
+    if (!out.view && type != type_utf8 && type != type_large_utf8 && type != type_binary && type != type_large_binary)
       return wrong(fmt::format("wanted text in the column '{}', got {}", key, name_of(type)));
     out.large = type == type_large_utf8 || type == type_large_binary;
     if (const auto dictionary = field.table(field_dictionary); dictionary.exists()) {

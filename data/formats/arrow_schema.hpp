@@ -12,10 +12,14 @@
 namespace troupe::data {
 
 struct arrow_column {
-  uint64_t first_node = 0, first_buffer = 0;  ///< of the column, in each batch: one node, then validity, offsets, texts
-  bool large = false;                         ///< offsets of 64 bits, not 32
-  std::optional<int64_t> dictionary;          ///< its id, where the column holds indices of one
-  uint8_t index_bytes = 4;                    ///< of one such index
+  /// Of the column, in each batch: one node, then validity, offsets, texts; or validity, views, buffers with texts.
+  uint64_t first_node = 0, first_buffer = 0;
+  /// Columns of views that lie before it: batches say how many buffers with texts each has, which first_buffer lacks.
+  uint64_t views_before = 0;
+  bool view = false;
+  bool large = false;                 ///< offsets of 64 bits, not 32
+  std::optional<int64_t> dictionary;  ///< its id, where the column holds indices of one
+  uint8_t index_bytes = 4;            ///< of one such index
   bool index_signed = true;
 };
 

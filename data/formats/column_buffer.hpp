@@ -50,6 +50,8 @@ class column_buffer {
   }
 
   [[nodiscard]] uint64_t size() const { return size_; }
+  /// In memory now.
+  [[nodiscard]] uint64_t held_bytes() const { return held_.size(); }
 
   /// Bytes [at, at + bytes), which must lie in it; good until the next call.
   core::result<std::span<const std::byte>> read(uint64_t at, uint64_t bytes) {

@@ -1,5 +1,5 @@
 """Data as others keep it, written by their own packages and read back by them: tests/data/fixtures/sources.
-Megatron's pairs by `megatron.core`, Parquet and Arrow by `pyarrow` and read by `datasets`, tars by `webdataset`.
+Megatron's pairs by `megatron.core`, Parquet and Arrow by `pyarrow` and read by `datasets`, Arrow by `polars` too, tars by `webdataset`.
 Run by `make peer`; the results are committed."""
 
 import io
@@ -19,6 +19,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 import datasets
 import numpy as np
+import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
@@ -170,7 +171,32 @@ with pa.ipc.new_stream(str(FOLDER / "refused_words.arrow"), GROWING, options=pa.
     for count in range(1, 9):
         words = pa.DictionaryArray.from_arrays(pa.array([count - 1], pa.int8()), pa.array(LONG_WORDS[:count]))
         out.write_batch(pa.record_batch([words.slice(0, 0)], schema=GROWING))
-arrow("refused_view.arrow", table=column(["one", "two"], pa.string_view()), readable=False)
+
+# Texts as views, behind other columns of them; some rows null, some texts in one buffer and some in the next.
+VIEWS = pa.table({
+    "before": pa.array([None if row is None else row[::-1] for row in ROWS], pa.string_view()),
+    "bytes": pa.array([b"x" * (i * 7 % 40) for i in range(60)], pa.binary_view()),
+    "text": pa.array(ROWS, pa.string_view()),
+})
+arrow("view.arrow", table=VIEWS)
+arrow("view_file_zstd.feather", table=VIEWS, file=True, compression="zstd")
+arrow("view_binary.arrow", table=column([None if r is None else r.encode() for r in ROWS], pa.binary_view()))
+arrow("view_joined.arrow", table=pa.concat_tables([VIEWS.slice(0, 20), VIEWS.slice(20)]).combine_chunks(), rows=60)
+
+
+def polars_frame(name, frame, stream=False, **options):
+    """As Polars writes it: all texts are views; read back by Polars."""
+    path = FOLDER / name
+    (frame.write_ipc_stream if stream else frame.write_ipc)(path, **options)
+    read = (polars.read_ipc_stream if stream else polars.read_ipc)(path)
+    expected[name] = read["text"].cast(polars.String).drop_nulls().to_list()
+
+
+FRAME = polars.DataFrame({"id": range(60), "before": ROWS[::-1], "text": ROWS})
+polars_frame("polars.arrow", FRAME)
+polars_frame("polars_zstd.feather", polars.concat([FRAME, FRAME]).rechunk(), compression="zstd")
+polars_frame("polars_stream.arrow", FRAME, stream=True, compression="lz4")
+polars_frame("polars_category.arrow", FRAME.with_columns(polars.col("text").cast(polars.Categorical)))
 
 # A data set as `save_to_disk` leaves it: rows beside descriptions of them; and one of two splits.
 ON_DISK = datasets.Dataset.from_dict({"text": [row for row in ROWS if row is not None]})

@@ -1,0 +1,71 @@
+#include "data/formats/arrow_batch.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+
+namespace troupe::data {
+namespace {
+
+/// A node: rows, nulls. A buffer: begin in the body, bytes.
+constexpr uint64_t pair_bytes = 16;
+constexpr uint64_t count_bytes = 8;
+enum { field_rows = 0, field_nodes = 1, field_buffers = 2, field_compression = 3, field_text_buffers = 4 };
+
+tl::unexpected<core::error> wrong(std::string text, core::error_kind kind = core::error_kind::bad_input) {
+  return core::fail(kind, std::move(text));
+}
+
+}  // namespace
+
+core::result<uint64_t> arrow_batch::rows(uint64_t node) const {
+  const auto rows = header_.number<int64_t>(field_rows, 0);
+  const auto nodes = header_.vector(field_nodes, pair_bytes);
+  if (node >= nodes.size() / pair_bytes)
+    return wrong(fmt::format("{} columns, wanted number {}", nodes.size() / pair_bytes, node));
+  int64_t length = 0;
+  std::memcpy(&length, nodes.data() + node * pair_bytes, sizeof length);
+  if (rows < 0 || length != rows) return wrong(fmt::format("{} rows, of the column {}", rows, length));
+  return static_cast<uint64_t>(rows);
+}
+
+core::result<column_buffer> arrow_batch::buffer(uint64_t index) const {
+  const auto buffers = header_.vector(field_buffers, pair_bytes);
+  if (index >= buffers.size() / pair_bytes)
+    return wrong(fmt::format("{} buffers, wanted number {}", buffers.size() / pair_bytes, index));
+  std::array<int64_t, 2> at{};
+  std::memcpy(at.data(), buffers.data() + index * pair_bytes, pair_bytes);
+  const auto begin = static_cast<uint64_t>(at[0]), length = static_cast<uint64_t>(at[1]);
+  if (begin > body_bytes_ || length > body_bytes_ - begin)
+    return wrong(
+        fmt::format("buffer {} has {} bytes from byte {}, beyond the body's {}", index, at[1], at[0], body_bytes_));
+  block_codec codec = block_codec::none;
+  if (const auto compression = header_.table(field_compression); compression.exists()) {
+    const auto number = compression.number<int8_t>(0, 0);
+    if (number != 0 && number != 1)
+      return wrong(fmt::format("wanted none, LZ4 or zstd as compression, got number {}", number));
+    codec = number == 0 ? block_codec::lz4_frame : block_codec::zstd;
+  }
+  return column_buffer::open(file_, body_begin_ + begin, length, codec);
+}
+
+core::result<arrow_batch::place> arrow_batch::find(const arrow_column& column, bool views) const {
+  const auto counts = header_.vector(field_text_buffers, count_bytes);
+  const uint64_t wanted = column.views_before + (views ? 1 : 0);
+  if (counts.size() / count_bytes < wanted)
+    return wrong(fmt::format("numbers of buffers for {} columns of views, wanted them for {}",
+                             counts.size() / count_bytes, wanted));
+  const uint64_t buffers = header_.vector(field_buffers, pair_bytes).size() / pair_bytes;
+  place out{column.first_buffer, 0};
+  for (uint64_t i = 0; i < wanted; ++i) {
+    int64_t count = 0;
+    std::memcpy(&count, counts.data() + i * count_bytes, sizeof count);
+    if (count < 0 || static_cast<uint64_t>(count) > buffers)
+      return wrong(fmt::format("a column of views with {} of {} buffers", count, buffers));
+    (i == column.views_before ? out.text_buffers : out.first_buffer) += static_cast<uint64_t>(count);
+  }
+  return out;
+}
+
+}  // namespace troupe::data

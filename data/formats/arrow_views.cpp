@@ -1,0 +1,67 @@
+#include "data/formats/arrow_views.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "data/formats/arrow.hpp"
+
+namespace troupe::data {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+/// A view: the text's length; then the text itself where it is at most this long, else its first four bytes, the buffer
+/// and the byte in it.
+constexpr int32_t inline_bytes_max = 12;
+
+int32_t number_at(std::span<const std::byte> view, size_t at) {
+  int32_t out = 0;
+  std::memcpy(&out, view.data() + at, sizeof out);
+  return out;
+}
+
+std::string_view as_text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+core::result<std::string_view> viewed_texts::text(std::span<const std::byte> view) {
+  const int32_t length = number_at(view, 0);
+  if (length < 0) return fail(error_kind::bad_input, fmt::format("a text of {} bytes", length));
+  const auto bytes = static_cast<uint64_t>(length);
+  if (length <= inline_bytes_max) return as_text(view.subspan(4, bytes));
+  if (bytes > max_row_bytes)
+    return fail(error_kind::limit, fmt::format("a text of {} bytes, at most {} are read", bytes, max_row_bytes));
+  const int32_t index = number_at(view, 8), begin = number_at(view, 12);
+  if (index < 0 || static_cast<uint64_t>(index) >= buffers_)
+    return fail(error_kind::bad_input, fmt::format("a text in buffer {} of {}", index, buffers_));
+  const auto in = buffer(static_cast<uint64_t>(index));
+  if (!in) return fail(in.error());
+  if (begin < 0 || static_cast<uint64_t>(begin) + bytes > (*in)->size())
+    return fail(error_kind::bad_input,
+                fmt::format("bytes {} to {} of {} in buffer {}", begin, int64_t{begin} + length, (*in)->size(), index));
+  const auto found = (*in)->read(static_cast<uint64_t>(begin), bytes);
+  if (!found) return fail(found.error());
+  return as_text(*found);
+}
+
+// Rows mostly name one buffer after the other. What they hold in memory together stays below what one of them may.
+core::result<column_buffer*> viewed_texts::buffer(uint64_t index) {
+  if (const auto at = opened_.find(index); at != opened_.end()) return &at->second;
+  auto opened = open_(index);
+  if (!opened) return fail(opened.error());
+  const uint64_t bytes = std::max(opened->held_bytes(), column_buffer::piece_read_bytes);
+  if (opened_bytes_ + bytes > max_block_bytes) {
+    opened_.clear();
+    opened_bytes_ = 0;
+  }
+  opened_bytes_ += bytes;
+  return &opened_.emplace(index, std::move(*opened)).first->second;
+}
+
+}  // namespace troupe::data

@@ -76,17 +76,20 @@ void read_leader(variables& v, launch_place& p) {
   p.port = static_cast<uint16_t>(!taken ? port : port < 65'535 ? port + 1 : port - 1);
 }
 
-/// Machines and what is started on each, where tasks of one machine are neighbours or take turns.
-void lay_out(variables& v, launch_place& p, uint32_t rank, uint32_t size_here, const std::string& size_name) {
+/// Machines and what is started on each, where tasks of one machine are neighbours or take turns with those of others.
+/// Some numbers are those of either: then `in_turns` says which.
+void lay_out(variables& v, launch_place& p, uint32_t rank, uint32_t size_here, const std::string& size_name,
+             bool in_turns = false) {
   if (size_here == 0 || p.tasks % size_here != 0) {
     p.nodes = 0;
     return v.wrong(size_name, fmt::format("wanted as many on every machine, or one: a divisor of {}, {}, got {}",
                                           p.told_by, p.tasks, size_here));
   }
   p.nodes = p.tasks / size_here;
-  const bool neighbours = rank % size_here == p.local_rank;
-  p.node = neighbours ? rank / size_here : rank % p.nodes;
-  if (!neighbours && rank / p.nodes != p.local_rank)
+  if (p.nodes == 0) return;  // their number is no number, as has been said
+  const bool may_be_neighbours = rank % size_here == p.local_rank, may_be_in_turns = rank / p.nodes == p.local_rank;
+  p.node = may_be_in_turns && (in_turns || !may_be_neighbours) ? rank % p.nodes : rank / size_here;
+  if (!may_be_neighbours && !may_be_in_turns)
     v.wrong(size_name, fmt::format("wanted ranks that are neighbours on every machine, got rank {} as number {} of {}",
                                    rank, p.local_rank, size_here));
   p.tasks_of.assign(p.nodes, size_here);
@@ -154,7 +157,10 @@ launch_place mpirun(variables& v) {
   p.local_rank = v.needed(local_name, rank_name);
   const uint32_t size_here = v.needed(here_name, rank_name, 1);
   v.less(local_name, p.local_rank, here_name, size_here);
-  lay_out(v, p, rank, size_here, here_name);
+  // As --map-by node and --rank-by node leave them.
+  const auto is_node = [&](const char* name) { return v.has(name) && v.text(name)->starts_with("node"); };
+  lay_out(v, p, rank, size_here, here_name,
+          is_node("OMPI_MCA_rmaps_base_mapping_policy") || is_node("OMPI_MCA_rmaps_base_ranking_policy"));
   return p;
 }
 

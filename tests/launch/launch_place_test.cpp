@@ -97,6 +97,13 @@ BOOST_AUTO_TEST_CASE(mpirun_lays_ranks_next_to_each_other_or_in_turns) {
   const auto last = place(with(mpirun, {{"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}}));
   BOOST_TEST((last.node == 1 && last.local_rank == 1));
   says(refused(with(mpirun, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "3"}})), "wanted as many on every machine");
+  // Number 2 of six on three machines is the first of the second one, or of the third in turns.
+  const environment of_six = with(mpirun, {{"OMPI_COMM_WORLD_SIZE", "6"}});
+  BOOST_TEST(place(of_six).node == 1U);
+  for (const char* policy : {"OMPI_MCA_rmaps_base_mapping_policy", "OMPI_MCA_rmaps_base_ranking_policy"}) {
+    BOOST_TEST(place(with(of_six, {{policy, "node"}})).node == 2U);
+    BOOST_TEST(place(with(of_six, {{policy, "slot"}})).node == 1U);
+  }
   const auto hydra = place({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "1"}});
   BOOST_TEST((hydra.launcher == "mpiexec" && hydra.node == 1 && hydra.nodes == 2));
 }

@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <map>
+
+#include "apps/machine/pair_speeds.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -85,73 +86,48 @@ void look_at_room(const examined_host& h, std::vector<finding>& out) {
                    "copy it there, or mount it under the same name"});
 }
 
-constexpr double never = std::numeric_limits<double>::infinity();
-
-/// The median of what was measured.
-double usual(std::vector<double> v, double none) {
-  std::erase(v, none);
-  if (v.empty()) return 0;
-  const auto at = v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2);
-  std::ranges::nth_element(v, at);
-  return *at;
-}
-
 std::string rate_text(double bytes_per_s) { return bytes_text(static_cast<uint64_t>(bytes_per_s)) + "/s"; }
 
 void look_at_network(const examined_cluster& all, std::vector<finding>& out) {
-  const size_t n = all.hosts.size();
   for (const auto& h : all.hosts)
     if (!h.cannot_listen.empty())
       out.push_back(
           {"address of " + h.name, condition::missing, h.cannot_listen,
            "it takes nothing from other hosts: the job ends before its first step",
            "give the host an address of its own (cluster.hosts[].bind, cluster.interface), or leave both out"});
-  std::vector<double> out_rate(n, 0), in_rate(n, 0), delay(n, never);  // each host's best
   bool whole = std::ranges::all_of(all.hosts, [](const auto& h) { return h.cannot_listen.empty(); });
   for (const auto& p : all.pairs) {
-    if (!p.problem.empty()) {
-      whole = false;
-      out.push_back({fmt::format("network from {} to {}", all.hosts[p.from].name, all.hosts[p.to].name),
-                     condition::missing, p.problem, "ranks of these hosts cannot exchange anything",
-                     "let the hosts reach each other on any port"});
-      continue;
-    }
-    out_rate[p.from] = std::max(out_rate[p.from], p.bytes_per_s);
-    in_rate[p.to] = std::max(in_rate[p.to], p.bytes_per_s);
-    for (const uint32_t h : {p.from, p.to}) delay[h] = std::min(delay[h], p.delay_s);
+    if (p.problem.empty()) continue;
+    whole = false;
+    out.push_back({fmt::format("network from {} to {}", all.hosts[p.from].name, all.hosts[p.to].name),
+                   condition::missing, p.problem, "ranks of these hosts cannot exchange anything",
+                   "let the hosts reach each other on any port"});
   }
-  const double usual_out = usual(out_rate, 0), usual_in = usual(in_rate, 0), usual_delay = usual(delay, never);
-  if (usual_out == 0) return;
-  std::vector<bool> odd(n, false);
-  const auto is_late = [](double is, double wanted) { return is > late_times * wanted && is > wanted + late_s; };
-  const auto is_slow = [](double is, double wanted) { return is > 0 && is < slow_share * wanted; };
-  for (size_t h = 0; h < n; ++h) {
-    const bool sends_slowly = is_slow(out_rate[h], usual_out), takes_slowly = is_slow(in_rate[h], usual_in);
-    const bool late = delay[h] != never && is_late(delay[h], usual_delay);
-    if (!sends_slowly && !takes_slowly && !late) continue;
-    odd[h] = true;
+  const pair_speeds speeds(all);
+  if (speeds.usual_out == 0) return;
+  for (size_t h = 0; h < all.hosts.size(); ++h) {
+    if (!speeds.is_odd[h]) continue;
+    const bool sends = speeds.sends_slowly[h];
     out.push_back(
         {"network of " + all.hosts[h].name, condition::poor,
-         sends_slowly || takes_slowly
-             ? fmt::format("{} {} at most, where others have {}", rate_text(sends_slowly ? out_rate[h] : in_rate[h]),
-                           sends_slowly ? "from it" : "to it", rate_text(sends_slowly ? usual_out : usual_in))
-             : fmt::format("{:.2f} ms at least, where others have {:.2f} ms", 1e3 * delay[h], 1e3 * usual_delay),
+         sends || speeds.takes_slowly[h]
+             ? fmt::format("{} {} at most, where others have {}", rate_text(sends ? speeds.out[h] : speeds.in[h]),
+                           sends ? "from it" : "to it", rate_text(sends ? speeds.usual_out : speeds.usual_in))
+             : fmt::format("{:.2f} ms at least, where others have {:.2f} ms", 1e3 * speeds.delay[h],
+                           1e3 * speeds.usual_delay),
          "every step waits for it", "look at its cable, port and interface (ethtool)"});
   }
-  for (const auto& p : all.pairs) {
-    if (!p.problem.empty() || odd[p.from] || odd[p.to]) continue;
-    const double wanted = std::min(out_rate[p.from], in_rate[p.to]);
-    if (p.bytes_per_s < slow_share * wanted || is_late(p.delay_s, std::max(delay[p.from], delay[p.to])))
+  for (const auto& p : all.pairs)
+    if (p.problem.empty() && !speeds.is_odd[p.from] && !speeds.is_odd[p.to] && speeds.is_poor(p))
       out.push_back({fmt::format("network from {} to {}", all.hosts[p.from].name, all.hosts[p.to].name),
                      condition::poor,
                      fmt::format("{}, {:.2f} ms, where both have up to {} with others", rate_text(p.bytes_per_s),
-                                 1e3 * p.delay_s, rate_text(wanted)),
+                                 1e3 * p.delay_s, rate_text(std::min(speeds.out[p.from], speeds.in[p.to]))),
                      "every step waits for it", ""});
-  }
-  if (whole && std::ranges::none_of(odd, [](bool x) { return x; }))
-    out.push_back(
-        {"network", condition::fine,
-         fmt::format("every pair is connected; {}, {:.2f} ms is usual", rate_text(usual_out), 1e3 * usual_delay)});
+  if (whole && std::ranges::none_of(speeds.is_odd, std::identity{}))
+    out.push_back({"network", condition::fine,
+                   fmt::format("every pair is connected; {}, {:.2f} ms is usual", rate_text(speeds.usual_out),
+                               1e3 * speeds.usual_delay)});
 }
 
 }  // namespace

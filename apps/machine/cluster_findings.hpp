@@ -13,8 +13,4 @@ namespace troupe::apps {
 /// of c".
 std::vector<finding> examine(const examined_cluster& all);
 
-/// A host whose best pair, to or from it, is slower than this share of what is usual, or later than so many times and
-/// this much more, is named; so is a pair of hosts that are not.
-inline constexpr double slow_share = 0.5, late_times = 4, late_s = 200e-6;
-
 }  // namespace troupe::apps

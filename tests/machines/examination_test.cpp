@@ -11,6 +11,7 @@
 #include "apps/agent/pair_rounds.hpp"
 #include "apps/machine/cluster_findings.hpp"
 #include "apps/machine/cluster_report.hpp"
+#include "apps/machine/pair_speeds.hpp"
 #include "tests/net/movers.hpp"
 
 using namespace troupe;
@@ -143,10 +144,15 @@ BOOST_AUTO_TEST_CASE(a_slow_or_late_host_is_named_once_and_a_slow_pair_by_both_e
   all = four_hosts();
   for (auto& p : all.pairs)
     if (p.from == 1 || p.to == 1) p.delay_s = 5e-3;
+  BOOST_TEST(doubtful_pairs(all, 9).size() == 6U);
+  BOOST_TEST(doubtful_pairs(all, 4).size() == 4U);
   BOOST_TEST((topics(all) == lines{"poor network of b"}));
   all = four_hosts();
   all.pairs[0].bytes_per_s = 1e7;
   BOOST_TEST((topics(all) == lines{"poor network from a to b"}));
+  BOOST_TEST(doubtful_pairs(all, 9) == std::vector<size_t>{0}, boost::test_tools::per_element());
+  all.pairs[0].bytes_per_s = 1e9;  // it was busy for a moment
+  BOOST_TEST(doubtful_pairs(all, 9).empty());
   all = four_hosts();
   all.pairs[5].problem = "refused";
   BOOST_TEST((topics(all) == lines{"wrong network from b to d"}));

@@ -50,7 +50,7 @@ core::result<std::vector<degree_change>> read_degree_changes(std::string_view te
   }
 }
 
-std::string as_sentence(const std::vector<degree_change>& changes, uint64_t steps) {
+std::string as_sentence(const std::vector<degree_change>& changes, uint64_t steps, uint32_t replica_ranks) {
   std::string ranks, at;
   size_t count = 0;
   for (const degree_change& c : changes) {
@@ -59,7 +59,10 @@ std::string as_sentence(const std::vector<degree_change>& changes, uint64_t step
     at += (count == 0 ? "" : ", ") + std::to_string(c.step);
     ++count;
   }
-  return ranks + (ranks == "1" ? " rank" : " ranks") + " at step" + (count == 1 ? " " : "s ") + at;
+  const std::string unit = ranks == "1" ? "rank" : "ranks";
+  const std::string what =
+      replica_ranks == 1 ? unit : "data " + unit + " of " + std::to_string(replica_ranks) + " ranks";
+  return ranks + " " + what + " at step" + (count == 1 ? " " : "s ") + at;
 }
 
 core::result<cut_batch> cut_batch_for(uint64_t batch, uint64_t rows_most, uint32_t data) {

@@ -13,8 +13,8 @@
 namespace troupe::job {
 
 struct degree_change {  ///< one of them
-  uint64_t step = 0;  ///< so many steps are done before it
-  uint32_t data = 1;  ///< data ranks from then on
+  uint64_t step = 0;    ///< so many steps are done before it
+  uint32_t data = 1;    ///< data ranks from then on
   friend bool operator==(const degree_change&, const degree_change&) = default;
 };
 
@@ -22,8 +22,9 @@ struct degree_change {  ///< one of them
 /// not ascend, no ranks, as many as before.
 core::result<std::vector<degree_change>> read_degree_changes(std::string_view text);
 
-/// "3 -> 2 -> 3 ranks at steps 0, 20, 34", of those whose step is at most `steps`.
-std::string as_sentence(const std::vector<degree_change>& changes, uint64_t steps);
+/// "3 -> 2 -> 3 ranks at steps 0, 20, 34", of those whose step is at most `steps`; where each data rank is a replica of
+/// several ranks, "2 -> 1 data ranks of 3 ranks at steps 0, 20".
+std::string as_sentence(const std::vector<degree_change>& changes, uint64_t steps, uint32_t replica_ranks = 1);
 
 /// A global batch over data ranks: rows x data x accumulation.
 struct cut_batch {

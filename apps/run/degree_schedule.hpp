@@ -27,7 +27,10 @@ class degree_schedule {
   /// Before a step: the degrees that are due. A line of what was done, where something was.
   core::result<std::string> change(actors::session& s);
   /// "3 -> 2 -> 3 ranks at steps 0, 20, 34"
-  [[nodiscard]] std::string sentence(uint64_t steps) const { return job::as_sentence(changes_, steps); }
+  [[nodiscard]] std::string sentence(uint64_t steps) const {
+    const auto& p = first().config.parallel;
+    return job::as_sentence(changes_, steps, p.ranks() / p.data);
+  }
 
  private:
   std::vector<job::degree_change> changes_;

@@ -75,9 +75,9 @@ void say_end(const end_summary& e, const train_arguments& a, const char* unit) {
                 std::isnan(e.last_loss) ? std::fabs(e.last_loss) : e.last_loss, unit);
 }
 
-std::string recovery_sentence(const actors::recovery_counts& r, uint64_t steps) {
-  return fmt::format("{}; {} step{} done again, {:.1f} s lost", job::as_sentence(r.degrees, steps), r.steps_again,
-                     r.steps_again == 1 ? "" : "s", r.lost_s);
+std::string recovery_sentence(const actors::recovery_counts& r, uint64_t steps, const config::parallel_section& p) {
+  return fmt::format("{}; {} step{} done again, {:.1f} s lost", job::as_sentence(r.degrees, steps, p.ranks() / p.data),
+                     r.steps_again, r.steps_again == 1 ? "" : "s", r.lost_s);
 }
 
 std::string network_sentence(const actors::network_count& n, const std::vector<config::cluster_host>& hosts) {

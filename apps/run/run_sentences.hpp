@@ -24,7 +24,7 @@ void announce(const actors::session& s, const config::job_config& c, const run_s
 void say_end(const end_summary& e, const train_arguments& a, const char* unit);
 
 /// What the terms of a job of several processes were, once it is over.
-std::string recovery_sentence(const actors::recovery_counts& r, uint64_t steps);
+std::string recovery_sentence(const actors::recovery_counts& r, uint64_t steps, const config::parallel_section& p);
 
 /// What has entered each host; empty where the job's last term had one.
 std::string network_sentence(const actors::network_count& n, const std::vector<config::cluster_host>& hosts);

@@ -122,11 +122,12 @@ class training {
     if (!arguments_.export_folder.empty())
       if (auto ok = session_->export_hugging_face(arguments_.export_folder); !ok) return failed(ok.error());
     say_end(*end, arguments_, unit());
-    if (!schedule_.is_empty()) log_line(style_, schedule_.sentence(end->steps));
-    if (process_ != nullptr) {
+    if (process_ == nullptr) {
+      if (!schedule_.is_empty()) log_line(style_, schedule_.sentence(end->steps));
+    } else {
       const auto& r = session_->recoveries();
       if (const auto network = network_sentence(r.network, config_->cluster.hosts); !network.empty()) say(network);
-      say(recovery_sentence(r, end->steps));
+      say(recovery_sentence(r, end->steps, config_->parallel));
     }
     return end->stopped && stop_.terminated() ? stopped_code() : 0;
   }

@@ -23,6 +23,8 @@ BOOST_AUTO_TEST_CASE(degrees_are_read_with_the_step_from_which_they_hold) {
   BOOST_TEST(as_sentence(*got, 100) == "3 -> 2 -> 3 ranks at steps 0, 20, 34");
   BOOST_TEST(as_sentence(*got, 33) == "3 -> 2 ranks at steps 0, 20");
   BOOST_TEST(as_sentence({{0, 1}}, 5) == "1 rank at step 0");
+  BOOST_TEST(as_sentence({{0, 1}}, 5, 4) == "1 data rank of 4 ranks at step 0");
+  BOOST_TEST(as_sentence({{0, 2}, {3, 1}}, 5, 3) == "2 -> 1 data ranks of 3 ranks at steps 0, 3");
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_such_list_is_refused_with_what_was_got) {

@@ -2,42 +2,15 @@
 // ranks and files of the newest save that lie there alone. It costs a step at most, and no bit.
 #include <boost/test/unit_test.hpp>
 
-#include <fstream>
-
-#include "tests/machines/job_on_hosts.hpp"
-#include "tests/made_up_text.hpp"
+#include "tests/machines/small_job.hpp"
 
 using namespace troupe::tests;
-
-namespace {
-
-constexpr const char* job_text =
-    "model: {model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256}\n"
-    "data: {text: corpus.txt}\n"
-    "parallel: {data: 3}\n"
-    "seed: 1\n"
-    "steps: 60\n"
-    "train_batch_size: 9\n"
-    "optimizer: {type: AdamW, params: {lr: 1.0e-3}}\n"
-    "zero_optimization: {stage: 2}\n"
-    "telemetry: {report: false}\n"
-    "cluster:\n"
-    "  hosts: [{name: a}, {name: b}, {name: c}]\n"
-    "  lost_after: 20s\n";
-
-command_of_job written(const scratch_folder& folder) {
-  std::ofstream(folder / "corpus.txt") << made_up_text(60'000);
-  std::ofstream(folder / "job.yaml") << job_text;
-  return {TROUPE_BINARY, (folder / "job.yaml").string(), {}};
-}
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(keeper)
 
 BOOST_AUTO_TEST_CASE(a_host_left_without_ranks_serves_its_files_and_the_end_waits_for_no_host_that_is_lost) {
   const scratch_folder file;
-  job_on_hosts job(written(file), nullptr);
+  job_on_hosts job(written({.steps = 60, .batch = 9}, file), nullptr);
   BOOST_TEST_REQUIRE(job.first().wait_for("\"step\":20,"));
   job.agent(2).send(SIGKILL);
   BOOST_TEST_REQUIRE(job.first().wait_for("\"step\":60,"));

@@ -2,34 +2,20 @@
 // replaced or lost, with the same degrees, and losses and norms are those of an undisturbed run.
 #include <boost/test/unit_test.hpp>
 
-#include <fstream>
-
-#include "tests/machines/job_on_hosts.hpp"
-#include "tests/made_up_text.hpp"
+#include "tests/machines/small_job.hpp"
 
 using namespace troupe::tests;
 
 namespace {
 
-constexpr const char* job_text =
-    "model: {model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256}\n"
-    "data: {text: corpus.txt}\n"
-    "parallel: {data: 2}\n"
-    "seed: 1\n"
-    "steps: 200\n"
-    "train_batch_size: 8\n"
-    "optimizer: {type: AdamW, params: {lr: 1.0e-3}}\n"
-    "zero_optimization: {stage: 2}\n"
-    "telemetry: {report: false}\n"
-    "cluster:\n"
-    "  hosts: [{name: a}, {name: b}, {name: c, spare: true}]\n"
-    "  lost_after: 2s\n";
+const small_job two_hosts{
+    .data = 2, .steps = 200, .batch = 8, .hosts = "[{name: a}, {name: b}, {name: c, spare: true}]", .lost_after = "2s"};
 
 struct two_and_a_spare {
   scratch_folder file;
   job_on_hosts job;
 
-  two_and_a_spare() : job(written(file), nullptr) {}
+  two_and_a_spare() : job(written(two_hosts, file), nullptr) {}
 
   finished ask(const std::vector<std::string>& question) {
     std::vector<std::string> command{TROUPE_BINARY};
@@ -58,13 +44,6 @@ struct two_and_a_spare {
     BOOST_TEST(terms->line.find(steps_again) != std::string::npos, terms->line);
     const auto different = job.difference_from_twin("2@0");
     BOOST_TEST(!different, different.value_or(""));
-  }
-
- private:
-  static command_of_job written(const scratch_folder& folder) {
-    std::ofstream(folder / "corpus.txt") << made_up_text(60'000);
-    std::ofstream(folder / "job.yaml") << job_text;
-    return {TROUPE_BINARY, (folder / "job.yaml").string(), {}};
   }
 };
 

@@ -1,0 +1,102 @@
+// A real mpirun starts a job on three hosts in network namespaces, two ranks on each, laid in blocks and in turns:
+// every machine finds out which one it is, and the job has the losses of one process.
+//
+// mpirun_hosts TROUPE TEXT: the program, and a text to train on.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/machines/hosts.hpp"
+#include "tests/scratch_folder.hpp"
+#include "tests/survive/job_of_processes.hpp"
+
+using namespace troupe::tests;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr uint32_t number = 3;
+constexpr uint16_t port = 4400;
+
+using words = std::vector<std::string>;
+
+/// On a host that says another name than the others.
+words on_named_host(uint32_t host, const std::string& line) {
+  return hosts::on(host, {"unshare", "--uts", "sh", "-c", fmt::format("hostname n{}; {}", host, line)});
+}
+
+class tried {
+ public:
+  tried(std::string troupe, const std::string& text) : troupe_(std::move(troupe)) {
+    std::ofstream(folder_ / "job.yaml")
+        << "model: {model_type: gpt2, n_layer: 2, n_embd: 32, n_head: 2, n_positions: 32, vocab_size: 256}\n"
+        << "data: {text: " << text << "}\nparallel: {data: 6}\nseed: 1\nsteps: 4\ntrain_batch_size: 6\n"
+        << "zero_optimization: {stage: 2}\ntelemetry: {json_lines: true, report: false}\ncluster:\n"
+        << "  tls: {ca: certs/a/ca.crt, certificate: certs/a/host.crt, key: certs/a/host.key}\n";
+    std::ofstream hostfile(folder_ / "hosts");
+    std::ofstream agent(folder_ / "agent");  // in the place of ssh
+    agent << "#!/bin/sh\nhost=$1\nshift\ncase $host in\n";
+    for (uint32_t h = 0; h < number; ++h) {
+      hostfile << hosts::address(h) << " slots=2\n";
+      agent << hosts::address(h) << ") exec";
+      for (const auto& word : on_named_host(h, "")) agent << (word.find(' ') == word.npos ? " " + word : "");
+      agent << fmt::format(" \"hostname n{}; $*\" ;;\n", h);
+    }
+    agent << "esac\n";
+    agent.close();
+    fs::permissions(folder_ / "agent", fs::perms::owner_all);
+  }
+
+  int operator()() {
+    for (const words& more : {words{"init", "certs"}, words{"issue", "certs", "a"}}) {
+      words command{troupe_, "cert"};
+      command.insert(command.end(), more.begin(), more.end());
+      expect(run(command, folder_.path()).code == 0, "certificates");
+    }
+    const auto alone = run({troupe_, "train", "job.yaml", "--fresh", "--set", "output=alone"}, folder_.path());
+    expect(alone.code == 0, "one process: " + alone.err);
+    for (const char* layout : {"--map-by slot", "--map-by node", "--rank-by node"}) start(layout);
+    return good_ ? 0 : 1;
+  }
+
+ private:
+  void expect(bool good, const std::string& what) {
+    if (!good) std::fprintf(stderr, "mpirun_hosts: not seen: %s\n", what.c_str());
+    good_ = good_ && good;
+  }
+  void start(const std::string& layout) {
+    const auto did = run(
+        on_named_host(0, fmt::format("exec mpirun --allow-run-as-root --hostfile hosts -n 6 {} --mca plm_rsh_agent {} "
+                                     "--mca oob_tcp_if_include eth0 -x MASTER_ADDR={} -x MASTER_PORT={} {} train "
+                                     "job.yaml --fresh --set output=many",
+                                     layout, (folder_ / "agent").string(), hosts::address(0), port, troupe_)),
+        folder_.path());
+    expect(did.code == 0, layout + ": " + did.out + did.err);
+    const auto different = first_difference(steps_of(folder_ / "alone"), steps_of(folder_ / "many"));
+    expect(!different, layout + ": the losses of one process: " + different.value_or(""));
+    std::printf("%s: 6 ranks on 3 hosts have the losses of one process\n", layout.c_str());
+  }
+
+  std::string troupe_;
+  const scratch_folder folder_;
+  const hosts network_{number};
+  bool good_ = true;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::fprintf(stderr, "mpirun_hosts TROUPE TEXT\n");
+    return 2;
+  }
+  std::string why = "mpirun is not installed";
+  const bool is_there = run({"/bin/sh", "-c", "command -v mpirun"}, "/").code == 0;
+  if (!is_there || !enter_network(argc, argv, why)) {
+    std::printf("skipped: %s\n", why.c_str());
+    return 77;
+  }
+  return tried(argv[1], argv[2])();
+}

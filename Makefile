@@ -82,9 +82,9 @@ asan: setup ## runs all tests under the address and undefined-behaviour sanitize
 	@ninja -C build/asan -j $(JOBS)
 	@ctest --preset asan -j 2 $(ARGS)
 
-tsan: setup ## runs the tests of fabric, net and storage under the thread sanitizer
+tsan: setup ## runs the tests of cluster, fabric, net and storage under the thread sanitizer
 	@$(call configure,tsan)
-	@ninja -C build/tsan -j $(JOBS) $(call targets,tsan,tests_fabric\|tests_net\|tests_storage)
+	@ninja -C build/tsan -j $(JOBS) $(call targets,tsan,tests_cluster\|tests_fabric\|tests_net\|tests_storage)
 	@ctest --preset tsan $(ARGS)
 
 cuda: setup ## compares the CUDA twins with the CPU's kernels on a CUDA device and times them (needs nvcc and a device)

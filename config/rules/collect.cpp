@@ -103,6 +103,12 @@ class collector {
         report_.error(e.at, full, fmt::format("wanted the list as a whole: {}: [{{...}}, {{...}}]", row->list_name()));
         return;
       }
+    // Within braces YAML takes `key:value` for a word.
+    if (const size_t colon = e.name.find(':'); colon != std::string::npos)
+      if (const std::string key = e.name.substr(0, colon); key_in(section, key) != nullptr)
+        return report_.error(
+            e.at, full,
+            fmt::format("wanted a space behind the colon: {}: {}", key, short_name(e.name.substr(colon + 1))));
     const bool lenient = report_.sources.at(e.at.source).kind == source::imported && !strict_in_deepspeed(section);
     if (lenient)
       report_.warn(e.at, full, text);

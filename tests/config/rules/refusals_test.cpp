@@ -36,6 +36,8 @@ BOOST_AUTO_TEST_CASE(an_unknown_key_is_refused_with_the_nearest_known_one) {
              "zero_optimization.overlap_comm\n");
   BOOST_TEST(line_9("stage: 3") ==
              "j.yaml:9:1: error: stage: unknown key; the nearest known one is zero_optimization.stage\n");
+  BOOST_TEST(zero("stage:3") ==
+             "j.yaml:8:21: error: zero_optimization.stage:3: wanted a space behind the colon: stage: 3\n");
   BOOST_TEST(line_9("optimiser: {}") ==
              "j.yaml:9:1: error: optimiser: unknown key; the nearest known one is optimizer\n");
   BOOST_TEST(errors_of(smallest_with("n_layer", "n_layers")) ==

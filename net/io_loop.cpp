@@ -9,9 +9,12 @@
 
 #include <chrono>
 #include <exception>
+#include <memory>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace troupe::net {
 namespace {
@@ -86,6 +89,9 @@ class asio_loop final : public io_loop {
   ~asio_loop() override {
     asio_loop::stop();
     if (thread_.joinable()) thread_.join();  // where the loop stopped itself
+    // Whoever waits for a connection to say its last words has it, and it has whoever waits.
+    for (const auto& one : std::exchange(watched_, {}))
+      if (const auto left = one.lock()) left->close();
   }
 
   void begin() {
@@ -99,7 +105,16 @@ class asio_loop final : public io_loop {
     if (!is_own_thread() && thread_.joinable()) thread_.join();
   }
 
-  std::shared_ptr<watched> watch(int number) override { return std::make_shared<watched_descriptor>(context_, number); }
+  std::shared_ptr<watched> watch(int number) override {
+    auto out = std::make_shared<watched_descriptor>(context_, number);
+    const std::lock_guard lock(mutex_);
+    if (watched_.size() >= looked_through_at_) {
+      std::erase_if(watched_, [](const auto& one) { return one.expired(); });
+      looked_through_at_ = 2 * watched_.size() + 64;
+    }
+    watched_.push_back(out);
+    return out;
+  }
   std::unique_ptr<timer> make_timer() override { return std::make_unique<loop_timer>(context_); }
 
   void resolve(const std::string& host, uint16_t port,
@@ -122,6 +137,9 @@ class asio_loop final : public io_loop {
   asio::io_context context_;
   asio::executor_work_guard<asio::io_context::executor_type> work_;
   asio::ip::tcp::resolver names_;
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<watched>> watched_;  // some of them have gone
+  size_t looked_through_at_ = 64;
   std::thread thread_;
 };
 

@@ -229,8 +229,9 @@ class examination {
     const auto answers = ask({{p.from, measure_question{p.to}}});
     if (!answers) return core::fail(answers.error());
     const auto text = answers->find(p.from);
-    const auto speed = text != answers->end() ? decode_answer<pair_speed>(text->second) : core::result<pair_speed>();
-    if (text == answers->end() || !speed) return {};
+    if (text == answers->end()) return {};
+    const auto speed = decode_answer<pair_speed>(text->second);
+    if (!speed) return {};
     p.delay_s = std::min(p.delay_s, speed->delay_s);
     p.bytes_per_s = std::max(p.bytes_per_s, speed->bytes_per_s);
     return {};

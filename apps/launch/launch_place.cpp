@@ -158,7 +158,10 @@ launch_place mpirun(variables& v) {
   const uint32_t size_here = v.needed(here_name, rank_name, 1);
   v.less(local_name, p.local_rank, here_name, size_here);
   // As --map-by node and --rank-by node leave them.
-  const auto is_node = [&](const char* name) { return v.has(name) && v.text(name)->starts_with("node"); };
+  const auto is_node = [&](const char* name) {
+    const auto* const policy = v.text(name);
+    return policy != nullptr && policy->starts_with("node");
+  };
   lay_out(v, p, rank, size_here, here_name,
           is_node("OMPI_MCA_rmaps_base_mapping_policy") || is_node("OMPI_MCA_rmaps_base_ranking_policy"));
   return p;

@@ -36,8 +36,8 @@ pair_speeds::pair_speeds(const examined_cluster& all)
   for (size_t h = 0; h < all.hosts.size(); ++h) {
     sends_slowly.push_back(is_slow(out[h], usual_out));
     takes_slowly.push_back(is_slow(in[h], usual_in));
-    late.push_back(delay[h] != never && is_late(delay[h], usual_delay));
-    is_odd.push_back(sends_slowly[h] || takes_slowly[h] || late[h]);
+    const bool late = delay[h] != never && is_late(delay[h], usual_delay);
+    is_odd.push_back(sends_slowly[h] || takes_slowly[h] || late);
   }
 }
 

@@ -14,9 +14,9 @@ inline constexpr double slow_share = 0.5, late_times = 4, late_s = 200e-6;
 struct pair_speeds {
   explicit pair_speeds(const examined_cluster& all);
 
-  std::vector<double> out, in, delay;                   ///< [host]: its best; 0 and infinity where none was measured
-  double usual_out = 0, usual_in = 0, usual_delay = 0;  ///< the medians of these
-  std::vector<bool> sends_slowly, takes_slowly, late, is_odd;  ///< [host]; odd: one of these
+  std::vector<double> out, in, delay;                    ///< [host]: its best; 0 and infinity where none was measured
+  double usual_out = 0, usual_in = 0, usual_delay = 0;   ///< the medians of these
+  std::vector<bool> sends_slowly, takes_slowly, is_odd;  ///< [host]; odd: one of these, or late
 
   /// Of two hosts that are not odd.
   [[nodiscard]] bool is_poor(const examined_pair& p) const;

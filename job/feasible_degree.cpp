@@ -19,9 +19,6 @@ tl::unexpected<core::error> refused(const std::string& key, const std::string& w
   return core::fail(error_kind::bad_input, key + ": wanted " + wanted + ", got " + text_of(got));
 }
 
-/// Ranks that hold one replica.
-uint32_t ranks_of_replica(const config::parallel_section& p) { return p.ranks() / p.data; }
-
 /// "pipeline 2 x tensor 2"; of a replica of one rank "1 rank"
 std::string replica_text(const config::parallel_section& p) {
   std::string out;

@@ -17,6 +17,9 @@
 
 namespace troupe::job {
 
+/// Ranks that hold one replica of the model.
+inline uint32_t ranks_of_replica(const config::parallel_section& p) { return p.ranks() / p.data; }
+
 /// How the job's global batch is cut at a data degree: as `elasticity` has it where it is on, else in micro-batches of
 /// at most the job's own rows. Errors (bad_input), each with its key: a degree for which there is no such cut, or
 /// another global batch; groups that do not divide it; more micro-batches than a pipeline may have.

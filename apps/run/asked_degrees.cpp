@@ -49,7 +49,7 @@ common_arguments at_data_ranks(common_arguments a, const config::job_config& con
   const auto cut = job::batch_at_degree(config, data);
   a.set.push_back(fmt::format("parallel.data={}", data));
   if (config.parallel.all)
-    a.set.push_back(fmt::format("parallel.ranks={}", config.parallel.ranks() / config.parallel.data * data));
+    a.set.push_back(fmt::format("parallel.ranks={}", job::ranks_of_replica(config.parallel) * data));
   if (!cut || config.elasticity.enabled) return a;  // it gives the same batch, and takes none beside it
   a.set.push_back(fmt::format("train_batch_size={}", config.train_batch_size));
   a.set.push_back(fmt::format("train_micro_batch_size_per_gpu={}", cut->rows));

@@ -9,7 +9,7 @@
 
 #include "actors/session/session.hpp"
 #include "apps/base/configuration.hpp"
-#include "job/degree_changes.hpp"
+#include "job/feasible_degree.hpp"
 
 namespace troupe::apps {
 
@@ -28,8 +28,7 @@ class degree_schedule {
   core::result<std::string> change(actors::session& s);
   /// "3 -> 2 -> 3 ranks at steps 0, 20, 34"
   [[nodiscard]] std::string sentence(uint64_t steps) const {
-    const auto& p = first().config.parallel;
-    return job::as_sentence(changes_, steps, p.ranks() / p.data);
+    return job::as_sentence(changes_, steps, job::ranks_of_replica(first().config.parallel));
   }
 
  private:

@@ -8,7 +8,7 @@
 #include <cstdio>
 
 #include "core/text.hpp"
-#include "job/degree_changes.hpp"
+#include "job/feasible_degree.hpp"
 #include "plan/stage_place.hpp"
 
 namespace troupe::apps {
@@ -76,8 +76,9 @@ void say_end(const end_summary& e, const train_arguments& a, const char* unit) {
 }
 
 std::string recovery_sentence(const actors::recovery_counts& r, uint64_t steps, const config::parallel_section& p) {
-  return fmt::format("{}; {} step{} done again, {:.1f} s lost", job::as_sentence(r.degrees, steps, p.ranks() / p.data),
-                     r.steps_again, r.steps_again == 1 ? "" : "s", r.lost_s);
+  return fmt::format("{}; {} step{} done again, {:.1f} s lost",
+                     job::as_sentence(r.degrees, steps, job::ranks_of_replica(p)), r.steps_again,
+                     r.steps_again == 1 ? "" : "s", r.lost_s);
 }
 
 std::string network_sentence(const actors::network_count& n, const std::vector<config::cluster_host>& hosts) {

@@ -8,6 +8,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 
@@ -28,15 +29,15 @@ supervised_job four_ranks() {
   out.processes = out.data = 4;
   out.feasible = tests::any_number;
   out.lost_after_ns = 1'000'000'000;
-  out.backoff_ns = 200'000'000;
+  out.backoff_ns = 600'000'000;  // the others begin a term in it
   out.machines = {0, 0, 1, 2};
   out.hosts = {"a", "b", "c"};
   out.secret = [] { return std::string("s"); };
   return out;
 }
 
-/// A machine: agents one after the other, as long as they are lost.
-pid_t start_machine(const std::filesystem::path& meeting, const std::string& host) {
+/// A machine: agents one after the other, as long as they are lost; each comes once the others run a term without it.
+pid_t start_machine(const std::filesystem::path& meeting, const std::string& host, const std::string& log) {
   const pid_t machine = ::fork();
   if (machine != 0) return machine;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -54,6 +55,7 @@ pid_t start_machine(const std::filesystem::path& meeting, const std::string& hos
     int status = 0;
     ::waitpid(one, &status, 0);
     if (WIFEXITED(status)) ::_exit(WEXITSTATUS(status));
+    while (std::ranges::count(tests::text_of(log), '\n') < 2) ::usleep(10'000);
   }
 }
 
@@ -67,7 +69,7 @@ outcome run(const std::string& steps, const std::string& fate) {
   const tests::scratch_folder folder;
   const auto log = (folder.path() / "log").string(), said = (folder.path() / "said").string();
   const auto meeting = folder.path() / "meeting";
-  const std::vector<pid_t> machines = {start_machine(meeting, "b"), start_machine(meeting, "c")};
+  const std::vector<pid_t> machines = {start_machine(meeting, "b", log), start_machine(meeting, "c", log)};
   const pid_t first = ::fork();
   if (first == 0) {
     tests::unix_arrivals agents(meeting);
@@ -105,7 +107,7 @@ BOOST_AUTO_TEST_CASE(processes_of_three_machines_run_one_term_and_all_agents_end
 }
 
 BOOST_AUTO_TEST_CASE(a_process_of_another_machine_that_is_killed_is_named_with_its_host_and_comes_back) {
-  const auto did = run("60", "2@5:9");
+  const auto did = run("100", "2@5:9");
   BOOST_TEST(did.code == 0, did.said);
   BOOST_TEST(tests::degrees(did.terms) == "4 3 4", did.terms);
   BOOST_TEST(did.said.find("rank 2 (process 2 on b) was killed by signal 9") != std::string::npos, did.said);
@@ -138,7 +140,7 @@ BOOST_AUTO_TEST_CASE(an_agent_that_was_told_to_end_waits_for_no_other_first_host
 }
 
 BOOST_AUTO_TEST_CASE(another_process_leads_where_that_of_the_first_rank_is_killed) {
-  const auto did = run("60", "0@5:9");
+  const auto did = run("100", "0@5:9");
   BOOST_TEST(did.code == 0, did.said);
   BOOST_TEST(tests::degrees(did.terms) == "4 3 4", did.terms);
 }

@@ -28,7 +28,7 @@ supervised_job three_ranks() {
   out.processes = out.data = 3;
   out.feasible = tests::any_number;
   out.lost_after_ns = 1'000'000'000;
-  out.backoff_ns = 200'000'000;
+  out.backoff_ns = 600'000'000;  // the others begin a term in it
   return out;
 }
 
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(processes_that_nothing_happens_to_run_one_term) {
 
 BOOST_AUTO_TEST_CASE(a_killed_process_costs_a_term_and_comes_back) {
   for (const char* fate : {"1@5:9", "2@5:9"}) {
-    const auto did = run(three_ranks(), "60", fate);
+    const auto did = run(three_ranks(), "100", fate);
     BOOST_TEST(did.code == 0, fate);
     BOOST_TEST(tests::degrees(did.terms) == "3 2 3", did.terms);
     BOOST_TEST(did.terms.find("term 2: 2 at 4\n") != std::string::npos, did.terms);
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(a_killed_process_costs_a_term_and_comes_back) {
 }
 
 BOOST_AUTO_TEST_CASE(another_process_leads_where_that_one_is_killed) {
-  const auto did = run(three_ranks(), "60", "0@5:9");
+  const auto did = run(three_ranks(), "100", "0@5:9");
   BOOST_TEST(did.code == 0);
   BOOST_TEST(tests::degrees(did.terms) == "3 2 3", did.terms);
 }

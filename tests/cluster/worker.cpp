@@ -2,12 +2,14 @@
 // happens to it is in its arguments: LOG STEPS PLACE@STEP:SIGNAL. Each begun term is a line of LOG.
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 
 #include "cluster/process.hpp"
+#include "tests/cluster/worker_log.hpp"
 
 using namespace troupe;
 using namespace troupe::cluster;
@@ -16,7 +18,8 @@ namespace {
 
 /// No signal: SIGSTOP, and 0.9 s later SIGCONT.
 constexpr int stop_for_a_while = 1000;
-/// A signal for who has started this process, the agent of its machine; after SIGSTOP SIGCONT follows in 2.5 s.
+/// A signal for who has started this process, the agent of its machine; after SIGSTOP SIGCONT follows once the others
+/// run a term without it.
 constexpr int of_the_agent = 2000;
 
 struct fate {
@@ -44,7 +47,10 @@ bool run(process& me, const term_order& term, const char* log, uint64_t steps, c
     if ((signal == SIGSTOP && !is_own) || f.signal == stop_for_a_while)
       if (::fork() == 0) {
         ::setpgid(0, 0);
-        ::usleep(is_own ? 900'000 : 2'500'000);
+        if (is_own)
+          ::usleep(900'000);
+        else
+          for (int i = 0; i < 3000 && std::ranges::count(tests::text_of(log), '\n') < 2; ++i) ::usleep(10'000);
         ::kill(whom, SIGCONT);
         ::_exit(0);
       }

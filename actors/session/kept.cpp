@@ -32,7 +32,6 @@ core::result<void> session::parts::begin_keeping() {
 core::result<void> session::parts::keep_states() {
   auto& x = processes;
   if (!x.is_on()) return {};
-  if (auto ok = end_keeping(); !ok) return ok;
   const uint64_t every = plan.config->checkpoint.memory.every_steps;
   // A save that somebody asked for takes the writers of this step.
   if (every == 0 || progress.steps % every != 0 || progress.steps == 0 || saving.waiting != nullptr) return {};
@@ -45,9 +44,13 @@ core::result<void> session::parts::end_keeping() {
   const auto report = x.kept->wait();
   x.kept.reset();
   if (report.folder.empty()) {
-    // Not whole: the one before stays. Where the term ended meanwhile, the next call says so.
+    // Not whole: the one before stays.
+    if (const auto end = x.link->ending()) {
+      over.why = core::error{end->kind, end->text};
+      return core::fail(*over.why);
+    }
     x.link->tell(encode(peer_call(names_call{{{x.working.string(), {}}}})));
-    if (report.failure && !x.link->ending())
+    if (report.failure)
       host.warnings->put("checkpoint.memory: the states of step " + std::to_string(report.step) +
                          " are not kept: " + report.failure->text);
     return {};
@@ -63,7 +66,6 @@ core::result<void> session::parts::end_keeping() {
 }
 
 core::result<void> session::parts::keep_states_now() {
-  if (auto ok = end_keeping(); !ok) return ok;
   if (auto ok = begin_keeping(); !ok) return ok;
   if (auto did = run_and_tell(plan::plan_choice::save, progress.steps); !did) return core::fail(did.error());
   return end_keeping();

@@ -264,6 +264,8 @@ struct session::parts {
   /// Now, and waits.
   core::result<void> keep_states_now();
   core::result<void> begin_keeping();
+  /// Before the step is told that ran meanwhile, so that a loss from then on costs no more than this step. Errors: the
+  /// term has ended, and the save was not whole.
   core::result<void> end_keeping();
 
   // host.cpp

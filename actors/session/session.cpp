@@ -146,8 +146,9 @@ core::result<step_report> session::parts::train_once() {
   const int64_t before = core::now_ns();
   auto did = run(saves ? plan::plan_choice::train_saving : plan::plan_choice::train, progress.steps);
   if (!did) return core::fail(did.error());
-  book(*did);
   report.seconds = double(core::now_ns() - before) / 1e9;
+  if (auto ok = end_keeping(); !ok) return core::fail(ok.error());
+  book(*did);
   report.step = progress.steps;
   report.loss = did->result.loss;
   report.grad_norm = did->result.grad_norm;

@@ -90,7 +90,6 @@ core::result<loss_spike> session::parts::answer_spike(const step_report& report)
     return end_with(
         fmt::format("the run has gone back {} times already, as often as on_spike.times_max allows", times));
 
-  if (processes.is_on()) (void)end_keeping();  // where the term has ended meanwhile, going back says so
   loss_spike out{.step = report.step, .loss = report.loss, .usual = progress.judged.usual, .times = times + 1};
   const uint64_t newest = report.step - std::min(report.step, how.back_steps);
   auto earlier = places;

@@ -112,8 +112,8 @@ void add_memory_keys(key_rows& t) {
   using memory = checkpoint_memory_section;
   section_rows key(t, "checkpoint.memory", "Checkpoints in the memory of other processes, which a job recovers from.");
   key("every_steps", integer, "derived",
-      "Steps between them, so many at most are done again after a loss; 0: none. By default 1, and 0 with "
-      "cluster.processes: one.")
+      "Steps between them, so many at most are done again after a loss, one more where a save on the disk has taken "
+      "the place of one; 0: none. By default 1, and 0 with cluster.processes: one.")
       .at_least(0)
       .into<section_of, &checkpoints::memory, &memory::every_steps>();
   key("copies", integer, "2", "Processes in whose memory each of them is kept.")

@@ -30,6 +30,13 @@ void report_failure(self_ptr self, core::error_kind kind, const std::string& tex
   self->send(s.agent, run_failed{kind, own_name(s) + ": " + text});
 }
 
+// Who has lost a partner says what it was in and what it waited for: its own lanes may notice before it is told.
+void say_what_is_lost(self_ptr self, core::error_kind kind, const std::string& text) {
+  const auto& s = self->state;
+  if (kind == core::error_kind::peer_lost && s.running && !s.failed && s.setup.tell)
+    s.setup.tell(own_name(s) + ": " + text + ": " + explain_stall(*s.context, s.setup.missing));
+}
+
 void stop_lanes(self_ptr self, const give_up& m) {
   auto& s = self->state;
   s.failed = true;
@@ -194,11 +201,12 @@ rank_actor::behavior_type rank_impl(self_ptr self, rank_setup setup, std::shared
         }
         end_when_complete(self);
       },
-      [self](const run_failed& m) { report_failure(self, m.kind, m.text); },
+      [self](const run_failed& m) {
+        say_what_is_lost(self, m.kind, m.text);
+        report_failure(self, m.kind, m.text);
+      },
       [self](const give_up& m) {
-        const auto& s = self->state;
-        if (m.kind == core::error_kind::peer_lost && s.running && !s.failed && s.setup.tell)
-          s.setup.tell(own_name(s) + ": " + m.text + ": " + explain_stall(*s.context, s.setup.missing));
+        say_what_is_lost(self, m.kind, m.text);
         stop_lanes(self, m);
       },
       [self](const look_around& m) {

@@ -1,7 +1,10 @@
 // Opening a session: from a configuration to actors that wait for their first step. Owns the order of these phases and
 // what each rank's lanes are given; what a phase does is the business of whom it calls.
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <future>
 #include <utility>
 
@@ -37,7 +40,9 @@ constexpr std::chrono::milliseconds shortest_pulse{10}, longest_pulse{500};
 core::result<void> fill_memory(const job::blueprint& plan, rank_memories ranks, models::prepared_modules* own,
                                first_weights weights, opening_watch& watch) {
   const fill_watch told{[&] { return watch.wants_end(); }, [&](double share) { watch.share(share); }};
-  const auto fill = [&](rank_memory* m) -> core::result<void> {
+  std::vector<pid_t> threads(ranks.size(), ::gettid());
+  const auto fill = [&](rank_memory* m, pid_t& thread) -> core::result<void> {
+    thread = ::gettid();
     const bool drawn = weights == first_weights::drawn;
     if (drawn || plan.teaching)
       if (auto ok = fill_initial_weights(plan, *m, own, told, drawn ? filled_values::all : filled_values::of_teacher);
@@ -47,12 +52,16 @@ core::result<void> fill_memory(const job::blueprint& plan, rank_memories ranks, 
   };
   const auto where = own != nullptr ? std::launch::deferred : std::launch::async | std::launch::deferred;
   std::vector<std::future<core::result<void>>> under_way;
-  for (const auto& m : ranks) under_way.push_back(std::async(where, fill, m.get()));
+  for (size_t i = 0; i < ranks.size(); ++i)
+    under_way.push_back(std::async(where, fill, ranks[i].get(), std::ref(threads[i])));
   core::result<void> out;
   for (auto& rank : under_way) {
     watch.wait(rank);
     if (auto did = rank.get(); !did && out) out = did;
   }
+  under_way.clear();
+  for (const pid_t thread : threads)
+    if (thread != ::gettid()) wait_until_gone(thread);
   if (watch.stopped()) return core::fail(watch.why());
   return out;
 }

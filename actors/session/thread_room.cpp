@@ -16,17 +16,17 @@
 namespace troupe::actors {
 namespace {
 
-/// A thread that has been joined counts until the kernel has taken it down, microseconds later; no longer than this.
+/// A thread that has been joined goes within microseconds; no longer than this.
 constexpr std::chrono::nanoseconds departure_patience{200'000'000};
 constexpr std::chrono::microseconds departure_interval{50};
+
+}  // namespace
 
 void wait_until_gone(pid_t thread) {
   const int64_t until_ns = core::now_ns() + departure_patience.count();
   while (::tgkill(::getpid(), thread, 0) == 0 && core::now_ns() < until_ns)
     std::this_thread::sleep_for(departure_interval);
 }
-
-}  // namespace
 
 core::result<void> check_thread_room(size_t wanted) {
   std::vector<std::thread> all;

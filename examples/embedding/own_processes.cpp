@@ -81,6 +81,7 @@ int train(const config::loaded& loaded, const std::shared_ptr<cluster::process>&
     const auto loss = session.evaluate();
     if (!loss) return fail(loss.error().text);
     std::printf("after step %d: validation loss %.6f\n", int(report->step), *loss);
+    std::fflush(stdout);
   }
   const auto saved = session.save({.root = output / "checkpoints"});
   if (!saved) return fail(saved.error().text);

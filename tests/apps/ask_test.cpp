@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(a_run_tells_its_state_pauses_goes_on_saves_and_stops) {
 }
 
 BOOST_AUTO_TEST_CASE(a_pause_and_a_save_change_no_bit) {
-  const std::string job = replaced(smallest, "steps: 6", "steps: 400") + "telemetry: {json_lines: true}\n";
+  const std::string job = replaced(smallest, "steps: 6", "steps: 1000") + "telemetry: {json_lines: true}\n";
   const auto losses = [](const command_folder& f) {
     std::string out;
     std::istringstream lines(scratch_folder::read(f.folder / "out/steps.jsonl"));
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(a_pause_and_a_save_change_no_bit) {
   (void)r.ask("save");
   (void)r.ask("resume");
   BOOST_REQUIRE(r.run.end().code == 0);
-  BOOST_TEST(lines_of(losses(plain)) == 400U);
+  BOOST_TEST(lines_of(losses(plain)) == 1000U);
   BOOST_TEST((losses(r.f) == losses(plain)));
 }
 
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(the_process_that_leads_answers_for_all_also_while_ranks_han
 
 BOOST_AUTO_TEST_CASE(the_status_says_which_process_has_which_ranks_and_who_waits) {
   const command_folder f(
-      replaced(long_run, "{data: 2}", "{data: 2}\ncluster: {processes: ranks, spares: 1, lost_after: 1s}"));
+      replaced(long_run, "{data: 2}", "{data: 2}\ncluster: {processes: ranks, spares: 1, lost_after: 20s}"));
   process run({TROUPE_BINARY, "train", "job.yaml", "--json"}, f.folder.path());
   BOOST_REQUIRE(run.wait_for("\"step\":3,"));
   const auto told = f.troupe({"status", "out"});

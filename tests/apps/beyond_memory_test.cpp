@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(states_of_four_times_the_budget_train_under_a_limit_of_the_
   const auto refused = train(folder, in_memory, limit);
   BOOST_TEST(refused.did.code != 0);
   BOOST_TEST(refused.did.code < 128);
-  BOOST_TEST(lines_of(refused.did.err) == 1U, refused.did.err);
+  BOOST_TEST(sentences_of(refused.did.err) == 1U, refused.did.err);
   BOOST_TEST(has(refused.did.err, "memory: wanted"), refused.did.err);
 }
 

@@ -70,7 +70,7 @@ struct checkpoints {
     const auto r = troupe(arguments);
     BOOST_TEST(r.code == code, arguments.front() << " ended with " << r.code << ": " << r.err);
     BOOST_TEST(has(r.err, part), "no '" << part << "' in: " << r.err);
-    BOOST_TEST(lines_of(r.err) == 1U, r.err);
+    BOOST_TEST(sentences_of(r.err) == 1U, r.err);
     BOOST_TEST(r.out == "");
     BOOST_TEST(written() == before, boost::test_tools::per_element());
   }

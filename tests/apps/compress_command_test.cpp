@@ -57,7 +57,7 @@ struct llama_folder {
     const auto r = troupe(options);
     BOOST_TEST(r.code == 2, r.err);
     BOOST_TEST(has(r.err, part), "no '" << part << "' in: " << r.err);
-    BOOST_TEST(lines_of(r.err) == 1U, r.err);
+    BOOST_TEST(sentences_of(r.err) == 1U, r.err);
     BOOST_TEST(!fs::exists(folder / "out"));
   }
 };
@@ -120,7 +120,7 @@ output: run
     BOOST_TEST(has(refused.err, "/" + std::string(way.back() == "out.gguf" ? "out.gguf" : "out") +
                                     "': its weights are compressed: model.dequantise: true (--dequantise) begins with"),
                refused.err);
-    BOOST_TEST(lines_of(refused.err) == 1U, refused.err);
+    BOOST_TEST(sentences_of(refused.err) == 1U, refused.err);
 
     // The same weights, whole in a folder.
     command.push_back("--dequantise");

@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(input_that_cannot_be_tokenized_is_refused_in_one_sentence_a
     command.insert(command.end(), arguments.begin(), arguments.end());
     const auto got = f.troupe(command);
     BOOST_TEST(got.code == 2, got.err);
-    BOOST_TEST(lines_of(got.err) == 1U, got.err);
+    BOOST_TEST(sentences_of(got.err) == 1U, got.err);
     BOOST_TEST(has(got.err, wanted), got.err);
     BOOST_TEST(f.files() == before);
   }

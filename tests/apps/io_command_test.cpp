@@ -211,6 +211,7 @@ BOOST_AUTO_TEST_CASE(interrupted_it_leaves_nothing_behind) {
     process p({TROUPE_BINARY, "io", "tune", folder.path().string(), "--size", "8M", "--block-size", "64K",
                "--queue-depth", "1", "--loops", "1000"},
               folder.path());
+    BOOST_TEST(p.wait_until_takes(SIGINT));
     BOOST_TEST(p.wait_for_work(std::chrono::milliseconds(30)));
     p.send(signal);
     const auto r = p.end();

@@ -35,7 +35,7 @@ BOOST_AUTO_TEST_CASE(refused_threads_end_the_run_with_one_sentence) {
     }
     ++refused;
     BOOST_TEST(r.code == 1, threads << ": " << r.code);
-    BOOST_TEST(lines_of(r.err) == 1U, threads << ": " << r.err);
+    BOOST_TEST(sentences_of(r.err) == 1U, threads << ": " << r.err);
     BOOST_TEST(has(r.err, "troupe: error: threads: wanted "), threads << ": " << r.err);
     BOOST_TEST(!std::filesystem::exists(f.folder / "out"), threads);
   }
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(batches_and_states_that_do_not_fit_are_refused_together) {
   const command_folder f(enormous);
   const auto r = f.troupe({"train", "job.yaml", "--set", "train_micro_batch_size_per_gpu=500000"});
   BOOST_TEST(r.code == 2);
-  BOOST_TEST(lines_of(r.err) == 2U, r.err);
+  BOOST_TEST(sentences_of(r.err) == 2U, r.err);
   BOOST_TEST(has(r.err, "train_micro_batch_size_per_gpu: wanted batches that fit the "), r.err);
   BOOST_TEST(has(r.err, "'s free memory of "), r.err);
   BOOST_TEST(has(r.err, "job.yaml:1:1: error: memory: the states of 829"), r.err);

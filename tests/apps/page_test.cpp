@@ -222,7 +222,7 @@ BOOST_AUTO_TEST_CASE(strangers_and_hostile_bytes_are_refused_while_the_run_goes_
   std::vector<int> idle;
   for (int i = 0; i < 900; ++i) idle.push_back(connect_to(r.port));
   const auto before = json::parse(body_of(get(r.port, "/state.json")))["step"].get<uint64_t>();
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < 3000; ++i) {
     ::usleep(20'000);
     if (json::parse(body_of(get(r.port, "/state.json")))["step"].get<uint64_t>() > before + 3) break;
   }

@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(a_rank_that_is_not_there_and_a_plan_that_does_not_fit_are_r
   BOOST_TEST(rank.err == "troupe: error: --rank: wanted one below 2, got 2\n");
   const auto budget = f.troupe({"plan", "job.yaml", "--set", "cluster.host_memory_budget=100000"});
   BOOST_TEST(budget.code != 0);
-  BOOST_TEST(lines_of(budget.err) == 1U, budget.err);
+  BOOST_TEST(sentences_of(budget.err) == 1U, budget.err);
   const auto trace = f.troupe({"plan", "job.yaml", "--trace", "nowhere/t.json"});
   BOOST_TEST(trace.code == 1);
   BOOST_TEST(has(trace.err, "nowhere/t.json"), trace.err);
@@ -220,13 +220,13 @@ BOOST_AUTO_TEST_CASE(estimates_stand_beside_the_plans_own_peak) {
 BOOST_AUTO_TEST_CASE(what_each_pattern_of_compression_chose_is_listed_with_the_blocks_it_found) {
   const command_folder f;
   f.folder.write("small.yaml",
-          "model: {model_type: gpt2, n_layer: 12, n_head: 2, n_embd: 16, n_positions: 32, vocab_size: 64}\n"
-          "data: {text: corpus.txt, sequence_length: 16}\nsteps: 3\ntrain_micro_batch_size_per_gpu: 1\n"
-          "compression_training:\n  weight_quantization:\n"
-          "    shared_parameters: {enabled: true, quantize_weight_in_forward: true, schedule_offset: 4}\n"
-          "    different_groups:\n"
-          "      few: {params: {start_bits: 8, target_bits: 4}, modules: ['h.1.*attn.c_attn']}\n"
-          "      all: {params: {start_bits: 8, target_bits: 8}, modules: [c_fc]}\n");
+                 "model: {model_type: gpt2, n_layer: 12, n_head: 2, n_embd: 16, n_positions: 32, vocab_size: 64}\n"
+                 "data: {text: corpus.txt, sequence_length: 16}\nsteps: 3\ntrain_micro_batch_size_per_gpu: 1\n"
+                 "compression_training:\n  weight_quantization:\n"
+                 "    shared_parameters: {enabled: true, quantize_weight_in_forward: true, schedule_offset: 4}\n"
+                 "    different_groups:\n"
+                 "      few: {params: {start_bits: 8, target_bits: 4}, modules: ['h.1.*attn.c_attn']}\n"
+                 "      all: {params: {start_bits: 8, target_bits: 8}, modules: [c_fc]}\n");
   for (const std::vector<std::string>& command :
        {std::vector<std::string>{"plan", "small.yaml"}, {"config", "explain", "small.yaml", "--given"}}) {
     const auto r = f.troupe(command);

@@ -68,14 +68,19 @@ bool process::read_some(int timeout_ms) {
   return out_ >= 0 || err_ >= 0;
 }
 
-bool process::wait_for(const std::string& stream, const std::string& text) {
-  while (stream.find(text) == std::string::npos)
-    if (!read_some(patience_ms)) return stream.find(text) != std::string::npos;
+bool process::wait_for(const std::string& stream, const std::string& text, size_t times) {
+  const auto holds = [&] {
+    size_t found = 0;
+    for (size_t at = stream.find(text); at != std::string::npos; at = stream.find(text, at + text.size())) ++found;
+    return found >= times;
+  };
+  while (!holds())
+    if (!read_some(patience_ms)) return holds();
   return true;
 }
 
-bool process::wait_for(const std::string& text) { return wait_for(result_.out, text); }
-bool process::wait_for_error(const std::string& text) { return wait_for(result_.err, text); }
+bool process::wait_for(const std::string& text) { return wait_for(result_.out, text, 1); }
+bool process::wait_for_error(const std::string& text, size_t times) { return wait_for(result_.err, text, times); }
 
 bool process::has_said(const std::string& text) {
   if (result_.err.find(text) == std::string::npos) (void)read_some(100);
@@ -97,7 +102,9 @@ bool process::wait_until_takes(int signal) {
   for (int waited_ms = 0; waited_ms < patience_ms; waited_ms += poll_ms) {
     std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
     for (std::string line; std::getline(status, line);)
-      if (line.starts_with("SigBlk:") && (std::stoull(line.substr(7), nullptr, 16) & bit) != 0) return true;
+      if ((line.starts_with("SigBlk:") || line.starts_with("SigCgt:")) &&
+          (std::stoull(line.substr(7), nullptr, 16) & bit) != 0)
+        return true;
     if (::kill(pid_, 0) != 0 || (!read_some(poll_ms) && out_ < 0 && err_ < 0)) return false;
   }
   return false;

@@ -27,13 +27,13 @@ class process {
   void send(int signal) const;
   /// Reads until stdout holds `text`; false where it ended without.
   bool wait_for(const std::string& text);
-  /// Reads until stderr holds `text`; false where it ended without.
-  bool wait_for_error(const std::string& text);
+  /// Reads until stderr holds `text` so many times; false where it ended without.
+  bool wait_for_error(const std::string& text, size_t times = 1);
   /// Whether stderr holds `text` within a tenth of a second.
   bool has_said(const std::string& text);
   /// Waits until the program has used `more` processor time; false if it ended before.
   bool wait_for_work(std::chrono::milliseconds more);
-  /// Waits until the program takes this signal itself, by blocking it; false if it ended before.
+  /// Waits until the program takes this signal itself, by blocking it or by a handler; false if it ended before.
   bool wait_until_takes(int signal);
   /// Bytes of private writable memory, as RLIMIT_DATA counts them; 0 once it has ended.
   [[nodiscard]] uint64_t data_bytes() const;
@@ -44,7 +44,7 @@ class process {
 
  private:
   bool read_some(int timeout_ms);
-  bool wait_for(const std::string& stream, const std::string& text);
+  bool wait_for(const std::string& stream, const std::string& text, size_t times);
   [[nodiscard]] std::chrono::milliseconds processor_time() const;
 
   int pid_ = -1;

@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(each_is_one_sentence_and_leaves_nothing) {
       const auto got = f.troupe({"train", "job.yaml"});
       BOOST_TEST(got.code == r.code, got.err);
       BOOST_TEST(got.out.empty(), got.out);
-      BOOST_TEST(lines_of(got.err) == 1U, got.err);
+      BOOST_TEST(sentences_of(got.err) == 1U, got.err);
       BOOST_TEST(has(got.err, "error: "), got.err);
       BOOST_TEST(has(got.err, r.wanted), got.err);
       BOOST_TEST(!std::filesystem::exists(f.folder / "out"));
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(gzip_beyond_its_limit_is_refused) {
   f.folder.write("zeros.txt.gz", zeros_gz(f, 16));
   const auto got = f.troupe({"train", "job.yaml"});
   BOOST_TEST(got.code == 1);
-  BOOST_TEST(lines_of(got.err) == 1U, got.err);
+  BOOST_TEST(sentences_of(got.err) == 1U, got.err);
   BOOST_TEST(has(got.err, "max_bytes"), got.err);
 }
 
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_cannot_be_read_is_refused) {
   for (const char* name : {"nowhere.yaml", "/"}) {
     const auto got = f.troupe({"train", name});
     BOOST_TEST(got.code == 2);
-    BOOST_TEST(lines_of(got.err) == 1U, got.err);
+    BOOST_TEST(sentences_of(got.err) == 1U, got.err);
     BOOST_TEST(has(got.err, name), got.err);
   }
 }
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(all_errors_of_a_file_come_at_once) {
   const command_folder f(replaced(replaced(smallest, "steps: 6", "steps: 0"), "stage: 3", "stage: 7"));
   const auto got = f.troupe({"train", "job.yaml"});
   BOOST_TEST(got.code == 2);
-  BOOST_TEST(lines_of(got.err) == 2U, got.err);
+  BOOST_TEST(sentences_of(got.err) == 2U, got.err);
   BOOST_TEST(has(got.err, "job.yaml:5:8: error: steps"), got.err);
   BOOST_TEST(has(got.err, "job.yaml:8:28: error: zero_optimization.stage"), got.err);
 }
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(an_output_folder_that_cannot_be_made_is_an_error) {
   f.folder.write("in the way", "a file");
   const auto got = f.troupe({"train", "job.yaml", "--set", "output=in the way/out"});
   BOOST_TEST(got.code == 1);
-  BOOST_TEST(lines_of(got.err) == 1U, got.err);
+  BOOST_TEST(sentences_of(got.err) == 1U, got.err);
   BOOST_TEST(has(got.err, "in the way"), got.err);
 }
 
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(a_loss_that_is_not_a_number_ends_the_run_with_its_place) {
   const command_folder f(replaced(smallest, "1.0e-3", "1.0e+30"));
   const auto got = f.troupe({"train", "job.yaml", "--quiet"});
   BOOST_TEST(got.code == 1);
-  BOOST_TEST(lines_of(got.err) == 1U, got.err);
+  BOOST_TEST(sentences_of(got.err) == 1U, got.err);
   BOOST_TEST(has(got.err, "first seen in "), got.err);
 }
 
@@ -257,7 +257,7 @@ BOOST_AUTO_TEST_CASE(absurd_batches_are_refused_with_the_size_they_would_need) {
     const auto trained = f.troupe({"train", "job.yaml", "--set", c.set});
     BOOST_TEST(trained.code == 2, trained.err);
     BOOST_TEST(has(trained.err, c.wanted), trained.err);
-    BOOST_TEST(lines_of(trained.err) == 1U, trained.err);
+    BOOST_TEST(sentences_of(trained.err) == 1U, trained.err);
     const auto checked = f.troupe({"config", "check", "job.yaml", "--set", c.set});
     BOOST_TEST(checked.code == c.checked, checked.err);
     BOOST_TEST(has(checked.err, c.wanted), checked.err);

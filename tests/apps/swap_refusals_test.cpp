@@ -49,10 +49,7 @@ struct swapping_folder : command_folder {
 void check_refused(const finished& got, const std::vector<std::string>& parts) {
   BOOST_TEST(got.code != 0);
   BOOST_TEST(got.code < 128);
-  size_t sentences = 0;
-  std::istringstream all(got.err);
-  for (std::string line; std::getline(all, line);) sentences += line.ends_with(" s") ? 0 : 1;
-  BOOST_TEST(sentences == 1U, got.err);
+  BOOST_TEST(sentences_of(got.err) == 1U, got.err);
   for (const auto& part : parts) BOOST_TEST(has(got.err, part), part << " in: " << got.err);
 }
 

@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_is_refused_before_the_run) 
   for (const std::string key : {"tensorboard", "csv_monitor"}) {
     const auto r = f.troupe({"train", "job.yaml", "--set", key + ".enabled=true", "--set", key + ".output_path=taken"});
     BOOST_TEST(r.code == 1);
-    BOOST_TEST(lines_of(r.err) == 1U, r.err);
+    BOOST_TEST(sentences_of(r.err) == 1U, r.err);
     BOOST_TEST(has(r.err, "troupe: error: " + key + ": cannot make the folder "), r.err);
     BOOST_TEST(!has(r.out, "step 1/"), r.out);
     BOOST_TEST(!fs::exists(f.folder / "out"));
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(a_disk_that_fills_up_is_a_warning_and_the_run_continues) {
   BOOST_TEST(has(r.out, "done after 40 steps"), r.out);
   BOOST_TEST(has(r.err, "troupe: warning: cannot write "), r.err);
   BOOST_TEST(has(r.err, "the curves are not complete"), r.err);
-  BOOST_TEST(lines_of(r.err) == 2U, r.err);
+  BOOST_TEST(sentences_of(r.err) == 2U, r.err);
   const std::string written = scratch_folder::read(f.folder / "out/steps.jsonl");
   BOOST_TEST(written.ends_with("}\n"));
   std::istringstream lines(written);

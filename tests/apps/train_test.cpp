@@ -240,14 +240,14 @@ BOOST_AUTO_TEST_CASE(a_full_disk_is_an_error_and_leaves_no_half_of_a_file) {
   const command_folder f;
   const auto r = f.troupe({"train", "job.yaml", "--quiet", "--steps", "1", "--export", "hf"}, files_at_most(100000));
   BOOST_TEST(r.code == 1);
-  BOOST_TEST(lines_of(r.err) == 1U, r.err);
+  BOOST_TEST(sentences_of(r.err) == 1U, r.err);
   BOOST_TEST(has(r.err, "troupe: error: "), r.err);
   BOOST_TEST(!std::filesystem::exists(f.folder / "hf/model.safetensors"));
   if (std::filesystem::exists(f.folder / "hf")) BOOST_TEST(std::filesystem::is_empty(f.folder / "hf"));
 
   const auto config = f.troupe({"train", "job.yaml", "--quiet", "--set", "output=elsewhere"}, files_at_most(100));
   BOOST_TEST(config.code == 1);
-  BOOST_TEST(lines_of(config.err) == 1U, config.err);
+  BOOST_TEST(sentences_of(config.err) == 1U, config.err);
   BOOST_TEST(!std::filesystem::exists(f.folder / "elsewhere"));
 }
 

@@ -34,6 +34,12 @@ std::vector<std::string> train(const std::string& output, const std::vector<std:
   return out;
 }
 
+/// Time enough to be killed in, by somebody who is not always scheduled; a lost process comes back long after the next
+/// term has begun, and only who is killed is lost.
+const std::string longer =
+    replaced(replaced(job, "steps: 70", "steps: 300"), "lost_after: 1s, restarts: {backoff: 100ms}",
+             "lost_after: 20s, restarts: {backoff: 30s}");
+
 /// A run in whose step `step` the process of `place` gets `signal`, compared with its twin.
 finished disturbed(const std::string& yaml, uint32_t place, uint64_t step, uint64_t later_us, int signal,
                    const std::vector<std::string>& more = {}) {
@@ -78,18 +84,18 @@ BOOST_AUTO_TEST_CASE(runs_disturbed_at_drawn_instants_equal_those_that_were_not)
 }
 
 BOOST_AUTO_TEST_CASE(a_spare_takes_the_lost_place_and_the_degrees_stay) {
-  const auto ended = disturbed(job, 1, 20, 3'000, SIGKILL, {"--set", "cluster.spares=1"});
+  const auto ended = disturbed(longer, 1, 20, 3'000, SIGKILL, {"--set", "cluster.spares=1"});
   BOOST_TEST(has(ended.err, "3 ranks at step 0;"), ended.err);
 }
 
 BOOST_AUTO_TEST_CASE(a_replica_of_a_pipeline_goes_as_a_whole) {
-  const auto yaml = replaced(replaced(job, "{data: 3}", "{data: 2, pipeline: 2}"), "{stage: 2}", "{stage: 1}");
+  const auto yaml = replaced(replaced(longer, "{data: 3}", "{data: 2, pipeline: 2}"), "{stage: 2}", "{stage: 1}");
   const auto ended = disturbed(yaml, 3, 20, 3'000, SIGKILL);
   BOOST_TEST(has(ended.err, "2 -> 1"), ended.err);
 }
 
 BOOST_AUTO_TEST_CASE(a_process_that_is_killed_while_the_run_is_paused_is_recovered_from_at_once) {
-  const command_folder folder(replaced(job, "steps: 70", "steps: 400"));
+  const command_folder folder(replaced(longer, "steps: 300", "steps: 1000"));
   const auto path = folder.folder.path();
   process train_run(train("lost", {}), path);
   BOOST_REQUIRE(train_run.wait_for("\"step\":5,"));
@@ -109,7 +115,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_is_killed_while_the_run_is_paused_is_recover
 
 BOOST_AUTO_TEST_CASE(a_process_that_is_killed_as_it_starts_is_started_again) {
   for (const useconds_t later_us : {0U, 30'000U, 150'000U}) {
-    const command_folder folder(replaced(job, "steps: 70", "steps: 12"));
+    const command_folder folder(replaced(job, "steps: 70", "steps: 60"));
     const auto path = folder.folder.path();
     process starts(train("out", {}), path);
     for (int i = 0; i < 2000 && !places_in(path).contains(1); ++i) ::usleep(1'000);
@@ -119,14 +125,14 @@ BOOST_AUTO_TEST_CASE(a_process_that_is_killed_as_it_starts_is_started_again) {
     BOOST_TEST_CONTEXT(later_us << " us later") {
       BOOST_TEST(ended.code == 0, ended.err);
       BOOST_TEST(has(ended.err, "process 1"), ended.err);
-      BOOST_TEST(steps_of(path / "out").size() == 12U);
+      BOOST_TEST(steps_of(path / "out").size() == 60U);
       BOOST_TEST(places_in(path).empty());
     }
   }
 }
 
 BOOST_AUTO_TEST_CASE(a_job_that_shall_stop_at_a_loss_ends_with_its_name) {
-  const command_folder folder(job);
+  const command_folder folder(replaced(longer, "steps: 300", "steps: 100000"));
   process run(train("lost", {"--set", "cluster.on_loss=stop"}), folder.folder.path());
   BOOST_REQUIRE(run.wait_for("\"step\":5,"));
   ::kill(places_in(folder.folder.path()).at(2), SIGKILL);
@@ -142,22 +148,24 @@ BOOST_AUTO_TEST_CASE(whatever_ends_a_job_all_its_processes_end) {
     process run(train("out", {}), folder.folder.path());
     BOOST_REQUIRE(run.wait_for("\"step\":5,"));
     run.send(signal);
+    const auto ended = run.end();  // the last of its processes has closed what this one reads
     for (int i = 0; i < 500 && !places_in(folder.folder.path()).empty(); ++i) ::usleep(10'000);
     BOOST_TEST(places_in(folder.folder.path()).empty(), "signal " << signal);
-    BOOST_TEST(run.end().code == (signal == SIGKILL ? 128 + SIGKILL : signal == SIGTERM ? 128 + SIGTERM : 0));
+    BOOST_TEST(ended.code == (signal == SIGKILL ? 128 + SIGKILL : signal == SIGTERM ? 128 + SIGTERM : 0));
   }
 }
 
 BOOST_AUTO_TEST_CASE(a_run_that_kills_its_processes_again_and_again_ends_with_the_cause) {
-  const command_folder folder(replaced(job, "steps: 70", "steps: 100000"));
+  const command_folder folder(
+      replaced(replaced(job, "steps: 70", "steps: 100000"), "lost_after: 1s", "lost_after: 20s"));
   const auto path = folder.folder.path();
   process run(train("out", {"--set", "cluster.restarts.max=2"}), path);
   BOOST_REQUIRE(run.wait_for("\"step\":5,"));
-  for (const char* joined : {"term 3: ", "term 5: ", ""}) {
+  for (const size_t times_joined : {1U, 2U, 0U}) {
     const auto places = places_in(path);
     BOOST_REQUIRE(places.contains(1));
     ::kill(places.at(1), SIGKILL);
-    if (*joined != '\0') BOOST_REQUIRE(run.wait_for_error(joined));
+    BOOST_REQUIRE(run.wait_for_error(": 3 data ranks after step", times_joined));
   }
   const auto ended = run.end();
   BOOST_TEST(ended.code == 1);

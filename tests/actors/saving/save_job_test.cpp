@@ -1,6 +1,7 @@
 // A checkpoint as the writer lanes of all ranks make it, on a file system that fails and loses power on demand.
 #include "actors/saving/save_job.hpp"
 
+#include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <thread>
 
@@ -15,26 +16,28 @@ namespace {
 
 using rig = save_rig;
 
-/// A disk that pauses before each file's first bytes, several times longer than the test's ranks wait in silence.
+/// A disk that pauses before each file's first bytes until the rank has said that it waits.
 struct pausing_files : fake_files {
   struct pausing_output : checkpoint::output_file {
-    explicit pausing_output(std::unique_ptr<output_file> to) : below(std::move(to)) {}
+    pausing_output(std::unique_ptr<output_file> to, const std::atomic<bool>& said)
+        : below(std::move(to)), has_said(said) {}
     core::result<void> expect(uint64_t bytes) override { return below->expect(bytes); }
     core::result<void> write(std::span<const std::byte> bytes) override {
-      if (std::exchange(pauses, false)) std::this_thread::sleep_for(std::chrono::milliseconds(600));
+      for (int i = 0; i < 6000 && !has_said; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
       return below->write(bytes);
     }
     core::result<void> sync() override { return below->sync(); }
 
     std::unique_ptr<output_file> below;
-    bool pauses = true;
+    const std::atomic<bool>& has_said;
   };
   core::result<std::unique_ptr<checkpoint::output_file>> create(const std::filesystem::path& path) override {
     auto made = fake_files::create(path);
     if (!made || !pause) return made;
-    return std::make_unique<pausing_output>(std::move(*made));
+    return std::make_unique<pausing_output>(std::move(*made), has_said);
   }
   bool pause = false;
+  std::atomic<bool> has_said = false;
 };
 
 }  // namespace
@@ -171,9 +174,12 @@ BOOST_AUTO_TEST_CASE(a_disk_that_pauses_during_a_save_makes_the_run_wait) {
   parts[0].lanes[static_cast<size_t>(plan::lane::writer)] = [mine = r.memory[0]] {
     return std::make_unique<writer_executor>(mine, std::make_unique<state_store>(*mine));
   };
-  std::vector<std::string> told;
-  parts[0].setup.tell = [&](const std::string& line) { told.push_back(line); };
   pausing_files files;
+  std::vector<std::string> told;
+  parts[0].setup.tell = [&](const std::string& line) {
+    told.push_back(line);
+    files.has_said = true;
+  };
   threaded_company c(r.plans, std::move(parts), empty_batches());
   for (uint64_t step : {1U, 2U}) {
     auto job = r.begin(files, step);

@@ -2,11 +2,7 @@
 // owner. Where no etcd is installed, whoever asks skips by name.
 #pragma once
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
@@ -15,6 +11,7 @@
 #include <string>
 
 #include "tests/apps/process.hpp"
+#include "tests/free_port.hpp"
 #include "tests/scratch_folder.hpp"
 
 namespace troupe::tests {
@@ -40,19 +37,6 @@ class etcd_server {
   [[nodiscard]] std::string store() const { return fmt::format("{}://{}", scheme_, clients_); }
   /// It answers nobody.
   void stop() const { server_->send(SIGSTOP); }
-
-  static uint16_t free_port() {
-    const int s = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t bytes = sizeof at;
-    const bool is_good = ::bind(s, reinterpret_cast<sockaddr*>(&at), bytes) == 0 &&
-                         ::getsockname(s, reinterpret_cast<sockaddr*>(&at), &bytes) == 0;
-    ::close(s);
-    if (!is_good) throw std::runtime_error("etcd: no free port");
-    return ntohs(at.sin_port);
-  }
 
  private:
   void start(settings s) {

@@ -1,5 +1,6 @@
 // A process of a job that trains nothing: it counts steps, each of which all processes of the term must answer. What
-// happens to it is in its arguments: LOG STEPS PLACE@STEP:SIGNAL. Each begun term is a line of LOG.
+// happens to it is in its arguments: LOG STEPS PLACE@STEP:SIGNAL LOST_AFTER_MS. Each begun term is a line of LOG. What
+// is lost comes back once the others run a term without it, and is waited for.
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,6 +29,20 @@ struct fate {
   int signal = 0;
 };
 
+/// Until so many terms have begun, at most half a minute.
+void wait_for_terms(const char* log, int terms) {
+  for (int i = 0; i < 3000 && std::ranges::count(tests::text_of(log), '\n') < terms; ++i) ::usleep(10'000);
+}
+
+/// Whether the first term had more ranks.
+bool misses_ranks(const char* log, uint32_t data) {
+  uint32_t first = 0;
+  (void)std::sscanf(tests::text_of(log).c_str(), "term 1: %u", &first);
+  return first > data;
+}
+
+constexpr uint64_t waiting_steps_max = 1500;  // of 20 ms
+
 /// One term; true once the last step is done.
 bool run(process& me, const term_order& term, const char* log, uint64_t steps, const fate& f) {
   const bool leads = term.order.seats.front().place == me.place();
@@ -44,17 +59,17 @@ bool run(process& me, const term_order& term, const char* log, uint64_t steps, c
     const bool is_own = f.signal < of_the_agent;
     const pid_t whom = is_own ? ::getpid() : ::getppid();
     const int signal = f.signal == stop_for_a_while ? SIGSTOP : is_own ? f.signal : f.signal - of_the_agent;
-    if ((signal == SIGSTOP && !is_own) || f.signal == stop_for_a_while)
-      if (::fork() == 0) {
-        ::setpgid(0, 0);
-        if (is_own)
-          ::usleep(900'000);
-        else
-          for (int i = 0; i < 3000 && std::ranges::count(tests::text_of(log), '\n') < 2; ++i) ::usleep(10'000);
-        ::kill(whom, SIGCONT);
-        ::_exit(0);
-      }
+    const bool goes_on = (signal == SIGSTOP && !is_own) || f.signal == stop_for_a_while;
+    if (goes_on && ::fork() != 0) return;
+    if (goes_on) ::setpgid(0, 0);
     ::kill(whom, signal);
+    if (!goes_on) return;
+    if (is_own)
+      ::usleep(900'000);
+    else
+      wait_for_terms(log, 2);
+    ::kill(whom, SIGCONT);
+    ::_exit(0);
   };
   if (!leads) {
     for (;;) {
@@ -64,7 +79,7 @@ bool run(process& me, const term_order& term, const char* log, uint64_t steps, c
       me.reply(c->number, "done");
     }
   }
-  while (step < steps) {
+  while (step < steps || (misses_ranks(log, term.order.data) && step < steps + waiting_steps_max)) {
     if (me.is_join_wanted()) me.change(0);
     meet_fate(step + 1);
     const auto number = me.tell(std::to_string(step + 1));
@@ -80,10 +95,11 @@ bool run(process& me, const term_order& term, const char* log, uint64_t steps, c
 
 int main(int argc, char** argv) {
   const auto at = take_link_place();
-  if (!at || argc != 4) return 1;
+  if (!at || argc != 5) return 1;
   fate f;
   (void)std::sscanf(argv[3], "%u@%lu:%d", &f.place, &f.step, &f.signal);
-  process me(own(at->descriptor), {at->place, 1'000'000'000, "1", "job"});
+  if (!tests::text_of(argv[1]).empty()) wait_for_terms(argv[1], 2);
+  process me(own(at->descriptor), {at->place, std::stoll(argv[4]) * 1'000'000, "1", "job"});
   for (;;) {
     const auto term = me.next_term();
     if (!term) {

@@ -176,10 +176,11 @@ BOOST_AUTO_TEST_CASE(a_launch_that_is_killed_leaves_no_process_on_any_host) {
 BOOST_AUTO_TEST_CASE(a_connection_by_ssh_that_ends_costs_the_job_nothing) {
   if (is_missing(local_sshd::missing())) return;
   const by_ssh x;
-  process job(x.launch("kept", {"--steps", "60", "--json"}), x.job.folder());
+  process job(x.launch("kept", for_long), x.job.folder());
   BOOST_TEST_REQUIRE(job.wait_for("\"step\":3,"));
   x.sshd.end_connections();
   BOOST_TEST(job.wait_for_error("127.0.0.2: the connection has ended; its agent serves the job without it"));
+  BOOST_TEST(run({TROUPE_BINARY, "stop", "kept"}, x.job.folder()).code == 0);
   const auto did = job.end();
   BOOST_TEST(did.code == 0, did.err);
   BOOST_TEST(did.err.find("0 steps done again") != std::string::npos, did.err);
@@ -236,6 +237,7 @@ BOOST_AUTO_TEST_CASE(a_process_of_another_host_that_leads_next_knows_the_job_by_
   process first(as(0), job.folder());
   process agent(as(1), job.folder());
   BOOST_TEST_REQUIRE(first.wait_for("\"step\":3,"));
+  BOOST_TEST_REQUIRE(run({TROUPE_BINARY, "pause", "many"}, job.folder()).code == 0);  // who leads next is not paused
   ::kill(places_in(job.folder()).at(0), SIGKILL);
   const auto did = first.end(), other = agent.end();
   BOOST_TEST(did.code == 0, did.err);

@@ -1,9 +1,6 @@
 #include "tests/launch/local_sshd.hpp"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cctype>
@@ -14,21 +11,10 @@
 #include <stdexcept>
 #include <thread>
 
+#include "tests/free_port.hpp"
 #include "tests/scratch_folder.hpp"
 
 namespace troupe::tests {
-
-uint16_t free_port() {
-  const int s = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  socklen_t bytes = sizeof at;
-  const bool good = ::bind(s, reinterpret_cast<::sockaddr*>(&at), sizeof at) == 0 &&
-                    ::getsockname(s, reinterpret_cast<::sockaddr*>(&at), &bytes) == 0;
-  ::close(s);
-  if (!good) throw std::runtime_error("no free port");
-  return ntohs(at.sin_port);
-}
 
 std::string find_program(const std::string& name) {
   const char* const path = std::getenv("PATH");

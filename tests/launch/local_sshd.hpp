@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "tests/apps/process.hpp"
+#include "tests/free_port.hpp"
 
 namespace troupe::tests {
 
-/// A port of this machine that nobody had a moment ago.
-uint16_t free_port();
 /// Where a program is, among those of the PATH and the system's; empty: nowhere.
 std::string find_program(const std::string& name);
 

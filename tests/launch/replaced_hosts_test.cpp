@@ -1,5 +1,6 @@
 // Two hosts that are to be replaced in the same term have a spare host each, or the second is refused by name.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -27,6 +28,12 @@ BOOST_AUTO_TEST_CASE(of_two_hosts_that_one_spare_is_to_replace_one_is_refused_by
   BOOST_TEST_REQUIRE(first.wait_for("\"step\":3,"));
   const auto ask = [&](const words& question) { return run(words{TROUPE_BINARY} + question, job.folder()); };
   BOOST_TEST_REQUIRE(ask({"pause", "many"}).code == 0);  // so that both are asked in one term
+  bool waits = false;
+  for (int tries = 0; tries < 100 && !waits; ++tries) {
+    ::usleep(100'000);
+    waits = ask({"status", "many"}).out.find(": spare") != std::string::npos;
+  }
+  BOOST_TEST_REQUIRE(waits);
   process one({TROUPE_BINARY, "replace", "many", "b"}, job.folder()),
       other({TROUPE_BINARY, "replace", "many", "c"}, job.folder());
   for (int tries = 0; tries < 100 && !one.has_said("wanted") && !other.has_said("wanted");) ++tries;  // one waits

@@ -31,7 +31,7 @@ std::string step(uint64_t number) { return "\"step\":" + std::to_string(number) 
 
 int cluster(const std::string& troupe, const std::string& file, const hosts* network) {
   const auto began = std::chrono::steady_clock::now();
-  job_on_hosts job({troupe, file, {}}, network);
+  job_on_hosts job({troupe, file, {"steps=1000000"}}, network);
   bool good = expect(job.first().wait_for(step(1)), "the first step");
   std::fprintf(stderr, "cluster: start to first step %.2f s\n", seconds_since(began));
   good = good && expect(job.first().wait_for(step(cut_in_step - 1)), "the steps before the cut");
@@ -50,11 +50,12 @@ int cluster(const std::string& troupe, const std::string& file, const hosts* net
   good = expect(job.first().wait_for(step(cut_in_step + 1)), "a step after the loss") && good;
   const double again_s = seconds_since(cut);
   job.heal(cut_host);
-  good = expect(job.first().wait_for_error("term 3: 3 data ranks"), "three ranks again") && good;
+  good = expect(job.first().wait_for_error(": 3 data ranks after step"), "three ranks again") && good;
   const auto after = job.places();
   good = expect(after.size() == 3 && after.at(0) == before.at(0) && after.at(2) == before.at(2),
                 "the processes that were not lost, not restarted") &&
          good;
+  job.stop();
   const auto ended = job.first().end(std::chrono::seconds(300));
   good = expect(ended.code == 0, "a good end: " + ended.err) && good;
   for (uint32_t h = 1; h < job_on_hosts::number; ++h) {

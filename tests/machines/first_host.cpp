@@ -66,6 +66,7 @@ std::string degrees_of(const std::string& told_by_first, const std::string& then
 /// Everything ends; `leader`: the host that leads to the end.
 void look_at_end(seen& s, job_on_hosts& job, uint32_t leader) {
   finished ended, first;
+  job.stop();
   if (leader == 0) {
     first = ended = job.first().end(std::chrono::seconds(200));
   } else {
@@ -134,7 +135,7 @@ bool lose_store_and_a_host(job_on_hosts& job, const hosts& network) {
 bool run_one(int number, const std::string& troupe, const std::string& folder, const hosts& network) {
   const etcd_server etcd({.address = hosts::address(store_host), .by = hosts::on(store_host, {})});
   const std::string file = folder + "/job.yaml";
-  std::ofstream(file) << job_with_store(160, etcd.store(), lease_s);
+  std::ofstream(file) << job_with_store(1'000'000, etcd.store(), lease_s);
   job_on_hosts job({troupe, file, {}, "english"}, &network);
   switch (number) {
     case 0:

@@ -18,8 +18,6 @@ void add_keys(std::vector<std::string>& to, const std::vector<std::string>& keys
 
 }  // namespace
 
-uint16_t some_port() { return static_cast<uint16_t>(20'000 + ::getpid() % 10'000); }
-
 job_on_hosts::job_on_hosts(command_of_job job, const hosts* network) : job_(std::move(job)), network_(network) {
   for (const std::vector<std::string>& command :
        {std::vector<std::string>{job_.troupe, "cert", "init", "certs"},
@@ -45,7 +43,7 @@ void job_on_hosts::kill_first() {
 }
 
 std::string job_on_hosts::listens_at() const {
-  return network_ != nullptr ? hosts::address(0) + ":4400" : fmt::format("127.0.0.1:{}", some_port());
+  return network_ != nullptr ? hosts::address(0) + ":4400" : fmt::format("127.0.0.1:{}", port_);
 }
 
 std::vector<std::string> job_on_hosts::train(const char* output, const std::vector<std::string>& more) const {
@@ -69,6 +67,7 @@ void job_on_hosts::start_agent(uint32_t host) {
 
 finished job_on_hosts::end_agent(uint32_t host) {
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  (void)agents_[host]->wait_until_takes(SIGTERM);
   agents_[host]->send(SIGTERM);
   auto out = agents_[host]->end();
   const bool waited = out.code == 128 + SIGTERM && out.err.find("waits for") != std::string::npos;
@@ -91,11 +90,24 @@ void job_on_hosts::heal(uint32_t host) {
   agents_[host]->send(SIGCONT);
 }
 
+// Between two terms nobody answers.
+void job_on_hosts::stop() const {
+  for (int tries = 0; tries < 100; ++tries) {
+    if (run({job_.troupe, "stop", "lost"}, folder_.path()).code == 0) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  throw std::runtime_error("nobody leads the job that could stop it");
+}
+
 std::optional<std::string> job_on_hosts::difference_from_twin(const std::string& degrees) const {
-  auto command = train("twin", {"cluster.hosts=[]", "cluster.processes=one"});
+  const auto lost = steps_of(folder_ / "lost");
+  if (lost.empty()) return "no step was recorded";
+  auto command =
+      train("twin", {"cluster.hosts=[]", "cluster.processes=one", fmt::format("steps={}", lost.rbegin()->first)});
   command.insert(command.end(), {"--degrees", degrees});
-  if (const auto twin = run(command, folder_.path()); twin.code != 0) return "the undisturbed run: " + twin.err;
-  return first_difference(steps_of(folder_ / "twin"), steps_of(folder_ / "lost"));
+  const auto twin = process(command, folder_.path()).end(std::chrono::seconds(300));
+  if (twin.code != 0) return "the undisturbed run: " + twin.err;
+  return first_difference(steps_of(folder_ / "twin"), lost);
 }
 
 std::string job_on_hosts::left_behind() const {
@@ -108,8 +120,17 @@ std::string job_on_hosts::left_behind() const {
         name.ends_with(".tmp"))
       out += e.path().string() + "; ";
   }
+  for (const auto& name : named_memory())
+    if (!memory_before_.contains(name)) out += "/dev/shm/" + name + "; ";
+  return out;
+}
+
+std::set<std::string> job_on_hosts::named_memory() {
+  std::set<std::string> out;
   for (const auto& e : std::filesystem::directory_iterator("/dev/shm"))
-    if (e.path().filename().string().find("troupe") != std::string::npos) out += e.path().string() + "; ";
+    if (const std::string name = e.path().filename();
+        name.find("troupe") != std::string::npos && !name.starts_with("troupe-test-"))
+      out.insert(name);
   return out;
 }
 

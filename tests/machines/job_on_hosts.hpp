@@ -6,9 +6,11 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "tests/free_port.hpp"
 #include "tests/machines/hosts.hpp"
 #include "tests/scratch_folder.hpp"
 #include "tests/survive/job_of_processes.hpp"
@@ -21,9 +23,6 @@ struct command_of_job {
   std::vector<std::string> keys;
   std::string name{};  ///< its cluster.job; empty: none
 };
-
-/// Of loopback's, one that no other test of this machine has now.
-uint16_t some_port();
 
 class job_on_hosts {
  public:
@@ -51,8 +50,11 @@ class job_on_hosts {
   void cut(uint32_t host);
   void heal(uint32_t host);
 
-  /// How it differs from the run of one process with these degrees; nothing where losses and norms are equal bit for
-  /// bit. After the end.
+  /// `troupe stop`, of a job that has steps for as long as a test wants to look at it.
+  void stop() const;
+
+  /// How it differs from the run of one process with these degrees and as many steps; nothing where losses and norms
+  /// are equal bit for bit. After the end.
   [[nodiscard]] std::optional<std::string> difference_from_twin(const std::string& degrees) const;
   /// What is left of an ended run: processes of its folder, sockets, unfinished files, named memory; empty if nothing.
   [[nodiscard]] std::string left_behind() const;
@@ -61,9 +63,13 @@ class job_on_hosts {
   [[nodiscard]] std::vector<std::string> train(const char* output, const std::vector<std::string>& more) const;
   [[nodiscard]] std::vector<std::string> on(uint32_t host, std::vector<std::string> command) const;
   [[nodiscard]] std::string listens_at() const;
+  /// Troupe's files in /dev/shm, those of other tests that run now among them.
+  static std::set<std::string> named_memory();
 
   command_of_job job_;
   const hosts* network_;
+  const uint16_t port_ = free_port();  ///< on loopback
+  const std::set<std::string> memory_before_ = named_memory();
   scratch_folder folder_;
   std::unique_ptr<process> first_;
   std::array<std::unique_ptr<process>, number> agents_;

@@ -43,7 +43,7 @@ class machines {
   /// The first of `hosts` leads. `agents`: how they end.
   [[nodiscard]] finished train(const std::vector<std::string>& hosts, uint32_t steps, bool is_local = true,
                                std::vector<finished>* agents_end = nullptr) const {
-    const std::string place = fmt::format("127.0.0.1:{}", some_port());
+    const std::string place = fmt::format("127.0.0.1:{}", free_port());
     const std::string& first_host = hosts.front();
     std::string list;
     for (const auto& h : hosts) list += fmt::format("{}{{name: {}}}", list.empty() ? "" : ", ", h);

@@ -9,7 +9,7 @@ using namespace troupe::tests;
 namespace {
 
 const small_job two_hosts{
-    .data = 2, .steps = 200, .batch = 8, .hosts = "[{name: a}, {name: b}, {name: c, spare: true}]", .lost_after = "2s"};
+    .data = 2, .steps = endless, .batch = 8, .hosts = "[{name: a}, {name: b}, {name: c, spare: true}]"};
 
 struct two_and_a_spare {
   scratch_folder file;
@@ -34,6 +34,8 @@ struct two_and_a_spare {
     BOOST_TEST(false, "no spare host is shown");
   }
   void end_well(const char* cause, const char* steps_again) {
+    BOOST_TEST(job.first().wait_for_error("term 2: 2 data ranks"));
+    job.stop();
     const auto ended = job.first().end(std::chrono::seconds(120));
     BOOST_TEST_REQUIRE(ended.code == 0, ended.err);
     BOOST_TEST(ended.err.find(cause) != std::string::npos, ended.err);

@@ -23,12 +23,12 @@ struct three_and_an_etcd {
   scratch_folder file;
   job_on_hosts job;
 
-  explicit three_and_an_etcd(uint32_t steps) : job(written(steps), nullptr) {}
+  explicit three_and_an_etcd(uint32_t lost_after_s) : job(written(lost_after_s), nullptr) {}
 
  private:
-  command_of_job written(uint32_t steps) {
+  command_of_job written(uint32_t lost_after_s) {
     std::ofstream(file / "corpus.txt") << made_up_text(60'000);
-    std::ofstream(file / "job.yaml") << job_with_store(steps, etcd.store());
+    std::ofstream(file / "job.yaml") << job_with_store(1'000'000, etcd.store(), lost_after_s);
     return {TROUPE_BINARY, (file / "job.yaml").string(), {}, "english"};
   }
 };
@@ -48,11 +48,16 @@ BOOST_AUTO_TEST_SUITE(store)
 
 BOOST_AUTO_TEST_CASE(another_host_leads_where_the_first_is_lost_and_takes_it_back_when_it_returns) {
   if (!has_etcd()) return;
-  three_and_an_etcd x(240);
+  three_and_an_etcd x(2);
   auto& job = x.job;
-  BOOST_TEST_REQUIRE(job.first().wait_for("\"step\":50,"));
+  BOOST_TEST_REQUIRE(job.first().wait_for("\"step\":30,"));
+  const auto latest = job.folder() / "lost/checkpoints/latest";
+  for (int tries = 0; tries < 600 && !std::filesystem::exists(latest); ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
   const int64_t lost_ns = troupe::core::now_ns();
   job.kill_first();
+  const auto newest = scratch_folder::read(latest);  // "step-00000020"
+  const auto from = std::stoull(newest.substr(newest.find('-') + 1));
   uint32_t leader = 0;  // either of the two
   for (int tries = 0; leader == 0 && tries < 600; ++tries)
     for (const uint32_t host : {1U, 2U})
@@ -66,12 +71,14 @@ BOOST_AUTO_TEST_CASE(another_host_leads_where_the_first_is_lost_and_takes_it_bac
       fmt::format("another host leads after {:.1f} s, the next step is done after {:.1f} s", led_s, since(lost_ns)));
   job.start_first();  // with --fresh, as before
   BOOST_TEST_REQUIRE(job.first().wait_for_error("this host serves as its agent"));
+  BOOST_TEST_REQUIRE(first.wait_for_error(": 3 data ranks after step"));
+  job.stop();
   const auto ended = first.end(std::chrono::seconds(120));
   BOOST_TEST_REQUIRE(ended.code == 0, ended.err);
   const auto terms = terms_told(ended.err);
   BOOST_TEST_REQUIRE(terms.has_value(), ended.err);
   BOOST_TEST_MESSAGE(terms->line);
-  BOOST_TEST(terms->line.starts_with("2 -> 3 ranks at steps 40, "), terms->line);
+  BOOST_TEST(terms->line.starts_with(fmt::format("2 -> 3 ranks at steps {}, ", from)), terms->line);
   const auto returned = job.first().end(), third = job.agent(3 - leader).end();
   BOOST_TEST(returned.code == 0, returned.err);
   BOOST_TEST(third.code == 0, third.err);
@@ -82,11 +89,12 @@ BOOST_AUTO_TEST_CASE(another_host_leads_where_the_first_is_lost_and_takes_it_bac
 
 BOOST_AUTO_TEST_CASE(an_etcd_that_is_silent_to_the_end_ends_nothing) {
   if (!has_etcd()) return;
-  three_and_an_etcd x(250);
+  three_and_an_etcd x(10);
   auto& job = x.job;
   BOOST_TEST_REQUIRE(job.first().wait_for("\"step\":10,"));
   x.etcd.stop();
   BOOST_TEST_REQUIRE(job.first().wait_for_error("training goes on, and the lease is asked for again"));
+  job.stop();
   const auto ended = job.first().end(std::chrono::seconds(120));
   BOOST_TEST_REQUIRE(ended.code == 0, ended.err);
   const auto terms = terms_told(ended.err);
@@ -100,7 +108,7 @@ BOOST_AUTO_TEST_CASE(a_store_that_is_not_there_or_holds_another_job_is_refused_i
   const etcd_server etcd;
   const scratch_folder folder;
   std::ofstream(folder / "corpus.txt") << made_up_text(60'000);
-  std::ofstream(folder / "job.yaml") << job_with_store(10, etcd.store());
+  std::ofstream(folder / "job.yaml") << job_with_store(10, etcd.store(), 20);
   for (const char* authority : {"certs", "others"})
     for (const std::vector<std::string>& made :
          {std::vector<std::string>{TROUPE_BINARY, "cert", "init", authority},
@@ -110,7 +118,7 @@ BOOST_AUTO_TEST_CASE(a_store_that_is_not_there_or_holds_another_job_is_refused_i
     const std::string own = authority + "/a/";
     std::vector<std::string> out{TROUPE_BINARY, "train", "job.yaml"};
     for (const auto& key :
-         {fmt::format("cluster.listen=127.0.0.1:{}", etcd_server::free_port()), "cluster.tls.ca=" + own + "ca.crt",
+         {fmt::format("cluster.listen=127.0.0.1:{}", free_port()), "cluster.tls.ca=" + own + "ca.crt",
           "cluster.tls.certificate=" + own + "host.crt", "cluster.tls.key=" + own + "host.key",
           "output=" + authority + "-run", std::string(store.empty() ? "steps=10" : "cluster.store=" + store)}) {
       out.emplace_back("--set");

@@ -89,7 +89,7 @@ std::string network_line(const std::string& printed) {
 }
 
 finished run_on_hosts(const std::filesystem::path& folder, const way& w) {
-  const std::string place = fmt::format("127.0.0.1:{}", some_port());
+  const std::string place = fmt::format("127.0.0.1:{}", free_port());
   auto keys = keys_of(w);
   for (const std::string& k :
        {"cluster.listen=" + place, std::string("cluster.tls.ca=certs/a/ca.crt"),
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(an_agent_that_does_not_belong_to_the_job_is_told_why) {
   for (const std::vector<std::string>& command : {std::vector<std::string>{TROUPE_BINARY, "cert", "init", "others"},
                                                   {TROUPE_BINARY, "cert", "issue", "others", "b"}})
     BOOST_TEST_REQUIRE(run(command, folder.path()).code == 0);
-  const std::string place = fmt::format("127.0.0.1:{}", some_port());
+  const std::string place = fmt::format("127.0.0.1:{}", free_port());
   process first(
       train(way{}, "many",
             {"cluster.hosts=" + two, "parallel.data=2", "cluster.listen=" + place, "cluster.tls.ca=certs/a/ca.crt",
@@ -221,7 +221,7 @@ BOOST_AUTO_TEST_CASE(a_trace_of_hosts_with_different_clocks_has_one_time_line_an
     return;
   }
   certify(folder.path());
-  const std::string place = fmt::format("127.0.0.1:{}", some_port());
+  const std::string place = fmt::format("127.0.0.1:{}", free_port());
   process first(
       train(way{}, "many",
             {"cluster.hosts=" + two, "parallel.data=2", "cluster.listen=" + place, "cluster.tls.ca=certs/a/ca.crt",

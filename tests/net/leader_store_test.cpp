@@ -20,12 +20,13 @@ using namespace troupe::net;
 
 namespace {
 
-constexpr uint32_t lease_s = 2;
+constexpr uint32_t lease_s = 3;
 
 /// A store and its time.
 struct any_store {
   std::function<std::unique_ptr<leader_store>()> open;
   std::function<void(int64_t)> pass;  ///< so many seconds
+  std::function<void()> expire;       ///< until nobody leads
 };
 
 lead host(const std::string& name) { return {name, name + ":4400", "authority"}; }
@@ -62,7 +63,7 @@ void play(const any_store& x) {
     BOOST_TEST(refreshed(*a));
   }
   BOOST_TEST((leader(*b) == host("a")));
-  x.pass(2 * lease_s);  // nobody refreshes it
+  x.expire();  // nobody refreshes it
   BOOST_TEST(take(*b, host("b")).is_mine);
   BOOST_TEST(!refreshed(*a));
   BOOST_TEST((leader(*a) == host("b")));
@@ -95,20 +96,28 @@ std::unique_ptr<leader_store> opened(const std::string& store, const std::string
   return std::move(*got);
 }
 
+any_store real(const tests::etcd_server& server, const std::string& job) {
+  const auto open = [store = server.store(), job] { return opened(store, job); };
+  return {open, [](int64_t s) { std::this_thread::sleep_for(std::chrono::seconds(s)); },
+          [look = std::shared_ptr<leader_store>(open())] {
+            for (int i = 0; i < 600 && leader(*look); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+          }};
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(leader_store)
 
 BOOST_AUTO_TEST_CASE(one_host_leads_at_a_time_in_a_store_of_memory) {
   const tests::fake_etcd store;
-  play({[&] { return store.open(lease_s); }, [&](int64_t s) { store.pass(s); }});
+  play({[&] { return store.open(lease_s); }, [&](int64_t s) { store.pass(s); }, [&] { store.pass(lease_s + 1); }});
 }
 
 /// Who was replaced says no end.
 void play_late_end(const any_store& x) {
   const auto a = x.open(), b = x.open();
   BOOST_TEST(take(*a, host("a"), begins).is_mine);
-  x.pass(lease_s + 2);
+  x.expire();
   BOOST_TEST(take(*b, host("b")).is_mine);
   BOOST_TEST(a->give_up(7).has_value());
   const auto now = b->read();
@@ -120,18 +129,17 @@ void play_late_end(const any_store& x) {
 
 BOOST_AUTO_TEST_CASE(only_who_leads_says_that_the_job_is_over) {
   const tests::fake_etcd store;
-  play_late_end({[&] { return store.open(lease_s); }, [&](int64_t s) { store.pass(s); }});
+  play_late_end(
+      {[&] { return store.open(lease_s); }, [&](int64_t s) { store.pass(s); }, [&] { store.pass(lease_s + 1); }});
   const auto* const server = etcd();
   if (server == nullptr) return;
-  play_late_end({[&] { return opened(server->store(), "late end"); },
-                 [](int64_t s) { std::this_thread::sleep_for(std::chrono::seconds(s)); }});
+  play_late_end(real(*server, "late end"));
 }
 
 BOOST_AUTO_TEST_CASE(one_host_leads_at_a_time_in_a_real_etcd) {
   const auto* const server = etcd();
   if (server == nullptr) return;
-  play({[&] { return opened(server->store(), "english 'text' \xc3\xa4"); },
-        [](int64_t s) { std::this_thread::sleep_for(std::chrono::seconds(s)); }});
+  play(real(*server, "english 'text' \xc3\xa4"));
 }
 
 BOOST_AUTO_TEST_CASE(an_etcd_that_wants_certificates_is_asked_with_those_of_the_job_and_by_nobody_else) {

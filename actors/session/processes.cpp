@@ -75,7 +75,7 @@ void note_degree(std::vector<job::degree_change>& all, const job::degree_change&
 
 core::result<void> session::parts::join_processes(const session_options& options, opening_watch& watch) {
   auto& x = processes;
-  x.job = plan.config;
+  x.job = options.file != nullptr ? options.file : plan.config;
   x.choose_resume = options.choose_resume ? options.choose_resume
                                           : [from = resume_choice{options.resume, options.load}](bool /*again*/) {
                                               return core::result<resume_choice>(from);

@@ -220,6 +220,9 @@ struct session_options {  ///< what a session is opened with
   /// Instead of `resume` and `load`, of several processes: asked in the one that leads, where a term cannot begin with
   /// a save in memory. `again`: steps of this run have been done.
   std::function<core::result<resume_choice>(bool again)> choose_resume{};
+  /// Of several processes, where `config` is the job at another data degree than its file's: the file's, as whose the
+  /// batch is cut at every degree. Null: `config`.
+  std::shared_ptr<const config::job_config> file{};
 };
 
 class session {  ///< a training run

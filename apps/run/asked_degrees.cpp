@@ -36,12 +36,9 @@ core::result<std::vector<job::degree_change>> asked_degrees(const std::string& t
   auto out = job::read_degree_changes(text);
   if (!out) return out;
   if (auto ok = check_places(config, *out); !ok) return core::fail(ok.error());
-  std::optional<config::job_config> first;
-  for (const auto& x : *out) {
-    const auto cut = job::batch_at_degree(first ? *first : config, x.data);
-    if (!cut) return core::fail(cut.error().in(fmt::format("{}@{}", x.data, x.step)));
-    if (!first) first = job::at_degree(config, x.data);
-  }
+  for (const auto& x : *out)
+    if (const auto cut = job::batch_at_degree(config, x.data); !cut)
+      return core::fail(cut.error().in(fmt::format("{}@{}", x.data, x.step)));
   return out;
 }
 

@@ -14,14 +14,14 @@
 namespace troupe::apps {
 namespace {
 
-/// A later degree of a job of several processes, which stay as they were started: some of them have no ranks then. None
-/// where the file is refused with it, which has been said.
-std::optional<config::loaded> at_later(const config::loaded& first, const common_arguments& a,
-                                       std::optional<uint64_t> steps, uint32_t data) {
-  if (!first.config.cluster.is_on())
-    return load_configuration(at_data_ranks(a, first.config, data), steps, intent::run);
+/// A later degree. Its batch is cut as the file's would be, whatever the run begins with: so do jobs of several
+/// processes, which stay as they were started, and of which some have no ranks then. None where the file is refused
+/// with it, which has been said.
+std::optional<config::loaded> at_later(const config::loaded& first, const config::job_config& file,
+                                       const common_arguments& a, std::optional<uint64_t> steps, uint32_t data) {
+  if (!first.config.cluster.is_on()) return load_configuration(at_data_ranks(a, file, data), steps, intent::run);
   config::loaded out = first;
-  out.config = job::at_degree(first.config, data);
+  out.config = job::at_degree(file, data);
   return out;
 }
 
@@ -39,6 +39,7 @@ std::optional<degree_schedule> degree_schedule::read(const std::string& text, co
   auto changes = asked_degrees(text, loaded.config);
   if (!changes) return refused(changes.error());
   out.changes_ = std::move(*changes);
+  out.file_ = std::make_shared<const config::job_config>(loaded.config);
   for (size_t i = 0; i < out.changes_.size(); ++i) {
     const job::degree_change& x = out.changes_[i];
     const auto same = std::ranges::find(out.changes_, x.data, &job::degree_change::data);
@@ -46,7 +47,7 @@ std::optional<degree_schedule> degree_schedule::read(const std::string& text, co
       out.loaded_.push_back(out.loaded_[at]);
       continue;
     }
-    auto job = i > 0 ? at_later(out.first(), a, steps, x.data)
+    auto job = i > 0 ? at_later(out.first(), loaded.config, a, steps, x.data)
                      : load_configuration(at_data_ranks(a, loaded.config, x.data), steps, intent::run,
                                           config::reading::job, {}, is_said);
     if (!job) return std::nullopt;

@@ -24,6 +24,8 @@ class degree_schedule {
   [[nodiscard]] bool is_empty() const { return changes_.empty(); }
   /// What the run begins with; not of an empty one.
   [[nodiscard]] const config::loaded& first() const { return *loaded_.front(); }
+  /// The job at the file's own degree, whose batch the others cut; null of an empty one.
+  [[nodiscard]] std::shared_ptr<const config::job_config> file() const { return file_; }
   /// Before a step: the degrees that are due. A line of what was done, where something was.
   core::result<std::string> change(actors::session& s);
   /// "3 -> 2 -> 3 ranks at steps 0, 20, 34"
@@ -33,6 +35,7 @@ class degree_schedule {
 
  private:
   std::vector<job::degree_change> changes_;
+  std::shared_ptr<const config::job_config> file_;
   std::vector<std::shared_ptr<const config::loaded>> loaded_;  // [change]
   size_t now_ = 0;
 };

@@ -148,6 +148,7 @@ class training {
     actors::session_options options{.config = config_, .hooks = hooks(), .texts = degrees_.texts, .process = process_};
     if (process_ != nullptr) {
       options.choose_resume = [this](bool again) { return choose_resume(again); };
+      options.file = schedule_.file();
     } else {
       auto from = choose_resume(false);
       if (!from) return failed(from.error());

@@ -94,6 +94,24 @@ BOOST_AUTO_TEST_CASE(a_replica_of_a_pipeline_goes_as_a_whole) {
   BOOST_TEST(has(ended.err, "2 -> 1"), ended.err);
 }
 
+// As after a loss before any states were kept: the batch of every degree is cut as the file's is.
+BOOST_AUTO_TEST_CASE(degrees_that_begin_with_fewer_ranks_have_the_bits_of_the_file_at_each_of_them) {
+  const command_folder folder(job);
+  const auto path = folder.folder.path();
+  const auto trained = [&](const std::string& output, std::vector<std::string> more) {
+    more.insert(more.end(), {"--set", "checkpoint.every_steps=4"});
+    const auto did = run(train(output, more), path);
+    BOOST_REQUIRE_MESSAGE(did.code == 0, did.err);
+    return steps_of(path / output);
+  };
+  const std::string one = "cluster.processes=one";
+  const auto changed = trained("changed", {"--steps", "7", "--degrees", "2@0,3@4", "--set", one});
+  (void)trained("resumed", {"--steps", "4", "--degrees", "2@0", "--set", one});
+  BOOST_TEST(first_difference(trained("resumed", {"--steps", "7", "--set", one}), changed).value_or("") == "");
+  const auto fewer = trained("fewer", {"--steps", "7", "--degrees", "2@0,1@4", "--set", one});
+  BOOST_TEST(first_difference(fewer, trained("many", {"--steps", "7", "--degrees", "2@0,1@4"})).value_or("") == "");
+}
+
 BOOST_AUTO_TEST_CASE(a_process_that_is_killed_while_the_run_is_paused_is_recovered_from_at_once) {
   const command_folder folder(replaced(longer, "steps: 300", "steps: 1000"));
   const auto path = folder.folder.path();

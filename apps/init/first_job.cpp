@@ -55,6 +55,18 @@ std::string relative_to(const fs::path& folder, const fs::path& path) {
   return config::quoted((e || near.empty() ? fs::absolute(path) : near).string());
 }
 
+const model_size* size_of(const std::string& model) {
+  const auto* const found = std::ranges::find_if(sizes, [&](const model_size& s) { return model == s.name; });
+  return found == std::end(sizes) ? nullptr : found;
+}
+
+core::result<uint64_t> vocabulary_of(const std::string& tokenizer) {
+  if (tokenizer.empty() || tokenizer == "bytes") return 256;
+  const auto opened = data::open_tokenizer(tokenizer);
+  if (!opened) return fail(error_kind::bad_input, "--tokenizer: " + opened.error().text);
+  return (*opened)->vocab_size();
+}
+
 class maker {
  public:
   maker(const first_job_answers& a, const machine_offer& machine) : a_(a), machine_(machine) {
@@ -107,10 +119,7 @@ class maker {
       text_.put("model.path", relative_to(folder_, name));
       return {};
     }
-    const auto* const size = std::ranges::find_if(sizes, [&](const model_size& s) { return name == s.name; });
-    if (size == std::end(sizes))
-      return fail(error_kind::bad_input, fmt::format("--model: wanted one of {} or a Hugging Face folder, got {}",
-                                                     fmt::join(model_sizes(), ", "), core::shown(name)));
+    const auto* const size = size_of(name);
     text_.put("model.model_type", "gpt2");
     for (const auto& [key, value] : {std::pair{"n_layer", size->layers},
                                      {"n_embd", size->width},
@@ -123,27 +132,19 @@ class maker {
   }
 
   core::result<void> put_data() {
-    std::error_code e;
     if (!a_.text.empty()) {
-      if (!fs::exists(a_.text, e))
-        return fail(
-            error_kind::bad_input,
-            fmt::format("--text: wanted a file or folder of text, got {}, which is not there", core::shown(a_.text)));
       text_.drop("data.sources");
       text_.put("data.text", relative_to(folder_, a_.text));
     } else if (!has("data.text") && !has("data.sources")) {
       return fail(error_kind::bad_input, "--text: wanted a file or folder of text to train on, got none");
     }
-    uint64_t vocabulary = 256;
-    if (!a_.tokenizer.empty() && a_.tokenizer != "bytes") {
-      const auto tokenizer = data::open_tokenizer(a_.tokenizer);
-      if (!tokenizer) return fail(error_kind::bad_input, "--tokenizer: " + tokenizer.error().text);
-      vocabulary = (*tokenizer)->vocab_size();
+    const auto vocabulary = vocabulary_of(a_.tokenizer);
+    if (!vocabulary) return fail(vocabulary.error());
+    if (!a_.tokenizer.empty() && a_.tokenizer != "bytes")
       text_.put("data.tokenizer", relative_to(folder_, a_.tokenizer));
-    } else if (a_.tokenizer == "bytes" || !has("data.tokenizer")) {
+    else if (a_.tokenizer == "bytes" || !has("data.tokenizer"))
       text_.put("data.tokenizer", "bytes");
-    }
-    if (vocabulary_is_open_) text_.put("model.vocab_size", std::to_string(vocabulary));
+    if (vocabulary_is_open_) text_.put("model.vocab_size", std::to_string(*vocabulary));
     if (!has("data.validation_fraction")) {
       text_.put("data.validation_fraction", usual_validation);
       validates_by_itself_ = true;
@@ -320,6 +321,19 @@ std::vector<std::string> model_sizes() {
   return out;
 }
 
+core::result<void> check_answers(const first_job_answers& a) {
+  std::error_code e;
+  if (!a.model.empty() && size_of(a.model) == nullptr && !fs::is_directory(a.model, e))
+    return fail(error_kind::bad_input, fmt::format("--model: wanted one of {} or a Hugging Face folder, got {}",
+                                                   fmt::join(model_sizes(), ", "), core::shown(a.model)));
+  if (!a.text.empty() && !fs::exists(a.text, e))
+    return fail(
+        error_kind::bad_input,
+        fmt::format("--text: wanted a file or folder of text, got {}, which is not there", core::shown(a.text)));
+  if (const auto vocabulary = vocabulary_of(a.tokenizer); !vocabulary) return fail(vocabulary.error());
+  return {};
+}
+
 core::result<source_says> look_at_source(const fs::path& from) {
   job_text text;
   std::map<std::string, std::string> given;
@@ -333,6 +347,7 @@ core::result<source_says> look_at_source(const fs::path& from) {
 }
 
 core::result<first_job> make_first_job(const first_job_answers& a, const machine_offer& machine) {
+  if (auto ok = check_answers(a); !ok) return fail(ok.error());
   return maker(a, machine).make();
 }
 

@@ -33,6 +33,9 @@ machine_offer look_at_machine();
 /// Names of the sizes that a model may be given as, the smallest first.
 std::vector<std::string> model_sizes();
 
+/// Whether the answers that are there so far will do, each by itself. Errors are bad_input.
+core::result<void> check_answers(const first_job_answers& a);
+
 /// What a source says by itself, so that nobody need be asked for it.
 struct source_says {
   bool model = false, text = false, tokenizer = false, steps = false, samples = false;

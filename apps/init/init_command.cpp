@@ -37,13 +37,16 @@ core::result<uint64_t> ask_number(const std::string& question, uint64_t otherwis
                     fmt::format("{} wanted an integer of at least 1, got {}", question, core::shown(answer)));
 }
 
-/// The questions that neither an option nor the source has answered.
+/// The questions that neither an option nor the source has answered. An answer that will not do ends them.
 core::result<void> ask_all(first_job_answers& a, const source_says& known) {
   if (a.model.empty() && !known.model)
     a.model = ask(fmt::format("Model ({}, or a Hugging Face folder)?", fmt::join(model_sizes(), ", ")), "10M");
+  if (auto ok = check_answers(a); !ok) return ok;
   if (a.text.empty() && !known.text) a.text = ask("Text to train on (a file or a folder)?", "");
+  if (auto ok = check_answers(a); !ok) return ok;
   if (a.tokenizer.empty() && !known.tokenizer)
     a.tokenizer = ask("Tokenizer (bytes, a SentencePiece .model, or a folder with vocab.json)?", "bytes");
+  if (auto ok = check_answers(a); !ok) return ok;
   if (a.steps == 0 && !known.steps) {
     const auto n = ask_number("Steps?", 1000);
     if (!n) return core::fail(n.error());

@@ -80,6 +80,24 @@ BOOST_AUTO_TEST_CASE(six_questions_are_asked_on_a_terminal) {
   BOOST_TEST(value_in(at, "asked.yaml", "train_batch_size") == "16");
 }
 
+BOOST_AUTO_TEST_CASE(an_answer_that_will_not_do_is_said_before_the_next_question) {
+  const command_folder at;
+  for (const auto& [answers, wanted] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"7B"}, "--model: wanted one of 1M"},
+           {{"1M", "nowhere.txt"}, "nowhere.txt, which is not there"},
+           {{"1M", "corpus.txt", "nowhere.model"}, "--tokenizer: "}}) {
+    pseudo_terminal terminal({TROUPE_BINARY, "init", "asked.yaml"}, at.folder.path());
+    for (const auto& answer : answers) {
+      BOOST_TEST_REQUIRE(terminal.shows("?"), terminal.shown());
+      terminal.type(answer + "\n");
+    }
+    BOOST_TEST(terminal.end() == 2, terminal.shown());
+    BOOST_TEST(has(terminal.shown(), wanted), terminal.shown());
+    BOOST_TEST(!has(terminal.shown(), "Steps?"), terminal.shown());
+  }
+  BOOST_TEST(!fs::exists(at.folder / "asked.yaml"));
+}
+
 BOOST_AUTO_TEST_CASE(what_a_deepspeed_file_says_stays) {
   command_folder at;
   at.folder.write("ds_config.json",

@@ -1,0 +1,175 @@
+// What the supervision makes of what processes say. Owns each message's rule; supervision.cpp has those for losses and
+// terms, newcomers.cpp those for processes that come to a run.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cluster/supervision.hpp"
+#include "core/cells.hpp"
+
+namespace troupe::cluster {
+namespace {
+
+using core::error_kind;
+
+/// Of failures that another process may have caused, which then says why, or is lost.
+bool may_follow_another(error_kind why) { return why == error_kind::peer_lost || why == error_kind::stopped; }
+
+/// Between digests of what is equal on all processes: lines of `what: digest`.
+std::string difference(std::string_view wanted, std::string_view got) {
+  constexpr std::string_view colon = ": ";
+  while (!wanted.empty() || !got.empty()) {
+    const auto one = core::take_cell(wanted, '\n'), other = core::take_cell(got, '\n');
+    if (one == other) continue;
+    const auto at = one.rfind(colon);
+    if (at == std::string_view::npos || other.substr(0, at) != one.substr(0, at)) break;
+    return fmt::format("wanted the same {}, with the digest {}, got another with {}", one.substr(0, at),
+                       one.substr(at + colon.size()), other.substr(at + colon.size()));
+  }
+  return "wanted the same plans and data, got others";
+}
+
+}  // namespace
+
+// What has descriptors stays on its machine.
+void supervision::relay_to_others(uint32_t from, const parcel& p) {
+  for (const seat& s : term_.seats) {
+    if (s.place == from || members_[s.place].is != standing::working) continue;
+    if (p.with.empty() || job_.machine_of(s.place) == job_.machine_of(from)) actions_.push_back(send_to{s.place, p});
+  }
+}
+
+void supervision::hear(uint32_t place, parcel p, int64_t now_ns) {
+  member& m = members_[place];
+  if (m.is == standing::absent) return;  // what a lost process had still said
+  m.heard_ns = now_ns;
+  if (const auto* x = std::get_if<beat>(&p.what)) return m.clock.hear(*x, now_ns);
+  if (over_ && !std::holds_alternative<leaving>(p.what)) return;
+  const auto is_of_term = [&](uint64_t term) { return term == term_.number && has_seat(place); };
+  if (const auto* x = std::get_if<hello>(&p.what)) return heard(place, *x);
+  if (const auto* x = std::get_if<ready>(&p.what)) return heard(place, *x);
+  if (const auto* x = std::get_if<leaving>(&p.what)) return heard(place, *x);
+  if (const auto* x = std::get_if<offer>(&p.what)) {
+    if (is_of_term(x->term)) relay_to_others(place, p);
+  } else if (const auto* x = std::get_if<address>(&p.what)) {
+    if (is_of_term(x->term)) relay_to_others(place, p);
+  } else if (const auto* x = std::get_if<kept_save>(&p.what)) {
+    kept_.whole(x->folder, x->written);
+    fruitless_ = 0;
+    for (uint32_t machine = 1; machine < machines_.size(); ++machine)
+      if (machines_[machine].is_there && machine != job_.machine_of(place))
+        actions_.push_back(send_to_agent{machine, *x});
+  } else if (const auto* x = std::get_if<call>(&p.what)) {
+    if (is_of_term(x->term) && term_.is != phase::ending) relay_to_others(place, p);
+  } else if (const auto* x = std::get_if<answer>(&p.what)) {
+    if (is_of_term(x->term) && term_.is != phase::ending) actions_.push_back(send_to{leader(), std::move(p)});
+  } else if (const auto* x = std::get_if<kept_file>(&p.what)) {
+    kept_.add(x->path, x->bytes, std::move(p.with), job_.machine_of(place));
+  } else if (const auto* x = std::get_if<replace_wanted>(&p.what)) {
+    heard(*x);
+  } else if (const auto* x = std::get_if<failed>(&p.what)) {
+    heard(place, *x, now_ns);
+  } else if (const auto* x = std::get_if<quiet>(&p.what)) {
+    if (x->term != term_.number || m.is != standing::working) return;
+    m.is = standing::idle;
+    if (term_.is == phase::ending) return go_on_if_quiet();
+    cause_ = ranks_of(place) + " gave its ranks up";  // it had been stopped, or could not hear this process
+    ++losses_;
+    end(false, {error_kind::peer_lost, cause_});
+  } else if (const auto* x = std::get_if<between_steps>(&p.what)) {
+    if (x->term != term_.number || term_.is != phase::running) return;
+    if (x->data > 0) wanted_ = x->data;  // else what was planned last still is the most
+    cause_ = replaces_ && x->data == 0 ? "a host is replaced" : "the degrees change";
+    end(false, {error_kind::peer_lost, cause_});
+  }
+}
+
+void supervision::heard(uint32_t place, const hello& x) {
+  member& m = members_[place];
+  m.process_id = x.process_id;
+  if (version_.empty()) {
+    version_ = x.version;
+    configuration_ = x.configuration;
+  }
+  if (x.version != version_ || x.configuration != configuration_) {
+    const bool version = x.version != version_;
+    const core::error why{
+        error_kind::mismatch,
+        fmt::format("process {}: wanted the {} of the others, {}, got {}", place, version ? "version" : "configuration",
+                    version ? version_ : configuration_, version ? x.version : x.configuration)};
+    return is_newcomer(place) ? leave_out(place, why) : end(true, why);
+  }
+  m.is = standing::idle;
+  if (term_.is == phase::none) {
+    begin_first();
+  } else if (term_.is == phase::running) {
+    ask_to_join();
+  }
+}
+
+// Ranks that meet end together: of one that fails or gives up, the others hear before this process may, and say so. The
+// run ends with the first cause, and does not end where that is a loss.
+void supervision::heard(uint32_t place, const failed& x, int64_t now_ns) {
+  if (final_) return;
+  const bool is_before = x.term == 0;  // it has not taken part in any term: nobody else can say it
+  const core::error why{x.kind, x.text};
+  // What all processes of one machine refuse, and what its first one does, reads as from one process.
+  const bool is_named = machines_.size() > 1 || (!is_before && place != leader());
+  const core::error named = is_named ? why.in(process_of(place)) : why;
+  if (!is_before && x.term != term_.number) return;
+  if (is_newcomer(place) && !may_follow_another(x.kind)) return leave_out(place, why);
+  if (term_.is == phase::ending) return;
+  if (is_before && term_.is != phase::none) actions_.push_back(say{"error: " + named.text});
+  if (is_before || !may_follow_another(x.kind)) return end(true, named);
+  members_[place].follows = true;
+  if (!followed_) {
+    followed_ = why;
+    followed_ns_ = now_ns;
+  }
+  const auto follows = [&](const seat& s) { return s.count == 0 || members_[s.place].follows; };
+  if (std::ranges::all_of(term_.seats, follows)) end_followed();
+}
+
+// Nobody says why. Between machines a connection may end though both are there: that is a loss like any other.
+void supervision::end_followed() {
+  const core::error why = *followed_;
+  if (why.kind != error_kind::peer_lost || !crosses_machines()) return end(true, why);
+  actions_.emplace_back(say{why.text});
+  ++losses_;
+  end_by_loss(why);
+}
+
+void supervision::heard(uint32_t place, const ready& x) {
+  if (x.term != term_.number || term_.is != phase::beginning) return;
+  member& m = members_[place];
+  m.is_ready = true;
+  m.digest = x.digest;
+  const auto& first = members_[leader()];
+  for (const seat& s : term_.seats) {
+    const member& other = members_[s.place];
+    if (s.count == 0 || !other.is_ready || !first.is_ready || other.digest == first.digest) continue;
+    const core::error why{error_kind::mismatch, fmt::format("{} differs from rank 0: {}", ranks_of(s.place),
+                                                            difference(first.digest, other.digest))};
+    return is_newcomer(s.place) ? leave_out(s.place, why) : end(true, why);
+  }
+  if (!std::ranges::all_of(term_.seats, [&](const seat& s) { return members_[s.place].is_ready; })) return;
+  term_.is = phase::running;
+  has_run_ = true;
+  for (const seat& s : term_.seats) {
+    members_[s.place].has_run = true;
+    send(s.place, started{term_.number});
+  }
+  tell_who_is_there();
+  ask_to_join();
+}
+
+void supervision::heard(uint32_t place, const leaving& x) {
+  members_[place].is = standing::left;
+  if (over_) return;
+  // Who leads says why a run ends; the others may leave before it.
+  if (place == leader() || (x.code != 0 && !final_)) return end_job(x.code);
+  go_on_if_quiet();
+}
+
+}  // namespace troupe::cluster

@@ -46,7 +46,7 @@ void fuzz_rows(data::source_kind kind, const char* name, bytes input) {
   if (!content) return;
   const auto pair = data::indexed_pair::open(written("input.idx", input), *content, true);
   if (!pair) return;
-  wanted(pair->documents() <= input.size() && pair->starts().size() == pair->documents());
+  wanted(pair->documents() <= input.size() && pair->starts().size() <= pair->documents());  // empty ones have none
   uint64_t given = 0;
   // Sequences may share tokens, so an index of some bytes can ask for many.
   const auto ok = pair->give(4, uint64_t{1} << 31, [&](std::span<const std::byte> block) -> core::result<void> {

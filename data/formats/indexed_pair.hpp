@@ -30,7 +30,7 @@ class indexed_pair {
   [[nodiscard]] indexed_type type() const { return type_; }
   [[nodiscard]] uint64_t tokens() const { return tokens_; }
   [[nodiscard]] uint64_t documents() const { return documents_; }
-  /// Token at which each document begins, ascending.
+  /// Token at which each document that has tokens begins, ascending.
   [[nodiscard]] const std::vector<uint64_t>& starts() const { return starts_; }
   /// The byte of the `.bin` from which all sequences follow each other without a gap; nothing where they do not.
   [[nodiscard]] std::optional<uint64_t> begin_of_all() const { return consecutive_ ? begin_ : std::nullopt; }

@@ -59,7 +59,6 @@ core::result<void> fill_memory(const job::blueprint& plan, rank_memories ranks, 
     watch.wait(rank);
     if (auto did = rank.get(); !did && out) out = did;
   }
-  under_way.clear();
   for (const pid_t thread : threads)
     if (thread != ::gettid()) wait_until_gone(thread);
   if (watch.stopped()) return core::fail(watch.why());

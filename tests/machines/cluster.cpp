@@ -31,7 +31,7 @@ std::string step(uint64_t number) { return "\"step\":" + std::to_string(number) 
 
 int cluster(const std::string& troupe, const std::string& file, const hosts* network) {
   const auto began = std::chrono::steady_clock::now();
-  job_on_hosts job({troupe, file, {"steps=1000000"}}, network);
+  job_on_hosts job({troupe, file, {"steps=" + std::to_string(endless)}}, network);
   bool good = expect(job.first().wait_for(step(1)), "the first step");
   std::fprintf(stderr, "cluster: start to first step %.2f s\n", seconds_since(began));
   good = good && expect(job.first().wait_for(step(cut_in_step - 1)), "the steps before the cut");

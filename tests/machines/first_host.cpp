@@ -135,7 +135,7 @@ bool lose_store_and_a_host(job_on_hosts& job, const hosts& network) {
 bool run_one(int number, const std::string& troupe, const std::string& folder, const hosts& network) {
   const etcd_server etcd({.address = hosts::address(store_host), .by = hosts::on(store_host, {})});
   const std::string file = folder + "/job.yaml";
-  std::ofstream(file) << job_with_store(1'000'000, etcd.store(), lease_s);
+  std::ofstream(file) << job_with_store(endless, etcd.store(), lease_s);
   job_on_hosts job({troupe, file, {}, "english"}, &network);
   switch (number) {
     case 0:

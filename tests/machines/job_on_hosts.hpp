@@ -24,6 +24,9 @@ struct command_of_job {
   std::string name{};  ///< its cluster.job; empty: none
 };
 
+/// Steps of a job that is stopped.
+inline constexpr uint32_t endless = 1'000'000;
+
 class job_on_hosts {
  public:
   static constexpr uint32_t number = 3;

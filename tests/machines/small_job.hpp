@@ -16,8 +16,6 @@ struct small_job {
   std::string hosts = "[{name: a}, {name: b}, {name: c}]";
   std::string lost_after = "20s";
 };
-/// Of a job that is stopped.
-inline constexpr uint32_t endless = 1'000'000;
 
 /// Its file and its text, corpus.txt, in `folder`.
 inline command_of_job written(const small_job& x, const scratch_folder& folder) {

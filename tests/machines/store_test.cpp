@@ -28,7 +28,7 @@ struct three_and_an_etcd {
  private:
   command_of_job written(uint32_t lost_after_s) {
     std::ofstream(file / "corpus.txt") << made_up_text(60'000);
-    std::ofstream(file / "job.yaml") << job_with_store(1'000'000, etcd.store(), lost_after_s);
+    std::ofstream(file / "job.yaml") << job_with_store(endless, etcd.store(), lost_after_s);
     return {TROUPE_BINARY, (file / "job.yaml").string(), {}, "english"};
   }
 };

@@ -123,9 +123,10 @@ format: ## formats all sources with clang-format
 	@cmake/setup.sh clang-format
 	@$(SOURCES) | xargs clang-format -i
 
-tidy: build ## checks all sources with clang-tidy (slow)
+tidy: setup ## checks all sources with clang-tidy (slow)
 	@cmake/setup.sh clang-tidy
-	@git ls-files '*.cpp' ':!tests' $(if $(wildcard build/release/_native.abi3.so),,':!apps/python') | xargs -P $(JOBS) -n 1 clang-tidy -p build/release --quiet
+	@$(call configure,tidy)
+	@git ls-files '*.cpp' ':!tests' ':!apps/python' | xargs -P $(JOBS) -n 1 clang-tidy -p build/tidy --quiet
 
 docs: setup ## writes docs/configuration.md and the schema anew from the table of keys
 	@$(call configure,release)

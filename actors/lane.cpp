@@ -5,9 +5,9 @@
 namespace troupe::actors {
 namespace {
 
-using self_ptr = lane_actor::stateful_pointer<lane_state>;
+using lane_self = lane_actor::stateful_pointer<lane_state>;
 
-void fail(self_ptr self, const core::error& why) {
+void fail(lane_self self, const core::error& why) {
   auto& s = self->state;
   if (s.failed) return;
   s.failed = true;
@@ -16,7 +16,7 @@ void fail(self_ptr self, const core::error& why) {
   if (s.links->rank) self->send(s.links->rank, run_failed{why.kind, why.text});
 }
 
-void finish(self_ptr self, uint32_t id) {
+void finish(lane_self self, uint32_t id) {
   auto& s = self->state;
   s.context->spans[id].end_ns.store(now_ns(self), std::memory_order_relaxed);
   s.context->num_ended.fetch_add(1, std::memory_order_relaxed);
@@ -30,7 +30,7 @@ void finish(self_ptr self, uint32_t id) {
 }
 
 // Only before the run has ended: until then it is not read.
-void note_work(self_ptr self, int64_t begin_ns) {
+void note_work(lane_self self, int64_t begin_ns) {
   auto& s = self->state;
   if (plan::starts_ahead(s.mine)) s.context->worked[static_cast<size_t>(s.mine)].push_back({begin_ns, now_ns(self)});
 }
@@ -38,7 +38,7 @@ void note_work(self_ptr self, int64_t begin_ns) {
 // Starts every instruction that may start. Continues without a message while its own instructions make each other
 // ready. Collectives and swaps are started ahead; every other lane does one instruction at a time, which the plan's
 // checker relies on.
-void pump(self_ptr self) {
+void pump(lane_self self) {
   auto& s = self->state;
   while (!s.failed && !s.context->aborted.load(std::memory_order_relaxed)) {
     if (s.num_pending > 0 && !plan::starts_ahead(s.mine)) return;
@@ -67,7 +67,7 @@ std::string name_of_seat(uint32_t seat, size_t seats) {
   return out;
 }
 
-lane_actor::behavior_type lane_impl(self_ptr self, plan::lane mine, uint32_t chunk,
+lane_actor::behavior_type lane_impl(lane_self self, plan::lane mine, uint32_t chunk,
                                     std::function<std::unique_ptr<executor>()> make_executor,
                                     std::shared_ptr<rank_links> links) {
   auto& s = self->state;

@@ -5,7 +5,7 @@
 namespace troupe::actors {
 namespace {
 
-using self_ptr = loader_actor::stateful_pointer<loader_state>;
+using loader_self = loader_actor::stateful_pointer<loader_state>;
 
 std::shared_ptr<const data::batch> cut(const loader_setup& s, const next_batch& k) {
   if (s.cut) return s.cut(k);
@@ -50,7 +50,7 @@ next_batch following(const loader_setup& s, next_batch k) {
 
 }  // namespace
 
-loader_actor::behavior_type loader_impl(self_ptr self, loader_setup setup) {
+loader_actor::behavior_type loader_impl(loader_self self, loader_setup setup) {
   self->state.setup = std::move(setup);
   be_robust(self, [](auto*, const std::string&) {});
   return {

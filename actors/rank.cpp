@@ -11,7 +11,7 @@
 namespace troupe::actors {
 namespace {
 
-using self_ptr = rank_actor::stateful_pointer<rank_state>;
+using rank_self = rank_actor::stateful_pointer<rank_state>;
 
 // "rank 2", "rank 2 (stages 0 and 2)" where the model is cut and a run has begun.
 std::string own_name(const rank_state& s) {
@@ -22,7 +22,7 @@ std::string own_name(const rank_state& s) {
 // The lane actors: all seats but control's.
 std::span<const lane_actor> lanes_of(const rank_state& s) { return std::span(s.links->lanes).subspan(1); }
 
-void report_failure(self_ptr self, core::error_kind kind, const std::string& text) {
+void report_failure(rank_self self, core::error_kind kind, const std::string& text) {
   auto& s = self->state;
   if (s.failed) return;
   s.failed = true;
@@ -31,20 +31,20 @@ void report_failure(self_ptr self, core::error_kind kind, const std::string& tex
 }
 
 // Who has lost a partner says what it was in and what it waited for: its own lanes may notice before it is told.
-void say_what_is_lost(self_ptr self, core::error_kind kind, const std::string& text) {
+void say_what_is_lost(rank_self self, core::error_kind kind, const std::string& text) {
   const auto& s = self->state;
   if (kind == core::error_kind::peer_lost && s.running && !s.failed && s.setup.tell)
     s.setup.tell(own_name(s) + ": " + text + ": " + explain_stall(*s.context, s.setup.missing));
 }
 
-void stop_lanes(self_ptr self, const give_up& m) {
+void stop_lanes(rank_self self, const give_up& m) {
   auto& s = self->state;
   s.failed = true;
   if (s.context) s.context->aborted = true;
   for (const auto& lane : lanes_of(s)) self->send(lane, m);
 }
 
-void end_when_complete(self_ptr self) {
+void end_when_complete(rank_self self) {
   auto& s = self->state;
   if (!s.running || !s.control.all_ended()) return;
   const auto& orders = s.context->program->orders;
@@ -56,7 +56,7 @@ void end_when_complete(self_ptr self) {
   if (const auto longest = longest_work(*s.context)) s.longest_work = std::max(s.longest_work, *longest);
 }
 
-void load_ended(self_ptr self, uint32_t id, std::shared_ptr<const data::batch> batch) {
+void load_ended(rank_self self, uint32_t id, std::shared_ptr<const data::batch> batch) {
   auto& s = self->state;
   s.context->batches[s.context->plan().instructions[id].micro] = std::move(batch);
   s.context->spans[id].end_ns.store(now_ns(self), std::memory_order_relaxed);
@@ -77,7 +77,7 @@ next_batch batch_wanted(const rank_state& s, uint32_t load) {
 
 // The control lane: loads ask the loader, or take the batch that the order carries. Nothing is loaded for micro-batches
 // that are passed over.
-void run_control(self_ptr self) {
+void run_control(rank_self self) {
   auto& s = self->state;
   while (auto id = s.control.next()) {
     const uint32_t load = *id;
@@ -104,7 +104,7 @@ void run_control(self_ptr self) {
 }
 
 // Only one look_around is under way, however many runs begin meanwhile; one of an earlier run only schedules the next.
-void watch(self_ptr self) {
+void watch(rank_self self) {
   auto& s = self->state;
   if (std::exchange(s.looks, true)) return;
   const auto every = s.setup.patience.stall_after / looks_per_stall;
@@ -126,7 +126,7 @@ void show_pulse(const rank_state& s) {
   });
 }
 
-void look(self_ptr self) {
+void look(rank_self self) {
   auto& s = self->state;
   const int64_t now = now_ns(self);
   auto pulses =
@@ -150,7 +150,7 @@ void look(self_ptr self) {
 
 }  // namespace
 
-rank_actor::behavior_type rank_impl(self_ptr self, rank_setup setup, std::shared_ptr<rank_links> links,
+rank_actor::behavior_type rank_impl(rank_self self, rank_setup setup, std::shared_ptr<rank_links> links,
                                     node_agent_actor agent, loader_actor loader) {
   auto& s = self->state;
   s.setup = std::move(setup);

@@ -8,9 +8,9 @@
 namespace troupe::actors {
 namespace {
 
-using self_ptr = supervisor_actor::stateful_pointer<supervisor_state>;
+using supervisor_self = supervisor_actor::stateful_pointer<supervisor_state>;
 
-void fail(self_ptr self, core::error why) {
+void fail(supervisor_self self, core::error why) {
   auto& s = self->state;
   if (s.failure) return;
   s.failure = std::make_shared<const core::error>(std::move(why));
@@ -47,7 +47,7 @@ std::optional<core::error> disagreement(const rank_reports& ranks) {
   return std::nullopt;
 }
 
-supervisor_actor::behavior_type supervisor_impl(self_ptr self, std::function<node_agent_actor()> agent) {
+supervisor_actor::behavior_type supervisor_impl(supervisor_self self, std::function<node_agent_actor()> agent) {
   be_robust(self, [](auto* me, const std::string& text) { fail(me, {core::error_kind::bug, "supervisor: " + text}); });
   self->set_down_handler([self](caf::down_msg& d) {
     fail(self, {core::error_kind::peer_lost, "node agent ended: " + self->system().render(d.reason)});

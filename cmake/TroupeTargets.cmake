@@ -1,5 +1,6 @@
-# troupe_library(name SOURCES ... PUBLIC ... PRIVATE ... [INTERNAL] [HOT] [PRECOMPILED kind])
-#   one library per folder, target troupe::name
+# troupe_library(name SOURCES ... [ALONE ...] PUBLIC ... PRIVATE ... [INTERNAL] [HOT] [PRECOMPILED kind])
+#   one library per folder, target troupe::name. SOURCES are compiled in batches (unity.cmake): names in anonymous
+#   namespaces are unique within a folder. ALONE: sources with options of their own, each compiled by itself.
 #   INTERNAL: for our own programs, not installed. HOT: inner loops, where the standard library's checks of every index
 #   cost more than 1 %. Without SOURCES: headers only. PRECOMPILED: of precompiled.cmake, `library` unless said.
 # troupe_program(target)  what our programs have beside their libraries; they are cold
@@ -22,6 +23,8 @@ target_compile_options(troupe_options INTERFACE
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # The compiler tidies its memory at 1 GB instead of at 128 MB: 5 to 15 % of its time.
   target_compile_options(troupe_options INTERFACE --param=ggc-min-heapsize=524288)
+  # A source of a batch is no header, so its types may have members of anonymous namespaces.
+  target_compile_options(troupe_options INTERFACE -Wno-subobject-linkage)
 endif()
 # Hardening of our own sources where the compiler optimises and no sanitizer watches; tests/apps/hardening_test.cpp.
 set(TROUPE_HARDENED OFF)
@@ -38,13 +41,19 @@ if(TROUPE_SANITIZE)
 endif()
 
 include(precompiled)
+include(unity)
 
 function(troupe_library name)
-  cmake_parse_arguments(arg "INTERNAL;HOT" "PRECOMPILED" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(arg "INTERNAL;HOT" "PRECOMPILED" "SOURCES;ALONE;PUBLIC;PRIVATE" ${ARGN})
   set(scope INTERFACE)
   if(arg_SOURCES)
     set(scope PUBLIC)
-    add_library(troupe_${name} STATIC ${arg_SOURCES})
+    if(arg_HOT)
+      set(sources ${arg_SOURCES})
+    else()
+      troupe_unity(sources troupe_${name} ${arg_SOURCES})
+    endif()
+    add_library(troupe_${name} STATIC ${sources} ${arg_ALONE})
     target_link_libraries(troupe_${name} PRIVATE ${arg_PRIVATE})
     if(TROUPE_HARDENED AND NOT arg_HOT)
       target_compile_definitions(troupe_${name} PRIVATE _GLIBCXX_ASSERTIONS)
@@ -98,6 +107,24 @@ function(troupe_test_options target)
   troupe_cold(${target})
 endfunction()
 
+# troupe_places(target [name value ...]): where the target finds the tree and programs, as tests/places.hpp declares the
+# names. A second call adds to the first.
+function(troupe_places target)
+  set(file ${CMAKE_BINARY_DIR}/places/${target}.cpp)
+  get_target_property(content ${target} TROUPE_PLACES)
+  if(NOT content)
+    set(content "#include \"tests/places.hpp\"\n\nnamespace troupe::places {\nconst char* const source_dir = \"${CMAKE_SOURCE_DIR}\";\n")
+    target_sources(${target} PRIVATE ${file})
+    set_source_files_properties(${file} PROPERTIES GENERATED ON SKIP_PRECOMPILE_HEADERS ON)
+    file(GENERATE OUTPUT ${file} CONTENT "$<GENEX_EVAL:$<TARGET_PROPERTY:${target},TROUPE_PLACES>>\n}  // namespace troupe::places\n")
+  endif()
+  while(ARGN)
+    list(POP_FRONT ARGN name value)
+    string(APPEND content "const char* const ${name} = \"${value}\";\n")
+  endwhile()
+  set_target_properties(${target} PROPERTIES TROUPE_PLACES "${content}")
+endfunction()
+
 # A test that hangs ends there. Sanitizers make some ten times slower.
 set(test_seconds_max 900)
 if(TROUPE_SANITIZE)
@@ -130,7 +157,7 @@ function(troupe_tests folder)
   add_executable(${target} $<TARGET_OBJECTS:troupe_test_main> ${arg_SOURCES})
   troupe_test_options(${target})
   target_link_libraries(${target} PRIVATE ${arg_DEPENDS})
-  target_compile_definitions(${target} PRIVATE TROUPE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  troupe_places(${target})
   troupe_precompile(${target} ${arg_PRECOMPILED})
   foreach(source IN LISTS arg_SOURCES)
     get_filename_component(stem ${source} NAME_WE)

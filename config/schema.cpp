@@ -316,7 +316,7 @@ bool has_keys(const ordered_json& v) {
 }
 
 /// Each key on a line of its own, with all that is said of it.
-void write(const ordered_json& v, int depth, std::string& out) {
+void write_schema(const ordered_json& v, int depth, std::string& out) {
   const bool is_list = depth > 0 && v.is_object() && !v.contains("type") && !v.contains("anyOf");
   if (!has_keys(v) && !(is_list && v.size() > 1 && v.begin()->is_object())) {
     out += v.dump();
@@ -327,7 +327,7 @@ void write(const ordered_json& v, int depth, std::string& out) {
   for (const auto& [name, value] : v.items()) {
     out += between + std::string(static_cast<size_t>(depth) + 1, ' ');
     if (v.is_object()) out += ordered_json(name).dump() + ": ";
-    write(value, depth + 1, out);
+    write_schema(value, depth + 1, out);
     between = ",\n";
   }
   out += "\n" + std::string(static_cast<size_t>(depth), ' ') + (v.is_array() ? "]" : "}");
@@ -337,7 +337,7 @@ void write(const ordered_json& v, int depth, std::string& out) {
 
 std::string schema_json(schema_of whose) {
   std::string out;
-  write(schema(whose).whole(), 0, out);
+  write_schema(schema(whose).whole(), 0, out);
   return out + "\n";
 }
 

@@ -12,6 +12,9 @@ inline int64_t now_ns() {
       .count();
 }
 
+/// Seconds that have passed since a time of now_ns().
+inline double seconds_since(int64_t begin_ns) { return double(now_ns() - begin_ns) / 1e9; }
+
 /// Seconds since 1970, UTC: for people and for files that are read elsewhere, never for durations.
 inline double unix_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();

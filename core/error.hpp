@@ -40,5 +40,7 @@ inline tl::unexpected<error> fail(error_kind kind, std::string text) {
   return tl::unexpected<error>(error{kind, std::move(text)});
 }
 inline tl::unexpected<error> fail(error e) { return tl::unexpected<error>(std::move(e)); }  ///< as a result<T> of any T
+/// An input that the user mends, as a result<T> of any T.
+inline tl::unexpected<error> refused(std::string text) { return fail(error_kind::bad_input, std::move(text)); }
 
 }  // namespace troupe::core

@@ -11,6 +11,7 @@ inline constexpr uint64_t partition_grain = 1024;
 
 /// Every parameter starts at such an address: fp32 matrix x vector products change bits on less.
 inline constexpr uint64_t parameter_alignment_bytes = 64;
+inline constexpr uint64_t parameter_grain = parameter_alignment_bytes / 2;  ///< in elements, which have 2 bytes or more
 
 /// n / d, rounded up; `d` is not 0.
 constexpr uint64_t div_up(uint64_t n, uint64_t d) { return (n + d - 1) / d; }

@@ -8,7 +8,7 @@ namespace troupe::telemetry {
 namespace {
 
 // About as wide as a phone, so that text keeps its size there.
-constexpr double width = 360, height = 190, left = 46, right = 352, top = 10, bottom = 166;
+constexpr double chart_width = 360, chart_height = 190, plot_left = 46, plot_right = 352, plot_top = 10, plot_bottom = 166;
 
 // 1, 2 or 5 times a power of ten, so that about `wanted` steps of it fill `range`.
 double nice_step(double range, double wanted) {
@@ -63,9 +63,9 @@ struct frame {
   double first_x, last_x;
   axis y;
   [[nodiscard]] double px(double x) const {
-    return last_x > first_x ? left + (right - left) * (x - first_x) / (last_x - first_x) : (left + right) / 2;
+    return last_x > first_x ? plot_left + (plot_right - plot_left) * (x - first_x) / (last_x - first_x) : (plot_left + plot_right) / 2;
   }
-  [[nodiscard]] double py(double v) const { return bottom - (bottom - top) * (v - y.least) / (y.greatest - y.least); }
+  [[nodiscard]] double py(double v) const { return plot_bottom - (plot_bottom - plot_top) * (v - y.least) / (y.greatest - y.least); }
   void add(std::string& path, double x, double v) const {
     path += text_of("%s%.1f %.1f", path.empty() ? "M" : "L", px(x), py(v));
   }
@@ -109,13 +109,13 @@ std::string grid(const frame& f) {
   std::string out;
   const axis& y = f.y;
   for (double v = y.least; v <= y.greatest + y.step * 0.5; v += y.step)
-    out += text_of("<path class=\"grid\" d=\"M%.0f %.1fH%.0f\"/><text class=\"tick end\" x=\"%.0f\" y=\"%.1f\">", left,
-                   f.py(v), right, left - 6, f.py(v) + 3.5) +
+    out += text_of("<path class=\"grid\" d=\"M%.0f %.1fH%.0f\"/><text class=\"tick end\" x=\"%.0f\" y=\"%.1f\">", plot_left,
+                   f.py(v), plot_right, plot_left - 6, f.py(v) + 3.5) +
            y.text(v) + "</text>";
   const double step = std::max(1.0, nice_step(std::max(1.0, f.last_x - f.first_x), 4));
   axis x{f.first_x, f.last_x, step};
   for (double v = std::ceil(f.first_x / step) * step; v <= f.last_x + 1e-9; v += step)
-    out += text_of("<text class=\"tick mid\" x=\"%.1f\" y=\"%.0f\">", std::min(f.px(v), right - 8), bottom + 16) +
+    out += text_of("<text class=\"tick mid\" x=\"%.1f\" y=\"%.0f\">", std::min(f.px(v), plot_right - 8), plot_bottom + 16) +
            x.text(v) + "</text>";
   return out;
 }
@@ -142,7 +142,7 @@ std::string as_svg(const line_chart& c) {
                      html_escaped(c.points_name + " " + short_number(c.points->last())) + "</span>"
                : "<span>" + html_escaped(last) + "</span>";
   std::string out = head + "</figcaption>" +
-                    text_of("<svg viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"", width, height) +
+                    text_of("<svg viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"", chart_width, chart_height) +
                     html_escaped(c.title + " over steps, last " + last) + "\">" + grid(f);
   const bool smooth = c.smooth && c.main->bins().size() >= 40;
   out += std::string("<path class=\"c1 ") + (smooth ? "raw" : "line") + "\" d=\"" + raw_path(f, *c.main) + "\"/>";

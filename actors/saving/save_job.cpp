@@ -10,11 +10,6 @@
 #include "core/clock.hpp"
 
 namespace troupe::actors {
-namespace {
-
-double seconds_since(int64_t begin_ns) { return double(core::now_ns() - begin_ns) / 1e9; }
-
-}  // namespace
 
 core::result<std::shared_ptr<save_job>> save_job::begin(checkpoint::file_system& files, save_request request,
                                                         checkpoint::run_state run, plan::rank_plans plans,
@@ -144,7 +139,7 @@ void save_job::commit_or_remove(bool good) {
   const std::lock_guard lock(mutex_);
   if (folder) report_.folder = *folder;
   if (failure) report_.failure = std::move(failure);
-  report_.seconds = seconds_since(began_ns_);
+  report_.seconds = core::seconds_since(began_ns_);
   over_ = true;
   ended_.notify_all();
 }
@@ -258,7 +253,7 @@ void save_job::part::settle(uint32_t b) {
   if (!file_->is_over(*tickets_[b])) {
     const int64_t begin = core::now_ns();
     auto ok = file_->wait(*tickets_[b]);
-    result_.waited_s += seconds_since(begin);
+    result_.waited_s += core::seconds_since(begin);
     if (!ok) return fail(ok.error());
   }
   tickets_[b].reset();

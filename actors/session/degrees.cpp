@@ -29,8 +29,6 @@ constexpr double rounds[] = {std::numeric_limits<double>::infinity(), 1.5, 1.1};
 /// is expected to take as long as the longest so far.
 constexpr double opening_seconds_max = 5;
 
-double seconds_since(int64_t ns) { return double(core::now_ns() - ns) / 1e9; }
-
 /// The way's job without what it would leave behind.
 std::shared_ptr<const config::job_config> trial_of(const config::job_config& job, const config::degree_choice& taken) {
   config::job_config c = job.with(taken);
@@ -134,7 +132,7 @@ struct session::trials {
     if (!steps) return core::fail(steps.error().in("trying " + way.degrees));
     opened->reset();
     steps_s += double(ended_ns - opened_ns) / 1e9;
-    const double mine_s = double(opened_ns - begin) / 1e9 - reading_s + seconds_since(ended_ns);
+    const double mine_s = double(opened_ns - begin) / 1e9 - reading_s + core::seconds_since(ended_ns);
     opening_s += mine_s;
     longest_opening_s = std::max(longest_opening_s, mine_s);
     way.measured_s = std::min(steps->least_s, way.measured_s.value_or(steps->least_s));
@@ -151,7 +149,7 @@ struct session::trials {
     int64_t since_ns = 0;
     trial.hooks.on_opening = [&](const opening_progress& p) {
       const bool reads = p.phase == reading_phase;
-      if (!reads && since_ns != 0) reading_s += seconds_since(std::exchange(since_ns, 0));
+      if (!reads && since_ns != 0) reading_s += core::seconds_since(std::exchange(since_ns, 0));
       if (reads && since_ns == 0) since_ns = core::now_ns();
       return !options.hooks.on_opening || options.hooks.on_opening({"trying " + way.degrees + ": " + p.phase, p.share});
     };

@@ -22,9 +22,6 @@ using core::error_kind;
 using core::fail;
 using core::human_bytes;
 
-/// For files' headers, paddings and the index, beside the tensors.
-constexpr uint64_t header_reserve_bytes = uint64_t{1} << 20;
-
 void say_written(const conversion& writing, const checkpoint::weights_export_report& r) {
   writing.say(fmt::format("{} tensor{}, {} in {} file{}", r.tensors, r.tensors == 1 ? "" : "s",
                           human_bytes(r.tensor_bytes), r.files.size(), r.files.size() == 1 ? "" : "s"),

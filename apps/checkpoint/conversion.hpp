@@ -2,6 +2,7 @@
 // is written, the last line. Leaves what is written to the command.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -10,6 +11,9 @@
 #include "apps/checkpoint/output_place.hpp"
 
 namespace troupe::apps {
+
+/// Room on the disk for headers, paddings, an index and config.json, beside the tensors that are written.
+inline constexpr uint64_t header_reserve_bytes = uint64_t{1} << 20;
 
 class conversion {
  public:

@@ -14,9 +14,6 @@ namespace {
 
 using core::fail;
 
-/// For the manifest and config.json, beside the tensors.
-constexpr uint64_t header_reserve_bytes = uint64_t{1} << 20;
-
 }  // namespace
 
 core::result<void> write_clean(const compress_arguments& a) {

@@ -21,8 +21,6 @@ namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
 
-/// For files' headers, the index and config.json, beside the tensors.
-constexpr uint64_t header_reserve_bytes = uint64_t{1} << 20;
 core::result<checkpoint::weight_scheme> scheme_of(const compress_arguments& a, core::dtype type) {
   auto scheme = checkpoint::scheme_of(
       {.format = a.to.substr(folder_prefix.size()), .group_size = a.group, .asymmetric = a.asymmetric, .type = type});

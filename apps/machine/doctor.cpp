@@ -12,7 +12,7 @@ namespace troupe::apps {
 namespace fs = std::filesystem;
 namespace {
 
-const char* name_of(condition c) {
+const char* condition_name(condition c) {
   switch (c) {
     case condition::fine:
       return "fine";
@@ -64,7 +64,7 @@ std::string doctor_text(const build_versions& v, const std::vector<finding>& all
                     ", CUDA kernels: " + (v.cuda ? "yes" : "no") + ")\n";
   for (const auto& f : all) {
     char head[32];
-    std::snprintf(head, sizeof head, "%-8s%-13s", name_of(f.is), f.topic.c_str());
+    std::snprintf(head, sizeof head, "%-8s%-13s", condition_name(f.is), f.topic.c_str());
     out += head + f.found + "\n";
     const std::string indent(21, ' ');
     if (!f.costs.empty()) out += indent + "costs: " + f.costs + "\n";
@@ -80,7 +80,7 @@ std::string doctor_json(const build_versions& v, const std::vector<finding>& all
   j["findings"] = nlohmann::ordered_json::array();
   for (const auto& f : all)
     j["findings"].push_back({{"topic", f.topic},
-                             {"condition", name_of(f.is)},
+                             {"condition", condition_name(f.is)},
                              {"found", f.found},
                              {"costs", f.costs},
                              {"command", f.command}});

@@ -31,7 +31,7 @@ constexpr std::array<std::pair<std::string_view, compressed_layout>, 5> layouts{
      {"mxfp4-pack-quantized", compressed_layout::mxfp4},
      {"nvfp4-pack-quantized", compressed_layout::nvfp4}}};
 
-tl::unexpected<core::error> refused(std::string text) { return fail(error_kind::bad_input, std::move(text)); }
+using core::refused;
 
 bool has_halves(compressed_layout layout) {
   return layout == compressed_layout::mxfp4 || layout == compressed_layout::nvfp4;

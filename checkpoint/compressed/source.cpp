@@ -37,7 +37,7 @@ bool is_one_of(std::string_view suffix, std::span<const std::string_view> known)
   return std::ranges::find(known, suffix) != known.end();
 }
 
-tl::unexpected<core::error> refused(std::string text) { return fail(error_kind::bad_input, std::move(text)); }
+using core::refused;
 
 fs::path folder_of(const fs::path& path) {
   std::error_code ec;

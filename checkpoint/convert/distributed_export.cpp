@@ -27,7 +27,7 @@ constexpr const char* metadata_version = "1.0.0";
 /// Of an archive around its tensor, and of its lines in the list.
 constexpr uint64_t item_reserve_bytes = 4096;
 
-tl::unexpected<core::error> refused(std::string why) { return fail(error_kind::bad_input, std::move(why)); }
+using core::refused;
 
 /// What one archive holds: rows of a tensor, or a value.
 struct planned_item {

@@ -35,7 +35,7 @@ using core::fail;
 constexpr const char* universal_latest_name = "latest_universal";
 constexpr size_t max_folder_name_bytes = 255;
 
-tl::unexpected<core::error> refused(std::string text) { return fail(error_kind::bad_input, std::move(text)); }
+using core::refused;
 
 bool is_plain_name(std::string_view name) {
   return !name.empty() && name.size() <= max_folder_name_bytes && name != "." && name != ".." &&

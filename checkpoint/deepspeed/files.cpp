@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
 
-tl::unexpected<core::error> refused(std::string why) { return fail(error_kind::bad_input, std::move(why)); }
+using core::refused;
 
 /// Eats a name from the front.
 struct name_parser {
@@ -101,11 +101,11 @@ core::result<fs::path> tag_folder(const fs::path& path, std::optional<std::strin
     if (!fs::exists(path / latest_file, ec)) return path;
     const auto file = core::source_file::open(path / latest_file);
     if (!file) return fail(file.error());
-    tag.emplace(std::min<size_t>(file->size(), max_tag_bytes + 1), '\0');
+    tag.emplace(std::min<size_t>(file->size(), max_deepspeed_tag_bytes + 1), '\0');
     if (auto ok = file->read(0, std::as_writable_bytes(std::span(*tag))); !ok) return fail(ok.error());
     while (!tag->empty() && std::string_view(" \t\r\n").find(tag->back()) != std::string_view::npos) tag->pop_back();
   }
-  if (tag->empty() || tag->size() > max_tag_bytes || *tag == "." || *tag == ".." || tag->find('/') != tag->npos ||
+  if (tag->empty() || tag->size() > max_deepspeed_tag_bytes || *tag == "." || *tag == ".." || tag->find('/') != tag->npos ||
       tag->find('\0') != tag->npos)
     return refused(fmt::format("'{}' is no name of a checkpoint in '{}'", shown(*tag), path.string()));
   return path / *tag;

@@ -15,7 +15,7 @@ namespace troupe::checkpoint {
 /// Files of one folder.
 inline constexpr size_t max_deepspeed_files = 1 << 16;
 /// Bytes of a tag's name in `latest`.
-inline constexpr size_t max_tag_bytes = 255;
+inline constexpr size_t max_deepspeed_tag_bytes = 255;
 
 struct deepspeed_file {
   std::filesystem::path path;

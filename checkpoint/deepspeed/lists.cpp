@@ -13,7 +13,7 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-tl::unexpected<core::error> refused(std::string why) { return fail(error_kind::bad_input, std::move(why)); }
+using core::refused;
 
 /// The value of a key, where it is there and of that kind.
 std::optional<pickle_ref> find(const torch_archive& file, const char* key, pickle_kind kind) {

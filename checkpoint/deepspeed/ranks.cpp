@@ -20,7 +20,7 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-tl::unexpected<core::error> refused(std::string why) { return fail(error_kind::bad_input, std::move(why)); }
+using core::refused;
 
 /// Ranks of one dimension; zero where nobody says.
 core::result<uint32_t> degree(const torch_archive& model, const char* key) {

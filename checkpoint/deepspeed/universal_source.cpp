@@ -26,7 +26,7 @@ using shape_map = std::map<std::string, std::vector<int64_t>, std::less<>>;
 
 constexpr std::string_view master_file = "fp32";
 
-tl::unexpected<core::error> refused(std::string why) { return fail(error_kind::bad_input, std::move(why)); }
+using core::refused;
 
 core::result<std::vector<std::string>> names_in(const fs::path& folder, size_t most) {
   std::vector<std::string> out;

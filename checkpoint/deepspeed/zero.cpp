@@ -13,7 +13,7 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-tl::unexpected<core::error> refused(std::string why) { return fail(error_kind::bad_input, std::move(why)); }
+using core::refused;
 
 core::result<int64_t> stage_of(const torch_archive& file, pickle_ref state) {
   const auto value = file.tree().find(state, "zero_stage");

@@ -25,7 +25,7 @@ using core::fail;
 constexpr const char* info_key = "DCP_SHARDING_INFO";
 constexpr const char* offsets_key = "saved_offsets";
 
-tl::unexpected<core::error> refused(std::string why) { return fail(error_kind::bad_input, std::move(why)); }
+using core::refused;
 
 /// The rank's number, from 1, of a file's name; nothing of any other.
 std::optional<uint32_t> shard_of(std::string_view name) {

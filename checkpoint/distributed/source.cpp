@@ -31,7 +31,7 @@ using core::error_kind;
 using core::fail;
 using entry_map = distributed_entries;
 
-tl::unexpected<core::error> refused(std::string why) { return fail(error_kind::bad_input, std::move(why)); }
+using core::refused;
 
 constexpr std::string_view format_name = "PyTorch distributed";
 

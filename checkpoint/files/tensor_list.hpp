@@ -9,6 +9,7 @@
 
 #include "checkpoint/files/digest.hpp"
 #include "core/dtype.hpp"
+#include "core/tensor_view.hpp"
 #include "core/text.hpp"
 #include "core/tp_plan.hpp"
 
@@ -58,6 +59,9 @@ struct tensor_entry {  ///< one tensor, whole, however many hold it
   core::parameter_cut cut{};
   bool operator==(const tensor_entry&) const = default;
 };
+
+/// Of the whole tensor.
+inline uint64_t bytes_of_tensor(const tensor_entry& t) { return core::numel_of(t.shape) * core::size_of(t.type); }
 
 /// A second name of a parameter: `name` shares all tensors of `of`.
 struct tied_name {

@@ -212,8 +212,6 @@ class comparer {
   std::vector<std::byte> x_, y_;
 };
 
-uint64_t bytes_of_tensor(const tensor_entry& t) { return core::numel_of(t.shape) * core::size_of(t.type); }
-
 }  // namespace
 
 core::result<diff_report> diff_sources(file_system& files, const tensor_source& first, const tensor_source& second,

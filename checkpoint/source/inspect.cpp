@@ -21,7 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 using json = nlohmann::ordered_json;
 
-uint64_t bytes_of_tensor(const tensor_entry& t) { return core::numel_of(t.shape) * core::size_of(t.type); }
 
 /// " of shares of 384 along dimension 1: 192, 192"; nothing where it is whole.
 std::string cut_text(const core::parameter_cut& cut) {

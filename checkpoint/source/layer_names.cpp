@@ -17,7 +17,6 @@ namespace {
 
 using core::error_kind;
 using core::fail;
-using nlohmann::json;
 
 constexpr size_t max_names_shown = 4;
 
@@ -115,7 +114,7 @@ std::map<uint32_t, std::string> taken_prefixes(std::string& client_state) {
     if (const auto place = layer_place_of(layer + ".x"); place && prefix.is_string())
       out.emplace(place->layer, prefix.get<std::string>());
   client->erase(at);
-  client_state = client->empty() ? "null" : client->dump(-1, ' ', false, json::error_handler_t::replace);
+  client_state = client->empty() ? "null" : client->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   return out;
 }
 

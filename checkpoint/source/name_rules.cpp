@@ -13,7 +13,7 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-tl::unexpected<core::error> refused(std::string why) { return fail(error_kind::bad_input, std::move(why)); }
+using core::refused;
 
 struct rule_text {
   std::string left, right;

@@ -17,7 +17,7 @@ using core::fail;
 
 namespace {
 
-tl::unexpected<core::error> refused(std::string why) { return fail(error_kind::bad_input, std::move(why)); }
+using core::refused;
 
 /// 0x1950a86a20f9469cfc6c, in front of every legacy stream.
 constexpr std::string_view legacy_magic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
 
-tl::unexpected<core::error> refused(std::string why) { return fail(error_kind::bad_input, std::move(why)); }
+using core::refused;
 
 /// As torch's writers make them: of a file in the folder itself.
 bool is_plain_name(std::string_view name) {

@@ -25,7 +25,7 @@ struct directory {
   uint64_t limit = 0;  ///< the first byte behind it that belongs to an end record
 };
 
-tl::unexpected<core::error> refused(std::string why) { return fail(error_kind::bad_input, std::move(why)); }
+using core::refused;
 
 /// Any place of an archive, copied out of its file or seen in memory.
 class archive_bytes {

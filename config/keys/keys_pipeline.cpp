@@ -56,7 +56,7 @@ std::optional<std::string> set_partition(job& c, const node& v) {
   return std::nullopt;
 }
 
-hand_made partition_field() {
+hand_made stage_partition_field() {
   return {set_partition, [](const job& c) -> std::string {
             const auto& p = c.pipeline;
             if (p.first_units.empty()) return p.partition == pipeline().partition ? p.partition : quoted(p.partition);
@@ -98,7 +98,7 @@ void add_pipeline_keys(key_rows& t) {
       "`parameters` (as many trainable elements), `type:REGEX` (as many units whose name, or that of a layer in them, "
       "matches), or the first unit of each stage, such as [0, 3, 6].")
       .at_least(0)
-      .by_hand(partition_field());
+      .by_hand(stage_partition_field());
   key("any_order", boolean, "false",
       "Allow a schedule that leaves the order of micro-batches within a stage: gradients are added in another order, "
       "so bits differ from those of other schedules.")

@@ -26,8 +26,6 @@ inline bool apart(std::vector<extent>& all, uint64_t elements) {
   return true;
 }
 
-/// Elements of at least 2 bytes between starts of parameters.
-inline constexpr uint64_t start_grain = core::parameter_alignment_bytes / 2;
 
 /// Whether every parameter of which something is held (`count` elements of it, by its number) starts at its boundary,
 /// and none lies on another or beyond `elements`.
@@ -35,7 +33,7 @@ template <class Count>
 bool lies_well(const std::vector<uint64_t>& at, uint64_t elements, Count count) {
   std::vector<extent> all;
   for (uint32_t q = 0; q < at.size(); ++q) {
-    if (at[q] % start_grain != 0 && count(q) > 0) return false;
+    if (at[q] % core::parameter_grain != 0 && count(q) > 0) return false;
     all.push_back({at[q], at[q] + count(q)});
   }
   return apart(all, elements);

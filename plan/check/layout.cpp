@@ -111,7 +111,7 @@ core::result<void> places(const job_layout& l) {
     if (!lies_well(l.full_offset, l.full_elements[at], held))
       return broken(l, "parameters overlap in the full layout or start off their 64-byte boundary");
     uint64_t wanted = 0;
-    for (uint32_t q = 0; q < l.full_offset.size(); ++q) wanted += core::round_up(held(q), start_grain);
+    for (uint32_t q = 0; q < l.full_offset.size(); ++q) wanted += core::round_up(held(q), core::parameter_grain);
     if (l.full_elements[at] != wanted) return broken(l, "the full layout has room for more than it holds");
   }
   uint64_t blocks = 0;
@@ -130,7 +130,7 @@ core::result<void> set_is_laid_out(const job_layout& l, const parameter_set& s) 
   std::vector<extent> all;
   uint64_t total = 0;
   for (const auto& x : s.parameters) {
-    if (x.offset % start_grain != 0) return broken(l, s.name + " has a parameter off its 64-byte boundary");
+    if (x.offset % core::parameter_grain != 0) return broken(l, s.name + " has a parameter off its 64-byte boundary");
     all.push_back({x.offset, x.offset + numel(l, x.parameter)});
     total += numel(l, x.parameter);
   }

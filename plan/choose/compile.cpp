@@ -1,4 +1,5 @@
 #include "plan/choose/compile.hpp"
+#include "plan/choose/knob_search.hpp"
 
 #include <algorithm>
 #include <array>
@@ -19,8 +20,6 @@ constexpr double hidden_latencies = 3;
 constexpr uint32_t offload_parts = 32;
 /// Of rows: each costs a start of a product and of an exchange, and what is left exposed shrinks with their number.
 constexpr uint32_t most_exchange_pieces = 8;
-/// What must be saved for the base to be left.
-constexpr double worth_it = 0.002;
 
 /// Units of the model that compute, behind its first, and what is read of each.
 std::vector<uint32_t> computing_units(const core::model_table& table) {

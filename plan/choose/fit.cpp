@@ -15,8 +15,6 @@
 namespace troupe::plan {
 namespace {
 
-// The share of a step that must be saved for memory to be spent on it.
-constexpr double worth_it = 0.002;
 constexpr uint32_t resident_cuts = 64;
 
 /// least, 2 x least ... up to and with `most`.

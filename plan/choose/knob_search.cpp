@@ -7,8 +7,6 @@
 namespace troupe::plan {
 namespace {
 
-// The share of a step that must be saved for memory to be spent on it.
-constexpr double worth_it = 0.002;
 /// Without a limit, windows take at most this part of what lies in files.
 constexpr uint64_t unlimited_windows = 2;
 /// After a climb has come to its end.

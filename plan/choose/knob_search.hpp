@@ -13,6 +13,9 @@
 
 namespace troupe::plan {
 
+/// The part of a step that a choice of sizes must save to be taken; less is within what predictions are good for.
+inline constexpr double worth_it = 0.002;
+
 /// Deterministic. A setting is judged once.
 class knob_search {
  public:

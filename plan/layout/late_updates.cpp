@@ -6,11 +6,10 @@
 namespace troupe::plan {
 namespace {
 
-constexpr uint64_t grain = core::parameter_alignment_bytes / 2;
 constexpr uint64_t column_bytes = sizeof(double) + 1;
 
 uint64_t room_of(const rank_plan& p, uint32_t q) {
-  return defers(p, q) ? core::round_up(p.own_states(q).count, grain) : 0;
+  return defers(p, q) ? core::round_up(p.own_states(q).count, core::parameter_grain) : 0;
 }
 
 }  // namespace

@@ -8,7 +8,6 @@ namespace troupe::plan {
 namespace {
 
 // 64 bytes of the narrowest element (2 bytes): one layout serves every dtype.
-constexpr uint64_t grain = core::parameter_alignment_bytes / 2;
 
 }  // namespace
 
@@ -23,7 +22,7 @@ parameter_set lay_out(const core::model_table& table, const std::vector<uint32_t
   out.name = std::move(name);
   for (uint32_t q : parameters) {
     out.parameters.push_back({q, out.elements});
-    out.elements += core::round_up(table.parameters[q].numel(), grain);
+    out.elements += core::round_up(table.parameters[q].numel(), core::parameter_grain);
     out.numel += table.parameters[q].numel();
   }
   return out;
@@ -33,7 +32,7 @@ uint64_t near_place(const job_layout& l, uint32_t rank, const rank_offsets& at, 
   uint64_t out = at.near[set];
   for (const auto& x : l.gather_sets[set].parameters) {
     if (x.parameter == parameter) break;
-    out += core::round_up(l.near_slice(x.parameter, rank).count, grain);
+    out += core::round_up(l.near_slice(x.parameter, rank).count, core::parameter_grain);
   }
   return out;
 }

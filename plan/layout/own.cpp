@@ -11,13 +11,12 @@
 namespace troupe::plan {
 namespace {
 
-constexpr uint64_t grain = core::parameter_alignment_bytes / 2;  // of elements of at least 2 bytes
 
 void place_moments(rank_plan& p) {
   for (uint32_t q = 0; q < p.table().parameters.size(); ++q)
     for (uint32_t k = 0; k < max_moments; ++k) {
       p.moment_offset[k].push_back(p.moment_elements[k]);
-      if (k < p.options().update_of(q).moments) p.moment_elements[k] += core::round_up(p.own_states(q).count, grain);
+      if (k < p.options().update_of(q).moments) p.moment_elements[k] += core::round_up(p.own_states(q).count, core::parameter_grain);
     }
 }
 
@@ -70,16 +69,16 @@ rank_offsets offsets_of(const job_layout& l, uint32_t rank) {
   const bool linear = l.options.tiers.swaps();
   for (uint32_t q = 0; q < parameters; ++q) {
     out.shard.push_back(out.shard_elements);
-    out.shard_elements += core::round_up(l.slice_of(q, rank).count, grain);
+    out.shard_elements += core::round_up(l.slice_of(q, rank).count, core::parameter_grain);
     if (linear) continue;
     // Frozen parameters have no states: their entry is not used.
     out.state.push_back(out.state_elements);
-    out.state_elements += core::round_up(l.state_slice(q, rank).count, grain);
+    out.state_elements += core::round_up(l.state_slice(q, rank).count, core::parameter_grain);
   }
   for (const auto& set : l.gather_sets) {
     out.near.push_back(out.near_elements);
     for (const auto& x : set.parameters)
-      out.near_elements += core::round_up(l.near_slice(x.parameter, rank).count, grain);
+      out.near_elements += core::round_up(l.near_slice(x.parameter, rank).count, core::parameter_grain);
   }
   if (linear) lay_out_linear(l, rank, out);
   return out;

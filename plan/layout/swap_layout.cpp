@@ -8,7 +8,6 @@
 namespace troupe::plan {
 namespace {
 
-constexpr uint64_t grain = core::parameter_alignment_bytes / 2;  // of elements of at least 2 bytes
 
 // Frozen parameters have places only where their slices are swapped.
 slice held(const job_layout& l, uint32_t q, uint32_t rank) {
@@ -23,7 +22,7 @@ class line {
     const uint64_t left = page_ - at_ % page_;
     if (count > left && left < page_) next_page();
     const uint64_t out = at_;
-    at_ += core::round_up(count, grain);
+    at_ += core::round_up(count, core::parameter_grain);
     return out;
   }
   void next_page() { at_ = core::round_up(at_, page_); }

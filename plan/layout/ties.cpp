@@ -9,7 +9,6 @@
 namespace troupe::plan {
 namespace {
 
-constexpr uint64_t grain = core::parameter_alignment_bytes / 2;  // of elements of at least 2 bytes
 
 // Every use goes once to each coordinate that holds others but not this one; two that hold several pair them up.
 void add_exchanges(job_layout& l, uint32_t tie) {
@@ -57,7 +56,7 @@ uint64_t tied_room(const job_layout& l, uint32_t tie) {
   const uint64_t numel = l.table->parameters[l.ties[tie].parameters.front()].numel();
   const uint64_t blocks = core::div_up(numel, core::partition_grain);
   const uint64_t most = core::div_up(blocks, l.options.shards()) * core::partition_grain;
-  return core::round_up(l.options.updates_all() ? numel : std::min(numel, most), grain);
+  return core::round_up(l.options.updates_all() ? numel : std::min(numel, most), core::parameter_grain);
 }
 
 uint64_t received_place(const job_layout& l, uint32_t use, uint32_t at) {

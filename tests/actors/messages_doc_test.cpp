@@ -8,10 +8,12 @@
 #include <sstream>
 #include <string>
 
+#include "tests/places.hpp"
+
 namespace {
 
 std::string read(const std::string& name) {
-  std::ifstream in(std::string(TROUPE_SOURCE_DIR) + "/" + name);
+  std::ifstream in(std::string(troupe::places::source_dir) + "/" + name);
   BOOST_REQUIRE_MESSAGE(in.good(), "cannot read " << name);
   std::ostringstream out;
   out << in.rdbuf();

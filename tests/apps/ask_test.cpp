@@ -10,6 +10,7 @@
 
 #include "apps/run/ask_socket.hpp"
 #include "tests/apps/topology.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe;
 using namespace troupe::tests;
@@ -22,7 +23,7 @@ struct asked_run {
   process run;
 
   explicit asked_run(const std::string& yaml)
-      : f(yaml), run({TROUPE_BINARY, "train", "job.yaml", "--json"}, f.folder.path()) {
+      : f(yaml), run({troupe::places::troupe_binary, "train", "job.yaml", "--json"}, f.folder.path()) {
     BOOST_REQUIRE(run.wait_for("\"step\":3,"));
   }
   json ask(const std::string& what) const {
@@ -112,7 +113,7 @@ BOOST_AUTO_TEST_CASE(a_paused_run_ends_when_it_is_interrupted) {
 BOOST_AUTO_TEST_CASE(a_socket_that_a_killed_run_has_left_is_replaced) {
   const command_folder f(long_run);
   for (int i = 0; i < 2; ++i) {
-    process run({TROUPE_BINARY, "train", "job.yaml", "--json", "--fresh"}, f.folder.path());
+    process run({troupe::places::troupe_binary, "train", "job.yaml", "--json", "--fresh"}, f.folder.path());
     BOOST_REQUIRE(run.wait_for("\"step\":3,"));
     BOOST_TEST(f.troupe({"status", "out"}).code == 0);
     run.send(SIGKILL);
@@ -156,7 +157,7 @@ BOOST_AUTO_TEST_CASE(many_clients_and_bad_ones_hold_up_nobody) {
 
 BOOST_AUTO_TEST_CASE(the_process_that_leads_answers_for_all_also_while_ranks_hang) {
   const command_folder f(replaced(long_run, "{data: 2}", "{data: 2}\ncluster: {processes: ranks, lost_after: 20s}"));
-  process run({TROUPE_BINARY, "train", "job.yaml", "--json"}, f.folder.path());
+  process run({troupe::places::troupe_binary, "train", "job.yaml", "--json"}, f.folder.path());
   BOOST_REQUIRE(run.wait_for("\"step\":3,"));
   // The other process is stopped: rank 0 waits for rank 1.
   pid_t other = 0;
@@ -187,7 +188,7 @@ BOOST_AUTO_TEST_CASE(the_process_that_leads_answers_for_all_also_while_ranks_han
 BOOST_AUTO_TEST_CASE(the_status_says_which_process_has_which_ranks_and_who_waits) {
   const command_folder f(
       replaced(long_run, "{data: 2}", "{data: 2}\ncluster: {processes: ranks, spares: 1, lost_after: 20s}"));
-  process run({TROUPE_BINARY, "train", "job.yaml", "--json"}, f.folder.path());
+  process run({troupe::places::troupe_binary, "train", "job.yaml", "--json"}, f.folder.path());
   BOOST_REQUIRE(run.wait_for("\"step\":3,"));
   const auto told = f.troupe({"status", "out"});
   for (const char* part :
@@ -233,10 +234,10 @@ BOOST_AUTO_TEST_CASE(a_folder_whose_name_is_no_utf_8_is_told_of_as_well_as_it_ca
   std::filesystem::create_directory(odd);
   std::filesystem::copy(f.folder / "corpus.txt", odd / "corpus.txt");
   std::ofstream(odd / "job.yaml") << long_run << "checkpoint: {every_steps: 2}\n";
-  process run({TROUPE_BINARY, "train", "job.yaml", "--json"}, odd);
+  process run({troupe::places::troupe_binary, "train", "job.yaml", "--json"}, odd);
   BOOST_REQUIRE(run.wait_for("\"step\":5,"));
   for (const char* what : {"save", "status", "diagnose", "stop"}) {
-    const auto told = tests::run({TROUPE_BINARY, what, "out", "--json"}, odd);
+    const auto told = tests::run({troupe::places::troupe_binary, what, "out", "--json"}, odd);
     BOOST_TEST(told.code == 0, what << ": " << told.err);
     BOOST_TEST(json::parse(told.out, nullptr, false).is_object(), told.out);
   }

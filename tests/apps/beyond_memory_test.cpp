@@ -1,6 +1,7 @@
 // The README's example: states four times the budget of host memory, on disk, with the bits of the run in memory. The
 // kernel enforces the budget: RLIMIT_DATA is the program's memory beside states, plus the budget.
 #include "tests/apps/topology.hpp"
+#include "tests/places.hpp"
 
 #include <sys/resource.h>
 
@@ -34,7 +35,7 @@ struct watched {
 
 watched train(const scratch_folder& folder, const std::vector<std::string>& more, uint64_t data_limit) {
   std::vector<std::string> command = {
-      TROUPE_BINARY, "train",  std::string(TROUPE_SOURCE_DIR) + "/examples/beyond_memory.yaml", "--steps", "3",
+      troupe::places::troupe_binary, "train",  std::string(troupe::places::source_dir) + "/examples/beyond_memory.yaml", "--steps", "3",
       "--json",      "--fresh"};
   for (const char* section : {"offload_param", "offload_optimizer"}) {
     command.emplace_back("--set");

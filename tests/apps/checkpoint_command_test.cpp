@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/apps/checkpoint_folder.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe;
 using namespace troupe::tests;
@@ -119,7 +120,7 @@ BOOST_AUTO_TEST_CASE(a_folder_written_for_deepspeed_comes_back_equal) {
   const auto whole = c.troupe({"to-deepspeed", "two", "whole"});
   BOOST_TEST(whole.code == 0, whole.err);
   BOOST_TEST(c.troupe({"diff", "ck", "whole", "--quiet"}).code == 0);
-  const auto theirs = (fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/deepspeed/stage1_fp32").string();
+  const auto theirs = (fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed/stage1_fp32").string();
   c.check_refused({"to-deepspeed", theirs, "ours"}, 2, "wanted a topology or ds_config.json by --job");
   const auto ours = c.troupe({"to-deepspeed", theirs, "ours", "--job", "job.json"});
   BOOST_TEST(ours.code == 0, ours.err);
@@ -130,7 +131,7 @@ BOOST_AUTO_TEST_CASE(a_tensors_name_that_is_no_text_is_refused_and_leaves_nothin
   const checkpoints c;
   const std::string good = "second.bias", bad = "secon\xFF.bias";
   for (const auto& entry :
-       fs::directory_iterator(fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/deepspeed/stage2_bf16/step2")) {
+       fs::directory_iterator(fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed/stage2_bf16/step2")) {
     std::string content = scratch_folder::read(entry.path());
     for (size_t at = content.find(good); at != content.npos; at = content.find(good, at)) content.replace(at, 11, bad);
     c.folder.write("theirs/" + entry.path().filename().string(), content);
@@ -147,7 +148,7 @@ BOOST_AUTO_TEST_CASE(a_tensors_name_that_is_no_text_is_refused_and_leaves_nothin
 
 BOOST_AUTO_TEST_CASE(deepspeeds_folders_are_shown_verified_and_converted_as_its_own_script_does) {
   const checkpoints c;
-  const fs::path fixtures = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/deepspeed";
+  const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed";
   for (const char* name : {"stage1_bf16", "stage2_fp16", "stage3_fp32", "stage3_bf16"}) {
     const auto folder = (fixtures / name).string();
     const auto good = c.troupe({"verify", folder});

@@ -8,6 +8,7 @@
 
 #include "tests/apps/topology.hpp"
 #include "tests/checkpoint/native_samples.hpp"
+#include "tests/places.hpp"
 
 namespace troupe::tests {
 
@@ -45,7 +46,7 @@ struct checkpoints {
   }
 
   finished troupe(std::vector<std::string> arguments, const std::function<void()>& prepare = {}) const {
-    std::vector<std::string> command{TROUPE_BINARY, "checkpoint"};
+    std::vector<std::string> command{troupe::places::troupe_binary, "checkpoint"};
     command.insert(command.end(), arguments.begin(), arguments.end());
     return run(command, folder.path(), prepare);
   }

@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 
 #include "tests/apps/checkpoint_folder.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe;
 using namespace troupe::tests;
@@ -75,7 +76,7 @@ BOOST_AUTO_TEST_CASE(the_input_is_never_replaced) {
   fs::create_symlink("../dd/model.safetensors", c.folder / "away/model.safetensors");
   // By its bare name from inside, by itself, through a link to its folder, from a folder of links.
   const auto inside =
-      run({TROUPE_BINARY, "checkpoint", "to-fp32", "model.safetensors", "../dd", "--force"}, c.folder / "dd");
+      run({troupe::places::troupe_binary, "checkpoint", "to-fp32", "model.safetensors", "../dd", "--force"}, c.folder / "dd");
   BOOST_TEST(inside.code == 2);
   BOOST_TEST(has(inside.err, "'../dd' cannot be replaced: "), inside.err);
   BOOST_TEST(has(inside.err, "model.safetensors', which is read, lies in it"), inside.err);
@@ -90,7 +91,7 @@ BOOST_AUTO_TEST_CASE(two_conversions_into_one_output_are_one_too_many) {
   write_sparse_safetensors(c.folder / "large.safetensors", uint64_t{1} << 28);
   for (const char* out : {"out", "out.pt"}) {
     const auto room = c.folder / (std::string(".") + out + ".part");
-    process first({TROUPE_BINARY, "checkpoint", "to-fp32", "large.safetensors", out}, c.folder.path());
+    process first({troupe::places::troupe_binary, "checkpoint", "to-fp32", "large.safetensors", out}, c.folder.path());
     while (scratch_folder::read(room / ".lock").empty())
       BOOST_TEST_REQUIRE(first.wait_for_work(std::chrono::milliseconds(1)));
     first.send(SIGSTOP);
@@ -156,7 +157,7 @@ BOOST_AUTO_TEST_CASE(output_that_cannot_be_written_is_refused_before_the_first_b
 BOOST_AUTO_TEST_CASE(an_interrupt_leaves_nothing_half_written) {
   const checkpoints c;
   write_sparse_safetensors(c.folder / "large.safetensors", uint64_t{1} << 28);
-  process p({TROUPE_BINARY, "checkpoint", "to-fp32", "large.safetensors", "out"}, c.folder.path());
+  process p({troupe::places::troupe_binary, "checkpoint", "to-fp32", "large.safetensors", "out"}, c.folder.path());
   BOOST_TEST_REQUIRE(p.wait_for_work(std::chrono::milliseconds(20)));
   p.send(SIGINT);
   const auto r = p.end();

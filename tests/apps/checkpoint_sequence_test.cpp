@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "tests/apps/topology.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe::tests;
 using nlohmann::json;
@@ -16,7 +17,7 @@ namespace {
 
 /// Words of the lines that begin with `troupe` in the README's section, comments left out.
 std::vector<std::vector<std::string>> commands_of_the_readme() {
-  const auto readme = scratch_folder::read(fs::path(TROUPE_SOURCE_DIR) / "README.md");
+  const auto readme = scratch_folder::read(fs::path(troupe::places::source_dir) / "README.md");
   const auto section = readme.find("## Saving and resuming");
   const auto begin = readme.find("```sh", section), end = readme.find("\n```\n", begin);
   std::vector<std::vector<std::string>> out;
@@ -51,15 +52,15 @@ struct checkout {
   checkout() {
     for (const char* name : {"elastic.yaml", "corpus.txt"})
       folder.write(std::string("examples/") + name,
-                   scratch_folder::read(fs::path(TROUPE_SOURCE_DIR) / "examples" / name));
+                   scratch_folder::read(fs::path(troupe::places::source_dir) / "examples" / name));
   }
   finished troupe(const std::vector<std::string>& arguments) const {
-    return run(with({TROUPE_BINARY}, arguments), folder.path());
+    return run(with({troupe::places::troupe_binary}, arguments), folder.path());
   }
   /// Kills the run once it has reported a checkpoint; anew where it has done more than half of its steps by then.
   void train_and_kill(const std::vector<std::string>& command) const {
     for (int tries = 0; tries < 10; ++tries) {
-      process p(with({TROUPE_BINARY}, with(command, {"--json", "--fresh"})), folder.path());
+      process p(with({troupe::places::troupe_binary}, with(command, {"--json", "--fresh"})), folder.path());
       BOOST_TEST_REQUIRE(p.wait_for("\"event\":\"checkpoint\""));
       p.send(SIGKILL);
       if (losses_of(p.end()).rbegin()->first < 20) return;

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "tests/apps/topology.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe::tests;
 using nlohmann::json;
@@ -48,7 +49,7 @@ const std::string endless = replaced(smallest, "steps: 6", "steps: 100000");
 void kill_once_said(const command_folder& f, const std::string& said) {
   for (int tries = 0; tries < 10; ++tries) {
     std::filesystem::remove_all(f.folder.path() / "out");
-    process p({TROUPE_BINARY, "train", "job.yaml", "--json"}, f.folder.path());
+    process p({troupe::places::troupe_binary, "train", "job.yaml", "--json"}, f.folder.path());
     BOOST_TEST_REQUIRE(p.wait_for(said));
     p.send(SIGKILL);
     if (p.end().code == 128 + SIGKILL && checkpoints_in(f.folder.path()).back() < "step-00000035") return;
@@ -58,7 +59,7 @@ void kill_once_said(const command_folder& f, const std::string& said) {
 
 /// Ends a run by SIGTERM in its third step or later.
 finished terminated(const command_folder& f) {
-  process p({TROUPE_BINARY, "train", "job.yaml", "--json"}, f.folder.path());
+  process p({troupe::places::troupe_binary, "train", "job.yaml", "--json"}, f.folder.path());
   BOOST_TEST_REQUIRE(p.wait_for("\"step\":2,"));
   p.send(SIGTERM);
   return p.end();
@@ -147,7 +148,7 @@ BOOST_AUTO_TEST_CASE(other_peoples_files_beside_the_curves_survive_a_run_that_re
 
 BOOST_AUTO_TEST_CASE(sigusr1_asks_for_a_checkpoint_and_training_continues) {
   const command_folder f(endless);
-  process p({TROUPE_BINARY, "train", "job.yaml", "--json"}, f.folder.path());
+  process p({troupe::places::troupe_binary, "train", "job.yaml", "--json"}, f.folder.path());
   BOOST_TEST_REQUIRE(p.wait_for("\"step\":2,"));
   p.send(SIGUSR1);
   BOOST_TEST_REQUIRE(p.wait_for("\"event\":\"checkpoint\""));
@@ -160,7 +161,7 @@ BOOST_AUTO_TEST_CASE(sigusr1_asks_for_a_checkpoint_and_training_continues) {
 
 BOOST_AUTO_TEST_CASE(an_interrupted_run_saves_where_it_keeps_checkpoints) {
   const command_folder f(endless + "checkpoint: {every_minutes: 1000}\n");
-  process p({TROUPE_BINARY, "train", "job.yaml", "--json"}, f.folder.path());
+  process p({troupe::places::troupe_binary, "train", "job.yaml", "--json"}, f.folder.path());
   BOOST_TEST_REQUIRE(p.wait_for("\"step\":2,"));
   p.send(SIGINT);
   const auto r = p.end();
@@ -250,7 +251,7 @@ BOOST_AUTO_TEST_CASE(a_killed_run_and_the_one_that_resumes_it_have_one_curve) {
 
 BOOST_AUTO_TEST_CASE(two_runs_do_not_write_to_one_folder) {
   const command_folder f(endless + "checkpoint: {every_steps: 1000000}\n");
-  process p({TROUPE_BINARY, "train", "job.yaml", "--json"}, f.folder.path());
+  process p({troupe::places::troupe_binary, "train", "job.yaml", "--json"}, f.folder.path());
   BOOST_TEST_REQUIRE(p.wait_for("\"step\":1,"));
   const auto second = f.troupe({"train", "job.yaml"});
   BOOST_TEST(second.code == 2);

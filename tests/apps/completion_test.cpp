@@ -4,6 +4,7 @@
 
 #include "tests/apps/pseudo_terminal.hpp"
 #include "tests/apps/topology.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe::tests;
 
@@ -37,7 +38,7 @@ class shell {
  public:
   shell(const std::vector<std::string>& command, const std::string& begin, const command_folder& at)
       : terminal_(command, at.folder.path(), [] {
-          const std::string path = fs::path(TROUPE_BINARY).parent_path().string() + ":" + std::getenv("PATH");
+          const std::string path = fs::path(troupe::places::troupe_binary).parent_path().string() + ":" + std::getenv("PATH");
           ::setenv("PATH", path.c_str(), 1);
           ::setenv("TERM", "dumb", 1);
           ::setenv("HOME", "/nonexistent", 1);
@@ -149,7 +150,7 @@ BOOST_AUTO_TEST_CASE(zsh_completes) {
 BOOST_AUTO_TEST_CASE(fish_reads_its_script_and_offers_the_same) {
   if (!has_program("fish")) return;
   const command_folder at;
-  const std::string path = fs::path(TROUPE_BINARY).parent_path().string() + ":" + std::getenv("PATH");
+  const std::string path = fs::path(troupe::places::troupe_binary).parent_path().string() + ":" + std::getenv("PATH");
   const auto did = run({"/usr/bin/env", "fish", "--no-config", "-c",
                         "troupe completion fish | source; complete -C 'troupe plan job.yaml --set fp16.enabled='; "
                         "complete -C 'troupe sche'; complete -C 'troupe train '"},

@@ -6,6 +6,7 @@
 #include "core/math.hpp"
 #include "tests/apps/topology.hpp"
 #include "tests/checkpoint/tensors.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe;
 using namespace troupe::tests;
@@ -49,7 +50,7 @@ struct llama_folder {
   }
 
   finished troupe(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin(), TROUPE_BINARY);
+    arguments.insert(arguments.begin(), troupe::places::troupe_binary);
     return run(arguments, folder.path());
   }
   void check_refused(std::vector<std::string> options, const std::string& part) const {

@@ -2,6 +2,7 @@
 #include <csignal>
 
 #include "tests/apps/topology.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe;
 using namespace troupe::tests;
@@ -92,7 +93,7 @@ BOOST_AUTO_TEST_CASE(every_method_writes_files_that_are_read_back_and_gptq_has_t
 BOOST_AUTO_TEST_CASE(a_process_that_is_killed_continues_at_its_segment_with_the_same_bits) {
   const auto& f = trained();
   const std::vector<std::string> command{
-      TROUPE_BINARY, "compress",        "run",       "killed.gguf", "--to",       "gguf:q4_0", "--method",   "gptq",
+      troupe::places::troupe_binary, "compress",        "run",       "killed.gguf", "--to",       "gguf:q4_0", "--method",   "gptq",
       "--calibrate", "calibration.txt", "--samples", "900",         "--sequence", "64",        "--validate", "none"};
   auto whole = command;
   whole[3] = "whole.gguf";

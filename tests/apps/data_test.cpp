@@ -5,13 +5,14 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/apps/topology.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe::tests;
 
 namespace {
 
-const std::string gpt2 = std::string(TROUPE_SOURCE_DIR) + "/tests/data/fixtures/gpt2";
-const std::string pieces = std::string(TROUPE_SOURCE_DIR) + "/tests/data/fixtures/unigram.model";
+const std::string gpt2 = std::string(troupe::places::source_dir) + "/tests/data/fixtures/gpt2";
+const std::string pieces = std::string(troupe::places::source_dir) + "/tests/data/fixtures/unigram.model";
 
 /// Ten documents, one a line, of the corpus' own words.
 std::string json_lines(const std::string& text) {
@@ -67,9 +68,9 @@ BOOST_AUTO_TEST_CASE(a_working_directory_that_is_gone_is_refused_in_one_sentence
   };
   const std::string corpus = (f.folder / "corpus.txt").string(), job = (f.folder / "job.yaml").string();
   for (const std::string& command :
-       {std::string(TROUPE_BINARY) + " data tokenize " + corpus + " --tokenizer v --output t.bin",
-        std::string(TROUPE_BINARY) + " train " + job + " --set output=out",
-        std::string(TROUPE_BINARY) + " plan " + job + " --measure"}) {
+       {std::string(troupe::places::troupe_binary) + " data tokenize " + corpus + " --tokenizer v --output t.bin",
+        std::string(troupe::places::troupe_binary) + " train " + job + " --set output=out",
+        std::string(troupe::places::troupe_binary) + " plan " + job + " --measure"}) {
     const auto r = gone(command);
     BOOST_TEST(r.code == 1, r.err);
     BOOST_TEST(

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/apps/topology.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe::tests;
 using nlohmann::json;
@@ -151,8 +152,8 @@ BOOST_AUTO_TEST_CASE(too_few_ranks_and_a_budget_that_nothing_fits_are_refused_wi
 
 BOOST_AUTO_TEST_CASE(the_example_trains_within_a_budget_that_the_plain_way_does_not_meet) {
   const scratch_folder folder;
-  const std::string file = std::string(TROUPE_SOURCE_DIR) + "/examples/auto.yaml";
-  const auto r = run({TROUPE_BINARY, "train", file, "--steps", "3", "--set", "output=" + (folder / "out").string()},
+  const std::string file = std::string(troupe::places::source_dir) + "/examples/auto.yaml";
+  const auto r = run({troupe::places::troupe_binary, "train", file, "--steps", "3", "--set", "output=" + (folder / "out").string()},
                      folder.path());
   BOOST_TEST_REQUIRE(r.code == 0, r.err);
   BOOST_TEST(has(r.out, "compile.memory_budget: wanted at least "), r.out);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "tests/apps/topology.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe::tests;
 namespace fs = std::filesystem;
@@ -21,8 +22,8 @@ void close_standard_descriptors() {
 BOOST_AUTO_TEST_SUITE(descriptors)
 
 BOOST_AUTO_TEST_CASE(no_file_of_a_run_gets_the_number_of_a_missing_standard_descriptor) {
-  const auto beside = (fs::path(TROUPE_BINARY).parent_path() / "troupe-train").string();
-  for (const auto& program : {std::string(TROUPE_BINARY), beside}) {
+  const auto beside = (fs::path(troupe::places::troupe_binary).parent_path() / "troupe-train").string();
+  for (const auto& program : {std::string(troupe::places::troupe_binary), beside}) {
     auto yaml = replaced(smallest, "steps: 6\n", "steps: 1000000\ncheckpoint: {every_steps: 2}\n");
     yaml = replaced(yaml, "{stage: 3,", "{stage: 3, offload_optimizer: {device: nvme, nvme_path: swap},");
     const command_folder f(yaml);

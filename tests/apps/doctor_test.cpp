@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/apps/process.hpp"
+#include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 #include "tests/seccomp_filter.hpp"
 
@@ -293,7 +294,7 @@ BOOST_AUTO_TEST_CASE(a_memory_file_system_refuses_direct_writes_and_a_folder_to_
 
 BOOST_AUTO_TEST_CASE(the_command_says_it_in_json_and_leaves_nothing_behind) {
   const scratch_folder here;
-  troupe::tests::process p({TROUPE_BINARY, "doctor", here.path().string(), "--json"}, here.path());
+  troupe::tests::process p({troupe::places::troupe_binary, "doctor", here.path().string(), "--json"}, here.path());
   const auto end = p.end();
   const auto j = nlohmann::json::parse(end.out);
   BOOST_TEST(end.code == (j["fit"].get<bool>() ? 0 : 1));
@@ -304,7 +305,7 @@ BOOST_AUTO_TEST_CASE(the_command_says_it_in_json_and_leaves_nothing_behind) {
 
 BOOST_AUTO_TEST_CASE(it_says_that_a_filter_refuses_rings_and_what_that_means) {
   const scratch_folder here;
-  const auto did = troupe::tests::run({TROUPE_BINARY, "doctor", here.path().string(), "--json"}, here.path(),
+  const auto did = troupe::tests::run({troupe::places::troupe_binary, "doctor", here.path().string(), "--json"}, here.path(),
                                       troupe::tests::forbid_io_uring);
   if (did.code == troupe::tests::no_filter) {
     BOOST_TEST_MESSAGE("this kernel takes no seccomp filter from us");
@@ -323,12 +324,12 @@ BOOST_AUTO_TEST_CASE(it_says_that_a_filter_refuses_rings_and_what_that_means) {
 }
 
 BOOST_AUTO_TEST_CASE(without_a_folder_to_write_to_it_ends_with_1) {
-  troupe::tests::process p({TROUPE_BINARY, "doctor", "/proc"}, "/");
+  troupe::tests::process p({troupe::places::troupe_binary, "doctor", "/proc"}, "/");
   const auto end = p.end();
   BOOST_TEST(end.code == 1);
   BOOST_TEST(end.out.find("missing folder") != std::string::npos);
   BOOST_TEST(end.out.find("sudo chown") == std::string::npos, end.out);
-  const auto nowhere = troupe::tests::run({TROUPE_BINARY, "doctor", "/no/such/place"}, "/");
+  const auto nowhere = troupe::tests::run({troupe::places::troupe_binary, "doctor", "/no/such/place"}, "/");
   BOOST_TEST(nowhere.code == 1);
   BOOST_TEST(nowhere.out.find("'/no/such/place' does not exist") != std::string::npos, nowhere.out);
 }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/apps/topology.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe::tests;
 using nlohmann::json;
@@ -11,7 +12,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path fixtures = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures";
+const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures";
 
 /// Name, kind and moment of every tensor.
 std::vector<std::string> names_in(const json& inspected) {

@@ -3,6 +3,7 @@
 #include "checkpoint/safetensors/weights_folder.hpp"
 #include "tests/apps/checkpoint_folder.hpp"
 #include "tests/checkpoint/tensors.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe;
 using namespace troupe::tests;
@@ -45,7 +46,7 @@ struct whole_model {
   }
 
   finished troupe(std::vector<std::string> arguments) const {
-    std::vector<std::string> command{TROUPE_BINARY, "checkpoint"};
+    std::vector<std::string> command{troupe::places::troupe_binary, "checkpoint"};
     command.insert(command.end(), arguments.begin(), arguments.end());
     return run(command, folder.path());
   }
@@ -105,7 +106,7 @@ BOOST_AUTO_TEST_CASE(deepspeeds_folders_become_files_too) {
   const whole_model m;
   m.folder.write("model.json",
                  R"({"model_type":"gpt2","n_layer":1,"n_embd":8,"n_head":2,"n_positions":8,"vocab_size":128})");
-  const fs::path fixtures = TROUPE_SOURCE_DIR "/tests/checkpoint/fixtures/deepspeed_gpt2";
+  const fs::path fixtures = (std::string(troupe::places::source_dir) + "/tests/checkpoint/fixtures/deepspeed_gpt2");
   for (const char* name : {"stage1_bf16", "stage2_fp32", "stage3_fp32", "pipeline_fp32"}) {
     m.check_well({"to-gguf", fixtures / name, "ds.gguf", "--type", "f32", "--tokenizer", "bytes", "--model-config",
                   "model.json", "--force"});
@@ -117,7 +118,7 @@ BOOST_AUTO_TEST_CASE(a_vocabulary_lies_beside_the_weights_or_is_named) {
   const whole_model m;
   m.check_refused({"to-gguf", "hf", "m.gguf"},
                   "has no tokenizer that belongs in a GGUF file: wanted one by --tokenizer");
-  const fs::path fixtures = TROUPE_SOURCE_DIR "/tests/data/fixtures";
+  const fs::path fixtures = (std::string(troupe::places::source_dir) + "/tests/data/fixtures");
   m.check_refused({"to-gguf", "hf", "m.gguf", "--tokenizer", fixtures / "gpt2"}, "tokens, the model 256");
   m.check_refused({"to-gguf", "hf", "m.gguf", "--tokenizer", "none"}, "'none': wanted a tokenizer.model");
   m.folder.write("hf/tokenizer.json",

@@ -1,5 +1,6 @@
 // Hardening of a release build of the programs, read from the programs themselves.
 #include "tests/apps/topology.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe::tests;
 namespace fs = std::filesystem;
@@ -11,8 +12,8 @@ BOOST_AUTO_TEST_CASE(programs_are_placed_anywhere_bound_at_once_and_watch_their_
     BOOST_TEST_MESSAGE("not optimised, or a sanitizer watches");
     return;
   }
-  const auto beside = (fs::path(TROUPE_BINARY).parent_path() / "troupe-train").string();
-  for (const auto& program : {std::string(TROUPE_BINARY), beside}) {
+  const auto beside = (fs::path(troupe::places::troupe_binary).parent_path() / "troupe-train").string();
+  for (const auto& program : {std::string(troupe::places::troupe_binary), beside}) {
     const auto r = run({"/usr/bin/readelf", "--wide", "--segments", "--dynamic", "--dyn-syms", program}, "/");
     BOOST_TEST_REQUIRE(r.code == 0, r.err);
     // Position-independent; all relocations done and read-only before main; the stack is no code.

@@ -3,6 +3,7 @@
 
 #include "tests/apps/pseudo_terminal.hpp"
 #include "tests/apps/topology.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe::tests;
 
@@ -87,10 +88,10 @@ BOOST_AUTO_TEST_CASE(the_examples_work_from_an_installed_folder) {
   command_folder at;
   fs::create_directory(at.folder / "examples");
   for (const char* file : {"smallest.yaml", "corpus.txt"})
-    fs::copy(fs::path(TROUPE_SOURCE_DIR) / "examples" / file, at.folder / "examples" / file);
+    fs::copy(fs::path(troupe::places::source_dir) / "examples" / file, at.folder / "examples" / file);
   const auto type = [&](const std::string& line) {
     return run({"/bin/sh", "-c", "exec 2>&1\n" + line}, at.folder.path(), [&] {
-      const std::string path = fs::path(TROUPE_BINARY).parent_path().string() + ":" + std::getenv("PATH");
+      const std::string path = fs::path(troupe::places::troupe_binary).parent_path().string() + ":" + std::getenv("PATH");
       ::setenv("PATH", path.c_str(), 1);
       ::setenv("HOME", at.folder.path().c_str(), 1);
     });
@@ -99,7 +100,7 @@ BOOST_AUTO_TEST_CASE(the_examples_work_from_an_installed_folder) {
   add_commands(at, {}, commands);
 
   fs::remove(at.folder / "job.yaml");  // `init` makes it
-  process live({TROUPE_BINARY, "train", "examples/smallest.yaml", "--steps", "1000000", "--set", "output=run", "--set",
+  process live({troupe::places::troupe_binary, "train", "examples/smallest.yaml", "--steps", "1000000", "--set", "output=run", "--set",
                 "checkpoint.every_steps=1000000", "--json"},
                at.folder.path());
   BOOST_TEST_REQUIRE(live.wait_for("\"step\""));
@@ -137,7 +138,7 @@ BOOST_AUTO_TEST_CASE(wrong_usage_is_2_and_nothing_is_coloured_even_on_a_terminal
                                                                  {"plan", "--no-such-option"},
                                                                  {"cert"}}) {
     auto command = words;
-    command.insert(command.begin(), TROUPE_BINARY);
+    command.insert(command.begin(), troupe::places::troupe_binary);
     pseudo_terminal terminal(command, at.folder.path());
     BOOST_TEST(terminal.end() == 2);
     BOOST_TEST(!has(terminal.shown(), "\x1b["), terminal.shown());
@@ -146,7 +147,7 @@ BOOST_AUTO_TEST_CASE(wrong_usage_is_2_and_nothing_is_coloured_even_on_a_terminal
     for (const auto& words : std::vector<std::vector<std::string>>{
              {"config", "check", "wrong.yaml"}, {"train", "job.yaml", "--steps", "2"}, {"--help"}}) {
       auto command = words;
-      command.insert(command.begin(), TROUPE_BINARY);
+      command.insert(command.begin(), troupe::places::troupe_binary);
       pseudo_terminal terminal(command, at.folder.path(), [&] { ::setenv("NO_COLOR", no_color, 1); });
       terminal.end();
       // A line may be written over (ESC [K); no letter has a colour (ESC [ ... m).

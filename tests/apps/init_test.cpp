@@ -4,6 +4,7 @@
 #include "apps/init/first_job.hpp"
 #include "tests/apps/pseudo_terminal.hpp"
 #include "tests/apps/topology.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe::tests;
 namespace apps = troupe::apps;
@@ -51,7 +52,7 @@ BOOST_AUTO_TEST_CASE(options_are_what_the_file_says) {
   const command_folder at;
   const auto made =
       at.troupe({"init", "deep/in/job.yaml", "--text", "corpus.txt", "--model", "1M", "--steps", "77", "--samples", "6",
-                 "--tokenizer", std::string(TROUPE_SOURCE_DIR) + "/tests/data/fixtures/gpt2"});
+                 "--tokenizer", std::string(troupe::places::source_dir) + "/tests/data/fixtures/gpt2"});
   BOOST_TEST_REQUIRE(made.code == 0, made.err);
   const std::string file = "deep/in/job.yaml";
   is_good(at, file);
@@ -63,7 +64,7 @@ BOOST_AUTO_TEST_CASE(options_are_what_the_file_says) {
 
 BOOST_AUTO_TEST_CASE(six_questions_are_asked_on_a_terminal) {
   const command_folder at;
-  pseudo_terminal terminal({TROUPE_BINARY, "init", "asked.yaml"}, at.folder.path());
+  pseudo_terminal terminal({troupe::places::troupe_binary, "init", "asked.yaml"}, at.folder.path());
   for (const auto& [question, answer] :
        std::vector<std::pair<std::string, std::string>>{{"Model", "1M"},
                                                         {"Text", "corpus.txt"},
@@ -86,7 +87,7 @@ BOOST_AUTO_TEST_CASE(an_answer_that_will_not_do_is_said_before_the_next_question
            {{"7B"}, "--model: wanted one of 1M"},
            {{"1M", "nowhere.txt"}, "nowhere.txt, which is not there"},
            {{"1M", "corpus.txt", "nowhere.model"}, "--tokenizer: "}}) {
-    pseudo_terminal terminal({TROUPE_BINARY, "init", "asked.yaml"}, at.folder.path());
+    pseudo_terminal terminal({troupe::places::troupe_binary, "init", "asked.yaml"}, at.folder.path());
     for (const auto& answer : answers) {
       BOOST_TEST_REQUIRE(terminal.shows("?"), terminal.shown());
       terminal.type(answer + "\n");
@@ -154,7 +155,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_train_would_refuse_is_not_written) {
   BOOST_TEST(at.troupe({"train", "job.yaml", "--set", "checkpoint.every_steps=2", "--steps", "2", "--quiet"}).code ==
              0);
   BOOST_TEST(at.troupe({"checkpoint", "to-fp32", "out", "weights.safetensors", "--quiet"}).code == 0);
-  const std::string gpt2 = std::string(TROUPE_SOURCE_DIR) + "/tests/data/fixtures/gpt2";
+  const std::string gpt2 = std::string(troupe::places::source_dir) + "/tests/data/fixtures/gpt2";
   for (const auto& [options, why] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"--text", "empty.txt"}, "empty.txt"},
            {{"--text", "other.jsonl"}, "other.jsonl"},

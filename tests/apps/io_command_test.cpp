@@ -9,6 +9,7 @@
 #include "apps/machine/io_sweep.hpp"
 #include "tests/apps/process.hpp"
 #include "tests/apps/topology.hpp"
+#include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
 using namespace troupe;
@@ -43,7 +44,7 @@ apps::io_report made_up() {
 }
 
 finished troupe_io(const std::vector<std::string>& arguments, const scratch_folder& folder) {
-  std::vector<std::string> command{TROUPE_BINARY, "io"};
+  std::vector<std::string> command{troupe::places::troupe_binary, "io"};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return run(command, folder.path());
 }
@@ -198,9 +199,9 @@ BOOST_AUTO_TEST_CASE(the_printed_section_is_a_topologys) {
   const auto section = measured.out.substr(measured.out.rfind("\naio:\n") + 1);
   folder.write("corpus.txt", "some text, which nobody reads here");
   folder.write("job.yaml", smallest + section);
-  const auto checked = run({TROUPE_BINARY, "config", "check", "job.yaml"}, folder.path());
+  const auto checked = run({troupe::places::troupe_binary, "config", "check", "job.yaml"}, folder.path());
   BOOST_TEST(checked.code == 0, checked.out << checked.err << section);
-  const auto explained = run({TROUPE_BINARY, "config", "explain", "job.yaml"}, folder.path());
+  const auto explained = run({troupe::places::troupe_binary, "config", "explain", "job.yaml"}, folder.path());
   BOOST_TEST(has(explained.out, "65536"), explained.out);
 }
 
@@ -208,7 +209,7 @@ BOOST_AUTO_TEST_CASE(interrupted_it_leaves_nothing_behind) {
   const scratch_folder folder;
   for (const auto& [signal, code] :
        {std::pair(SIGINT, 130), std::pair(SIGTERM, 143), std::pair(SIGKILL, 128 + SIGKILL)}) {
-    process p({TROUPE_BINARY, "io", "tune", folder.path().string(), "--size", "8M", "--block-size", "64K",
+    process p({troupe::places::troupe_binary, "io", "tune", folder.path().string(), "--size", "8M", "--block-size", "64K",
                "--queue-depth", "1", "--loops", "1000"},
               folder.path());
     BOOST_TEST(p.wait_until_takes(SIGINT));
@@ -248,11 +249,11 @@ BOOST_AUTO_TEST_CASE(wrong_arguments_are_refused_with_a_sentence) {
 
 BOOST_AUTO_TEST_CASE(the_example_writes_tensors_and_reads_them_back) {
   const scratch_folder folder;
-  const auto r = run({TROUPE_TENSOR_FILES_BINARY, "."}, folder.path());
+  const auto r = run({troupe::places::tensor_files_binary, "."}, folder.path());
   BOOST_TEST(r.code == 0, r.err);
   BOOST_TEST(has(r.out, "3 tensors of 1000000 elements went to ./tensors.bin and came back through "), r.out);
   BOOST_TEST(std::filesystem::is_empty(folder.path()));
-  const auto wrong = run({TROUPE_TENSOR_FILES_BINARY, "nowhere"}, folder.path());
+  const auto wrong = run({troupe::places::tensor_files_binary, "nowhere"}, folder.path());
   BOOST_TEST(wrong.code == 1);
   BOOST_TEST(has(wrong.err, "cannot create 'nowhere/tensors.bin': No such file or directory"), wrong.err);
 }

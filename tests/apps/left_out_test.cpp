@@ -1,5 +1,6 @@
 // What `troupe checkpoint` says of a folder that holds more than it takes over.
 #include "tests/apps/topology.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe::tests;
 namespace fs = std::filesystem;
@@ -9,7 +10,7 @@ BOOST_AUTO_TEST_SUITE(left_out)
 BOOST_AUTO_TEST_CASE(commands_warn_of_what_they_leave_out_and_inspect_lists_it) {
   const command_folder at;
   const auto folder =
-      (fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/torch_dist/dp_reshardable/iter_0000030").string();
+      (fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/torch_dist/dp_reshardable/iter_0000030").string();
   const std::string words = "left out: 3 states of an optimizer, as 'optimizer.distributed.dp_group_idx_0";
   const auto inspected = at.troupe({"checkpoint", "inspect", folder});
   BOOST_TEST(has(inspected.out, "\n" + words), inspected.out);

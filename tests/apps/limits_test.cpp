@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "tests/apps/topology.hpp"
+#include "tests/places.hpp"
 #include "tests/thread_limit.hpp"
 
 using namespace troupe::tests;
@@ -85,7 +86,7 @@ BOOST_AUTO_TEST_CASE(batches_and_states_that_do_not_fit_are_refused_together) {
 BOOST_AUTO_TEST_CASE(sigterm_while_a_run_opens_ends_it_there) {
   const command_folder f(large);
   for (const int signal : {SIGTERM, SIGINT}) {
-    process p({TROUPE_BINARY, "train", "job.yaml"}, f.folder.path());
+    process p({troupe::places::troupe_binary, "train", "job.yaml"}, f.folder.path());
     BOOST_REQUIRE(p.wait_until_takes(signal));
     BOOST_REQUIRE(p.wait_for_work(std::chrono::milliseconds(100)));
     p.send(signal);

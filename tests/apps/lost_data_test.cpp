@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "tests/apps/topology.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe::tests;
 namespace fs = std::filesystem;
@@ -20,7 +21,7 @@ void into_a_full_device() {
 
 /// A run whose text is cut to nothing after its second step.
 finished cut_under_way(const command_folder& f, const std::string& text, const std::vector<std::string>& more = {}) {
-  std::vector<std::string> command{TROUPE_BINARY, "train", "job.yaml", "--steps", "100000", "--json"};
+  std::vector<std::string> command{troupe::places::troupe_binary, "train", "job.yaml", "--steps", "100000", "--json"};
   command.insert(command.end(), more.begin(), more.end());
   process p(command, f.folder.path());
   BOOST_REQUIRE(p.wait_for("\"step\":2,"));

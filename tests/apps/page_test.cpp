@@ -18,6 +18,7 @@
 #include "apps/page/http_request.hpp"
 #include "apps/page/http_server.hpp"
 #include "tests/apps/topology.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe;
 using namespace troupe::tests;
@@ -94,7 +95,7 @@ struct shown_run {
   }
   static std::string prepared(const std::string& token) {
     const std::string begin = token.empty() ? "" : "umask 077; echo >token " + token + "; ";
-    return begin + "exec " TROUPE_BINARY " train job.yaml --json";
+    return begin + "exec " (std::string(troupe::places::troupe_binary) + " train job.yaml --json");
   }
 };
 

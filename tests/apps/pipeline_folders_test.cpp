@@ -4,6 +4,7 @@
 
 #include "checkpoint/safetensors/safetensors.hpp"
 #include "tests/apps/topology.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe::tests;
 using nlohmann::json;
@@ -52,7 +53,7 @@ void check_refused(const finished& r, int code, const std::string& part) {
   BOOST_TEST(has(r.err, part), "no '" << part << "' in: " << r.err);
 }
 
-const fs::path fixtures = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures";
+const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures";
 
 /// The names of a file of to-fp32, or of a folder's one file.
 std::vector<std::string> names_in(const fs::path& file) {

@@ -4,6 +4,7 @@
 #include <regex>
 
 #include "tests/apps/topology.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe::tests;
 
@@ -322,20 +323,20 @@ BOOST_AUTO_TEST_CASE(the_layers_of_a_model_are_shown_as_a_table_and_as_json) {
 
 BOOST_AUTO_TEST_CASE(a_host_program_steps_a_session_in_its_own_loop) {
   const command_folder f;
-  const auto r = run({TROUPE_EMBED_BINARY, "job.yaml"}, f.folder.path());
+  const auto r = run({troupe::places::embed_binary, "job.yaml"}, f.folder.path());
   BOOST_TEST_REQUIRE(r.code == 0, r.err);
   BOOST_TEST(has(r.out, "step 6: loss "), r.out);
   BOOST_TEST(r.out.ends_with("19 tokens of text, 2 ranks, done\n"), r.out);
-  const auto soon = run({TROUPE_EMBED_BINARY, "job.yaml", "100"}, f.folder.path());
+  const auto soon = run({troupe::places::embed_binary, "job.yaml", "100"}, f.folder.path());
   BOOST_TEST(!has(soon.out, "step 2"), soon.out);
-  const auto wrong = run({TROUPE_EMBED_BINARY, "nowhere.yaml"}, f.folder.path());
+  const auto wrong = run({troupe::places::embed_binary, "nowhere.yaml"}, f.folder.path());
   BOOST_TEST(wrong.code == 1);
   BOOST_TEST(has(wrong.err, "nowhere.yaml"), wrong.err);
 }
 
 BOOST_AUTO_TEST_CASE(a_host_program_trains_its_own_modules_until_they_know_its_pictures) {
   const command_folder f;
-  const auto r = run({TROUPE_OWN_MODEL_BINARY}, f.folder.path());
+  const auto r = run({troupe::places::own_model_binary}, f.folder.path());
   BOOST_TEST_REQUIRE(r.code == 0, r.err);
   BOOST_TEST(has(r.out, "50698 parameters in 7 units over 2 ranks\n"), r.out);
   BOOST_TEST(r.out.ends_with(" 100 % of fresh pictures recognised\n"), r.out);
@@ -343,7 +344,7 @@ BOOST_AUTO_TEST_CASE(a_host_program_trains_its_own_modules_until_they_know_its_p
 
 BOOST_AUTO_TEST_CASE(a_host_program_trains_modules_of_its_own_in_a_pipeline) {
   const command_folder f;
-  const auto r = run({TROUPE_OWN_PIPELINE_BINARY}, f.folder.path());
+  const auto r = run({troupe::places::own_pipeline_binary}, f.folder.path());
   BOOST_TEST_REQUIRE(r.code == 0, r.err);
   BOOST_TEST(r.out.starts_with("stage 0: words\n"), r.out);
   BOOST_TEST(has(r.out, "stage 1: head\n"), r.out);
@@ -352,7 +353,7 @@ BOOST_AUTO_TEST_CASE(a_host_program_trains_modules_of_its_own_in_a_pipeline) {
 
 BOOST_AUTO_TEST_CASE(a_host_program_trains_layers_of_its_own_over_tensor_ranks) {
   const command_folder f;
-  const auto r = run({TROUPE_OWN_LAYERS_BINARY}, f.folder.path());
+  const auto r = run({troupe::places::own_layers_binary}, f.folder.path());
   BOOST_TEST_REQUIRE(r.code == 0, r.err);
   BOOST_TEST(has(r.out, "mlp 0.norm        whole (a norm reads whole rows)\n"), r.out);
   BOOST_TEST(has(r.out, "mlp 0.down        row 192: 96, 96 (rule "), r.out);
@@ -362,7 +363,7 @@ BOOST_AUTO_TEST_CASE(a_host_program_trains_layers_of_its_own_over_tensor_ranks) 
 BOOST_AUTO_TEST_CASE(planning_needs_neither_libtorch_nor_actors) {
   const command_folder f;
   const auto alone = f.folder / "troupe";  // without the program beside it that loads both
-  std::filesystem::copy_file(TROUPE_BINARY, alone);
+  std::filesystem::copy_file(troupe::places::troupe_binary, alone);
   const auto libraries = run({"/usr/bin/ldd", alone.string()}, f.folder.path());
   BOOST_TEST_REQUIRE(libraries.code == 0, libraries.err);
   BOOST_TEST(has(libraries.out, "libc.so"));

@@ -2,6 +2,7 @@
 #include <fstream>
 
 #include "tests/apps/topology.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe::tests;
 
@@ -274,13 +275,13 @@ BOOST_AUTO_TEST_CASE(a_file_that_an_agent_hands_over_is_named_as_the_user_knows_
   std::ofstream(f.folder / "10") << smallest << "nonsense: 3\nseed: x\n";
   const auto path = (f.folder / "10").string();
   const auto named =
-      run({"/usr/bin/env", "TROUPE_FILE=" + path + ":my job.yaml", TROUPE_BINARY, "config", "check", path},
+      run({"/usr/bin/env", "TROUPE_FILE=" + path + ":my job.yaml", troupe::places::troupe_binary, "config", "check", path},
           f.folder.path());
   BOOST_TEST(named.code == 2);
   BOOST_TEST(named.err.find("my job.yaml: error: seed: ") != std::string::npos, named.err);
   BOOST_TEST(named.err.find(path) == std::string::npos, named.err);
   const auto other =
-      run({"/usr/bin/env", "TROUPE_FILE=/proc/1/fd/10:my job.yaml", TROUPE_BINARY, "config", "check", path},
+      run({"/usr/bin/env", "TROUPE_FILE=/proc/1/fd/10:my job.yaml", troupe::places::troupe_binary, "config", "check", path},
           f.folder.path());
   BOOST_TEST(other.err.find(path + ":") != std::string::npos, other.err);
 }

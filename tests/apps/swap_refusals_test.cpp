@@ -1,6 +1,7 @@
 // Swap files at the command line: a wrong folder or budget is refused before the first step, in one sentence; a later
 // failure ends the run cleanly; after the next start nothing of it is left on the disk.
 #include "tests/apps/topology.hpp"
+#include "tests/places.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -38,7 +39,7 @@ struct swapping_folder : command_folder {
     return troupe(arguments, prepare);
   }
   [[nodiscard]] process start(const std::vector<std::string>& more) const {
-    std::vector<std::string> command{TROUPE_BINARY, "train", "job.yaml"};
+    std::vector<std::string> command{troupe::places::troupe_binary, "train", "job.yaml"};
     command.insert(command.end(), more.begin(), more.end());
     return {command, folder.path()};
   }

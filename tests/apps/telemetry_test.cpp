@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/apps/topology.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe::tests;
 using nlohmann::json;
@@ -150,7 +151,7 @@ BOOST_AUTO_TEST_CASE(a_disk_that_fills_up_is_a_warning_and_the_run_continues) {
 
 BOOST_AUTO_TEST_CASE(an_interrupted_run_has_a_report_that_says_so) {
   const command_folder f(replaced(smallest, "steps: 6", "steps: 1000000"));
-  process p({TROUPE_BINARY, "train", "job.yaml"}, f.folder.path());
+  process p({troupe::places::troupe_binary, "train", "job.yaml"}, f.folder.path());
   BOOST_TEST_REQUIRE(p.wait_for("step 1/"));
   p.send(SIGINT);
   BOOST_TEST(p.end().code == 0);

@@ -9,6 +9,7 @@
 
 #include "tests/apps/process.hpp"
 #include "tests/made_up_text.hpp"
+#include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
 namespace troupe::tests {
@@ -41,7 +42,7 @@ struct command_folder {
   }
 
   finished troupe(const std::vector<std::string>& arguments, const std::function<void()>& prepare = {}) const {
-    std::vector<std::string> command{TROUPE_BINARY};
+    std::vector<std::string> command{troupe::places::troupe_binary};
     command.insert(command.end(), arguments.begin(), arguments.end());
     return run(command, folder.path(), prepare);
   }

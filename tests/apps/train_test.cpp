@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tests/apps/topology.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe::tests;
 using nlohmann::json;
@@ -165,7 +166,7 @@ BOOST_AUTO_TEST_CASE(a_terminal_sees_a_bar) {
   const command_folder f;
   // util-linux's script lends the program a terminal.
   const auto r =
-      run({"/usr/bin/script", "-qec", std::string(TROUPE_BINARY) + " train job.yaml", "/dev/null"}, f.folder.path());
+      run({"/usr/bin/script", "-qec", std::string(troupe::places::troupe_binary) + " train job.yaml", "/dev/null"}, f.folder.path());
   BOOST_TEST_REQUIRE(r.code == 0, r.out);
   for (int step = 1; step <= 6; ++step) BOOST_TEST(has(r.out, "] step " + std::to_string(step) + "/6  loss "), r.out);
   for (const char* part : {"\r\033[K[", "tok/s", "MiB", "ETA "}) BOOST_TEST(has(r.out, part), r.out);
@@ -182,7 +183,7 @@ BOOST_AUTO_TEST_CASE(an_export_opens_again) {
 
 BOOST_AUTO_TEST_CASE(one_interrupt_finishes_the_step_and_ends_well) {
   const command_folder f(slow);
-  process p({TROUPE_BINARY, "train", "job.yaml"}, f.folder.path());
+  process p({troupe::places::troupe_binary, "train", "job.yaml"}, f.folder.path());
   BOOST_TEST_REQUIRE(p.wait_for("step 1/"));
   p.send(SIGINT);
   const auto r = p.end();
@@ -193,7 +194,7 @@ BOOST_AUTO_TEST_CASE(one_interrupt_finishes_the_step_and_ends_well) {
 
 BOOST_AUTO_TEST_CASE(an_interrupted_script_is_told_so) {
   const command_folder f(slow + "checkpoint: {every_steps: 1000000}\n");
-  process p({TROUPE_BINARY, "train", "job.yaml", "--json"}, f.folder.path());
+  process p({troupe::places::troupe_binary, "train", "job.yaml", "--json"}, f.folder.path());
   BOOST_TEST_REQUIRE(p.wait_for("\"step\":1,"));
   p.send(SIGTERM);
   const auto r = p.end();
@@ -207,7 +208,7 @@ BOOST_AUTO_TEST_CASE(an_interrupted_script_is_told_so) {
 // Stopped in the middle of a step, for longer than silence may last.
 BOOST_AUTO_TEST_CASE(a_run_that_is_stopped_and_continued_trains_on) {
   const command_folder f(slow + "gradient_accumulation_steps: 8\ncluster: {stall_after: 200ms}\n");
-  process p({TROUPE_BINARY, "train", "job.yaml"}, f.folder.path());
+  process p({troupe::places::troupe_binary, "train", "job.yaml"}, f.folder.path());
   BOOST_TEST_REQUIRE(p.wait_for("step 1/"));
   for (int i = 0; i < 3; ++i) {
     p.send(SIGSTOP);
@@ -224,7 +225,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_stopped_and_continued_trains_on) {
 BOOST_AUTO_TEST_CASE(two_interrupts_end_at_once) {
   // A step of hundreds of micro-batches: only stopping in its middle ends it soon.
   const command_folder f(slow + "gradient_accumulation_steps: 400\n");
-  process p({TROUPE_BINARY, "train", "job.yaml"}, f.folder.path());
+  process p({troupe::places::troupe_binary, "train", "job.yaml"}, f.folder.path());
   BOOST_TEST_REQUIRE(p.wait_for("instructions a step"));
   BOOST_TEST_REQUIRE(p.wait_for_work(std::chrono::milliseconds(300)));  // the step has begun
   p.send(SIGINT);

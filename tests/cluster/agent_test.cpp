@@ -15,6 +15,7 @@
 #include "cluster/launch.hpp"
 #include "tests/cluster/worker_log.hpp"
 #include "tests/fakes/unix_agents.hpp"
+#include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
 using namespace troupe;
@@ -46,7 +47,7 @@ pid_t start_machine(const std::filesystem::path& meeting, const std::string& hos
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       for (;;) {
         const auto link = tests::join_at(meeting, host);
-        const auto code = serve_as_agent(*link, {TROUPE_WORKER, [](const std::string&) {}, {}});
+        const auto code = serve_as_agent(*link, {troupe::places::worker, [](const std::string&) {}, {}});
         if (code) ::_exit(code->value_or(97));
         if (code.error().kind != core::error_kind::peer_lost) ::_exit(98);
       }
@@ -73,7 +74,7 @@ outcome run(const std::string& steps, const std::string& fate, int64_t lost_afte
   if (first == 0) {
     tests::unix_arrivals agents(meeting);
     launch_options options{
-        four_ranks(lost_after_ms), TROUPE_WORKER, {"worker", log, steps, fate, std::to_string(lost_after_ms)}, {}};
+        four_ranks(lost_after_ms), troupe::places::worker, {"worker", log, steps, fate, std::to_string(lost_after_ms)}, {}};
     options.say = [&](const std::string& line) { std::ofstream(said, std::ios::app) << line << "\n"; };
     options.agents = &agents;
     options.order.arguments = options.arguments;

@@ -10,6 +10,7 @@
 
 #include "core/clock.hpp"
 #include "tests/cluster/worker_log.hpp"
+#include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
 using namespace troupe;
@@ -40,7 +41,7 @@ outcome run(const supervised_job& job, const std::string& steps, const std::stri
   const pid_t pid = ::fork();
   if (pid == 0) {
     launch_options options{job,
-                           TROUPE_WORKER,
+                           troupe::places::worker,
                            {"worker", log, steps, fate, std::to_string(job.lost_after_ns / 1'000'000)},
                            [](const std::string&) {},
                            {}};

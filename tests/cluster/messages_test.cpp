@@ -7,6 +7,8 @@
 #include <sstream>
 #include <vector>
 
+#include "tests/places.hpp"
+
 using namespace troupe;
 using namespace troupe::cluster;
 
@@ -81,7 +83,7 @@ BOOST_AUTO_TEST_CASE(mutated_bytes_never_do_harm) {
 }
 
 BOOST_AUTO_TEST_CASE(the_page_of_processes_has_a_row_for_each) {
-  std::ifstream in(std::string(TROUPE_SOURCE_DIR) + "/docs/cluster.md");
+  std::ifstream in(std::string(troupe::places::source_dir) + "/docs/cluster.md");
   std::ostringstream page;
   page << in.rdbuf();
   for (const message& m : one_of_each()) {

@@ -11,6 +11,7 @@
 
 #include "config/keys/values.hpp"
 #include "tests/config/random_job.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe::config;
 
@@ -209,7 +210,7 @@ BOOST_AUTO_TEST_CASE(keys_that_wait_are_listed_by_capability) {
 }
 
 BOOST_AUTO_TEST_CASE(the_guide_lists_keys_that_wait) {
-  const std::string file = std::string(TROUPE_SOURCE_DIR) + "/docs/deepspeed.md";
+  const std::string file = std::string(troupe::places::source_dir) + "/docs/deepspeed.md";
   std::ifstream in(file, std::ios::binary);
   std::ostringstream read;
   read << in.rdbuf();
@@ -225,7 +226,7 @@ BOOST_AUTO_TEST_CASE(the_guide_lists_keys_that_wait) {
 }
 
 BOOST_AUTO_TEST_CASE(the_reference_in_docs_is_current) {
-  const std::string file = std::string(TROUPE_SOURCE_DIR) + "/docs/configuration.md";
+  const std::string file = std::string(troupe::places::source_dir) + "/docs/configuration.md";
   if (std::getenv("TROUPE_WRITE_DOCS") != nullptr) std::ofstream(file, std::ios::binary) << reference_markdown();
   std::ifstream in(file, std::ios::binary);
   std::ostringstream text;

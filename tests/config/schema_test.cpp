@@ -12,6 +12,7 @@
 #include "config/rules/settings.hpp"
 #include "config/schema.hpp"
 #include "tests/config/random_job.hpp"
+#include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
 using namespace troupe::config;
@@ -21,7 +22,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-const std::string peers = std::string(TROUPE_SOURCE_DIR) + "/.peer/bin/";
+const std::string peers = std::string(troupe::places::source_dir) + "/.peer/bin/";
 
 bool has_validator() {
   if (std::filesystem::exists(peers + "check-jsonschema")) return true;
@@ -153,7 +154,7 @@ void agrees(schema_of whose) {
   folder.write("schema.json", schema_json(whose));
   folder.write("lines", lines);
   const auto [verdicts, code] =
-      shell(fmt::format("{}python {}/tests/config/validate_lines.py {} {}", peers, TROUPE_SOURCE_DIR,
+      shell(fmt::format("{}python {}/tests/config/validate_lines.py {} {}", peers, troupe::places::source_dir,
                         (folder / "schema.json").string(), (folder / "lines").string()));
   BOOST_TEST_REQUIRE(code == 0, verdicts.substr(0, 2000));
   std::istringstream in(verdicts);
@@ -189,7 +190,7 @@ BOOST_AUTO_TEST_CASE(a_validator_takes_every_example_and_files_that_are_drawn) {
   folder.write("schema.json", schema_json(schema_of::job));
   std::string files;
   for (const char* place : {"/examples", "/examples/embedding"})
-    for (const auto& entry : std::filesystem::directory_iterator(std::string(TROUPE_SOURCE_DIR) + place))
+    for (const auto& entry : std::filesystem::directory_iterator(std::string(troupe::places::source_dir) + place))
       if (entry.path().extension() == ".yaml") files += " " + entry.path().string();
   constexpr size_t drawn = 200;
   std::mt19937_64 random(22);
@@ -217,7 +218,7 @@ BOOST_AUTO_TEST_CASE(a_validator_takes_every_example_and_files_that_are_drawn) {
 }
 
 BOOST_AUTO_TEST_CASE(the_schema_beside_the_examples_is_current_and_they_name_it) {
-  const std::string place = std::string(TROUPE_SOURCE_DIR) + "/examples/";
+  const std::string place = std::string(troupe::places::source_dir) + "/examples/";
   for (const auto& entry : std::filesystem::directory_iterator(place)) {
     if (entry.path().extension() != ".yaml") continue;
     std::string line;

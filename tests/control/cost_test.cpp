@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/places.hpp"
+
 namespace {
 
 constexpr int steps = 5;
@@ -22,7 +24,7 @@ struct bound {
 };
 
 std::vector<bound> bounds() {
-  std::ifstream in(TROUPE_SOURCE_DIR "/tests/control/bounds.txt");
+  std::ifstream in((std::string(troupe::places::source_dir) + "/tests/control/bounds.txt"));
   std::vector<bound> out;
   for (std::string line; std::getline(in, line);) {
     if (line.empty() || line.front() == '#') continue;
@@ -39,7 +41,7 @@ double measured(int ranks, int units) {
   std::ostringstream command;
   command << "'" TROUPE_VALGRIND
              "' --tool=callgrind --callgrind-out-file=/dev/null --collect-atstart=no "
-             "--toggle-collect=count_steps '" TROUPE_CONTROL_STEPS "' "
+             "--toggle-collect=count_steps '" (std::string(troupe::places::control_steps) + "' ")
           << ranks << ' ' << units << ' ' << steps << " 2>&1";
   const std::unique_ptr<FILE, int (*)(FILE*)> out(::popen(command.str().c_str(), "r"), ::pclose);
   BOOST_REQUIRE(out);

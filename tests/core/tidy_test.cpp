@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/places.hpp"
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -26,10 +28,10 @@ const std::vector<std::string> folders = {"core",    "config",      "device",  "
 std::vector<source_file> read_tree() {
   std::vector<source_file> out;
   for (const auto& folder : folders)
-    for (const auto& entry : fs::recursive_directory_iterator(fs::path(TROUPE_SOURCE_DIR) / folder)) {
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(troupe::places::source_dir) / folder)) {
       const auto ending = entry.path().extension();
       if (ending != ".hpp" && ending != ".cpp" && ending != ".cu") continue;
-      source_file f{folder, fs::relative(entry.path(), TROUPE_SOURCE_DIR).string(), {}};
+      source_file f{folder, fs::relative(entry.path(), troupe::places::source_dir).string(), {}};
       std::ifstream in(entry.path());
       for (std::string line; std::getline(in, line);) f.lines.push_back(line);
       out.push_back(std::move(f));
@@ -60,7 +62,7 @@ std::string folder_of(const std::string& path) { return fs::path(path).parent_pa
 std::map<std::string, std::set<std::string>> documented_arrows() {
   static const std::regex row("^\\| `([a-z_/]+)/` \\|.*\\| ([^|]*) \\|$"), name("[a-z_/]+");
   std::map<std::string, std::set<std::string>> out;
-  std::ifstream in(fs::path(TROUPE_SOURCE_DIR) / "docs/architecture.md");
+  std::ifstream in(fs::path(troupe::places::source_dir) / "docs/architecture.md");
   std::smatch m;
   for (std::string line; std::getline(in, line);) {
     if (!std::regex_match(line, m, row)) continue;
@@ -119,7 +121,7 @@ BOOST_AUTO_TEST_CASE(includes_are_paths_from_the_trees_root) {
   for (const auto& f : tree())
     for (const auto& line : f.lines)
       if (const auto what = included(line); !what.empty() && line.find('"') != std::string::npos)
-        BOOST_TEST((what.find('/') != std::string::npos && fs::exists(fs::path(TROUPE_SOURCE_DIR) / what)),
+        BOOST_TEST((what.find('/') != std::string::npos && fs::exists(fs::path(troupe::places::source_dir) / what)),
                    f.path << " includes " << what);
 }
 
@@ -130,7 +132,7 @@ BOOST_AUTO_TEST_CASE(no_header_is_for_tests_alone) {
       const std::string what = included(line);
       if (fs::path(what).replace_extension() != fs::path(f.path).replace_extension()) wanted.insert(what);
     }
-  std::ifstream installed(fs::path(TROUPE_SOURCE_DIR) / "cmake/public_headers.txt");
+  std::ifstream installed(fs::path(troupe::places::source_dir) / "cmake/public_headers.txt");
   for (std::string header, rest; installed >> header; std::getline(installed, rest)) wanted.insert(header);
   for (const auto& f : tree())
     if (f.path.ends_with(".hpp"))

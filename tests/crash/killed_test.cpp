@@ -8,6 +8,7 @@
 #include "tests/apps/process.hpp"
 #include "tests/crash/story.hpp"
 #include "tests/crash/wanted_cases.hpp"
+#include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
 using namespace troupe;
@@ -24,7 +25,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 finished save(const std::filesystem::path& root, const std::string& when) {
-  return run({TROUPE_SAVER_BINARY, root.string(), when}, root.parent_path());
+  return run({troupe::places::saver_binary, root.string(), when}, root.parent_path());
 }
 
 void check_after(const finished& f, const std::filesystem::path& root) {

@@ -9,6 +9,7 @@
 #include "core/math.hpp"
 #include "tests/apps/topology.hpp"
 #include "tests/crash/wanted_cases.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe;
 using namespace troupe::checkpoint;
@@ -49,7 +50,7 @@ BOOST_AUTO_TEST_CASE(a_run_killed_at_random_instants_resumes_with_the_losses_of_
   const std::string job = replaced(smallest, "steps: 6", "steps: " + std::to_string(steps)) +
                           "checkpoint: {every_steps: 1, keep_last: 2}\n";
   const command_folder whole(job), cut(job);
-  const std::vector<std::string> train{TROUPE_BINARY, "train", "job.yaml", "--json"};
+  const std::vector<std::string> train{troupe::places::troupe_binary, "train", "job.yaml", "--json"};
   const auto reference = whole.troupe({"train", "job.yaml", "--json"});
   BOOST_REQUIRE_MESSAGE(reference.code == 0, reference.err);
   const auto wanted = losses_of(reference.out);

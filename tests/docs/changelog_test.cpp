@@ -7,11 +7,12 @@
 
 #include "checkpoint/native/manifest.hpp"
 #include "checkpoint/native/shard.hpp"
+#include "tests/places.hpp"
 
 BOOST_AUTO_TEST_SUITE(changelog)
 
 BOOST_AUTO_TEST_CASE(the_newest_version_is_the_one_that_is_built_with_the_formats_that_it_writes) {
-  std::ifstream in(TROUPE_SOURCE_DIR "/CHANGELOG.md");
+  std::ifstream in((std::string(troupe::places::source_dir) + "/CHANGELOG.md"));
   const std::string all((std::istreambuf_iterator<char>(in)), {});
   const auto at = all.find("\n## ");
   BOOST_TEST_REQUIRE(at != std::string::npos);

@@ -10,6 +10,7 @@
 #include "tests/apps/process.hpp"
 #include "tests/docs/pages.hpp"
 #include "tests/made_up_text.hpp"
+#include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
 using namespace troupe::tests;
@@ -53,7 +54,7 @@ const std::map<std::string, std::string> beforehand = {
 class reader {
  public:
   explicit reader(const std::string& page) {
-    const fs::path source = TROUPE_SOURCE_DIR;
+    const fs::path source = troupe::places::source_dir;
     for (const auto& entry : fs::directory_iterator(source / "examples"))
       if (entry.is_regular_file()) copy_example(entry.path());
     folder_.write("corpus.txt", made_up_text(20000));
@@ -67,7 +68,7 @@ class reader {
 
   /// Both streams are in `out`.
   [[nodiscard]] finished type(const std::string& command) const {
-    const std::string path = fs::path(TROUPE_BINARY).parent_path().string() + ":" + std::getenv("PATH");
+    const std::string path = fs::path(troupe::places::troupe_binary).parent_path().string() + ":" + std::getenv("PATH");
     return run({"/bin/sh", "-c", "exec 2>&1\n" + command}, folder_.path(), [&] { ::setenv("PATH", path.c_str(), 1); });
   }
   void write(const std::string& name, const std::string& text) const { folder_.write(name, text); }

@@ -1,4 +1,5 @@
 #include "tests/docs/pages.hpp"
+#include "tests/places.hpp"
 
 #include <algorithm>
 #include <fstream>
@@ -10,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path source = TROUPE_SOURCE_DIR;
+const fs::path source = troupe::places::source_dir;
 
 bool fence(const std::string& line) { return line.starts_with("```"); }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tests/docs/pages.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe::tests;
 
@@ -12,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path source = TROUPE_SOURCE_DIR;
+const fs::path source = troupe::places::source_dir;
 using snippets = std::map<std::string, std::string>;
 
 /// From "[snippet: name]" to "[end]", both in comments, without the indentation that the lines share.

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/places.hpp"
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -18,7 +20,7 @@ std::vector<std::string> lines_of(const fs::path& file) {
   return out;
 }
 
-const fs::path source = TROUPE_SOURCE_DIR;
+const fs::path source = troupe::places::source_dir;
 
 // The lines of cmake/public_headers.txt and, in turn, what they include.
 std::set<std::string> installed_headers() {

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "tests/apps/process.hpp"
+#include "tests/places.hpp"
 
 namespace {
 
@@ -12,7 +13,7 @@ constexpr std::chrono::seconds limit{840};
 
 // A folder of this build's own with a fixed name: the compiler's cache recognises files only by their paths.
 std::filesystem::path scratch() {
-  const auto of_build = std::to_string(std::hash<std::string>()(TROUPE_BUILD_DIR));
+  const auto of_build = std::to_string(std::hash<std::string>()(troupe::places::build_dir));
   return std::filesystem::temp_directory_path() / ("troupe-installed-" + of_build);
 }
 
@@ -21,8 +22,8 @@ std::filesystem::path scratch() {
 BOOST_AUTO_TEST_SUITE(installed)
 
 BOOST_AUTO_TEST_CASE(a_project_outside_the_tree_builds_and_runs_with_checkout_and_torch_out_of_reach) {
-  troupe::tests::process p({"/bin/sh", TROUPE_SOURCE_DIR "/tests/embedding/installed.sh", TROUPE_SOURCE_DIR,
-                            TROUPE_BUILD_DIR, TROUPE_TORCH_DIR, scratch().string(), TROUPE_VERSION, TROUPE_FLAGS},
+  troupe::tests::process p({"/bin/sh", (std::string(troupe::places::source_dir) + "/tests/embedding/installed.sh"), troupe::places::source_dir,
+                            troupe::places::build_dir, troupe::places::torch_dir, scratch().string(), TROUPE_VERSION, TROUPE_FLAGS},
                            "/");
   const auto end = p.end(limit);
   BOOST_TEST_MESSAGE(end.out);

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/places.hpp"
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -54,7 +56,7 @@ BOOST_AUTO_TEST_SUITE(loading)
 
 BOOST_AUTO_TEST_CASE(loading_all_of_troupe_leaves_the_process_as_it_was) {
   const process_state before;
-  void* library = ::dlopen(TROUPE_WHOLE, RTLD_NOW | RTLD_LOCAL);
+  void* library = ::dlopen(troupe::places::whole, RTLD_NOW | RTLD_LOCAL);
   BOOST_REQUIRE_MESSAGE(library != nullptr, ::dlerror());
   const process_state after;
   BOOST_TEST(after.threads.size() == 1U);

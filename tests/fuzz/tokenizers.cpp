@@ -10,6 +10,7 @@
 #include "data/tokenizers/tokenizer.hpp"
 #include "data/tokenizers/vocabulary.hpp"
 #include "tests/fuzz/input.hpp"
+#include "tests/places.hpp"
 
 namespace {
 
@@ -24,7 +25,7 @@ const std::array<std::string, names.size()>& sound_files() {
   static const auto files = [] {
     std::array<std::string, names.size()> out;
     for (size_t i = 0; i < out.size(); ++i) {
-      std::ifstream in(std::string(TROUPE_SOURCE_DIR "/tests/fuzz/corpus/tokenizer/") + seeds[i], std::ios::binary);
+      std::ifstream in(std::string((std::string(troupe::places::source_dir) + "/tests/fuzz/corpus/tokenizer/")) + seeds[i], std::ios::binary);
       out[i].assign(std::istreambuf_iterator<char>(in), {});
       wanted(!out[i].empty());
       out[i].erase(0, 1);

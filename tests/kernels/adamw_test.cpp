@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/kernels/samples.hpp"
+#include "tests/places.hpp"
 
 namespace troupe::kernels::tests {
 BOOST_AUTO_TEST_SUITE(adamw)
@@ -51,7 +52,7 @@ double relative_difference(const std::vector<float>& got, const std::vector<doub
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(ten_steps_agree_with_torch_to_a_millionth) {
-  std::ifstream file(TROUPE_SOURCE_DIR "/tests/kernels/fixtures/adamw.json");  // tests/peer/make_adamw_fixture.py
+  std::ifstream file((std::string(troupe::places::source_dir) + "/tests/kernels/fixtures/adamw.json"));  // tests/peer/make_adamw_fixture.py
   BOOST_REQUIRE(file);
   const auto fixture = nlohmann::json::parse(file);
   const auto start = fixture["start"].get<std::vector<float>>();

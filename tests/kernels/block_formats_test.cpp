@@ -12,6 +12,7 @@
 #include "kernels/compress/searched_small_blocks.hpp"
 #include "kernels/compress/small_blocks.hpp"
 #include "tests/kernels/samples.hpp"
+#include "tests/places.hpp"
 
 namespace troupe::kernels::tests {
 BOOST_AUTO_TEST_SUITE(block_formats)
@@ -33,7 +34,7 @@ constexpr block_format all_formats[] = {block_format::q8_0, block_format::q4_0, 
                                         block_format::q5_1, block_format::q4_k, block_format::q5_k, block_format::q6_k};
 
 nlohmann::json fixture() {
-  std::ifstream file(TROUPE_SOURCE_DIR "/tests/kernels/fixtures/block_formats.json");
+  std::ifstream file((std::string(troupe::places::source_dir) + "/tests/kernels/fixtures/block_formats.json"));
   BOOST_REQUIRE(file);
   return nlohmann::json::parse(file);
 }

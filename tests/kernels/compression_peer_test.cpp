@@ -6,6 +6,7 @@
 #include "kernels/compress/pruning.hpp"
 #include "tests/base64.hpp"
 #include "tests/kernels/samples.hpp"
+#include "tests/places.hpp"
 
 namespace troupe::kernels::tests {
 BOOST_AUTO_TEST_SUITE(compression_peer)
@@ -16,7 +17,7 @@ using json = nlohmann::json;
 
 const json& fixture() {
   static const json all = [] {
-    std::ifstream file(TROUPE_SOURCE_DIR "/tests/kernels/fixtures/compression.json");
+    std::ifstream file((std::string(troupe::places::source_dir) + "/tests/kernels/fixtures/compression.json"));
     BOOST_REQUIRE(file);
     return json::parse(file);
   }();

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/kernels/optimizer_runs.hpp"
+#include "tests/places.hpp"
 
 namespace troupe::kernels::tests {
 BOOST_AUTO_TEST_SUITE(optimizer_peer)
@@ -13,7 +14,7 @@ namespace {
 using json = nlohmann::json;
 
 json fixture() {
-  std::ifstream file(TROUPE_SOURCE_DIR "/tests/kernels/fixtures/optimizers.json");
+  std::ifstream file((std::string(troupe::places::source_dir) + "/tests/kernels/fixtures/optimizers.json"));
   BOOST_REQUIRE(file);
   return json::parse(file);
 }

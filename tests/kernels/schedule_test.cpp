@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "tests/places.hpp"
+
 namespace troupe::kernels {
 BOOST_AUTO_TEST_SUITE(schedule)
 
@@ -67,8 +69,7 @@ schedule_options options_of(const nlohmann::json& wanted, double base_lr) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(every_schedule_has_the_values_of_deepspeeds_and_torchs_own) {
-  std::ifstream file(TROUPE_SOURCE_DIR
-                     "/tests/kernels/fixtures/schedules.json");  // tests/peer/make_schedule_fixture.py
+  std::ifstream file((std::string(troupe::places::source_dir) + "/tests/kernels/fixtures/schedules.json"));  // tests/peer/make_schedule_fixture.py
   BOOST_REQUIRE(file);
   const auto fixture = nlohmann::json::parse(file);
   BOOST_REQUIRE_EQUAL(fixture["cases"].size(), 14);

@@ -9,6 +9,8 @@
 
 #include "apps/launch/launched_job.hpp"
 
+#include "tests/places.hpp"
+
 using namespace troupe;
 
 namespace {
@@ -17,7 +19,7 @@ struct manifest {
   std::map<std::string, YAML::Node> of_kind;
 
   manifest() {
-    for (const auto& one : YAML::LoadAllFromFile(TROUPE_SOURCE_DIR "/examples/kubernetes/job.yaml"))
+    for (const auto& one : YAML::LoadAllFromFile((std::string(troupe::places::source_dir) + "/examples/kubernetes/job.yaml")))
       of_kind[one["kind"].as<std::string>()] = one;
   }
   [[nodiscard]] YAML::Node kind(const std::string& name) const {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 #include "tests/survive/job_of_processes.hpp"
 
@@ -36,14 +37,14 @@ class launched {
     std::ofstream(folder_ / "job.yaml")
         << "model: {model_type: gpt2, n_layer: 2, n_embd: 32, n_head: 2, n_positions: 32, vocab_size: 256}\n"
            "data: {text: "
-        << TROUPE_SOURCE_DIR
+        << troupe::places::source_dir
         << "/examples/corpus.txt}\nseed: 1\nsteps: 4\ntrain_batch_size: 4\nzero_optimization: {stage: 2}\n"
            "telemetry: {json_lines: true}\ncluster:\n"
            "  tls: {ca: \"certs/{host}/ca.crt\", certificate: \"certs/{host}/host.crt\", key: "
            "\"certs/{host}/host.key\"}\n"
         << cluster;
     for (const words& more : {words{"init", "certs"}, words{"issue", "certs", "other"} + hosts}) {
-      const auto made = run(words{TROUPE_BINARY, "cert"} + more, folder_.path());
+      const auto made = run(words{troupe::places::troupe_binary, "cert"} + more, folder_.path());
       BOOST_TEST_REQUIRE(made.code == 0, made.err);
     }
   }
@@ -54,7 +55,7 @@ class launched {
     return words{"job.yaml", "--fresh", "--set", "output=" + output} + more;
   }
   [[nodiscard]] static words train(const std::string& output, const words& more = {}) {
-    return words{TROUPE_BINARY, "train"} + job(output, more);
+    return words{troupe::places::troupe_binary, "train"} + job(output, more);
   }
   /// That so many ranks, with these options, have had the losses of one process, and nobody is left.
   void has_the_losses_of_one_process(const finished& did, uint32_t ranks, const words& more = {}) const {

@@ -12,6 +12,7 @@
 #include "tests/launch/launched.hpp"
 #include "tests/launch/local_slurm.hpp"
 #include "tests/launch/local_sshd.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe::tests;
 
@@ -31,7 +32,7 @@ struct by_ssh {
 
   by_ssh() { std::ofstream(job.folder() / "hosts") << "127.0.0.1 slots=1\n127.0.0.2 slots=2\nnobody slots=1\n"; }
   [[nodiscard]] words launch(const std::string& output, const words& more = {}) const {
-    words out{TROUPE_BINARY, "launch",
+    words out{troupe::places::troupe_binary, "launch",
               "--hostfile",  "hosts",
               "--exclude",   "nobody@127.0.0.2:1",
               "--ssh-port",  fmt::format("{}", sshd.port())};
@@ -61,7 +62,7 @@ bool are_gone(const std::filesystem::path& folder) {
 
 /// One that runs: torch's, where `make peer` has brought it.
 std::string torchrun() {
-  for (const std::string& file : {find_program("torchrun"), std::string(TROUPE_SOURCE_DIR "/.peer/bin/torchrun")})
+  for (const std::string& file : {find_program("torchrun"), std::string((std::string(troupe::places::source_dir) + "/.peer/bin/torchrun"))})
     if (!file.empty() && ::access(file.c_str(), X_OK) == 0) return file;
   return {};
 }
@@ -120,14 +121,14 @@ BOOST_AUTO_TEST_CASE(srun_starts_a_job_on_two_nodes_and_its_warning_ends_it) {
 BOOST_AUTO_TEST_CASE(the_script_for_slurm_runs_as_it_stands) {
   if (is_missing(local_slurm::missing())) return;
   const scratch_folder folder;
-  const auto path = std::filesystem::path(TROUPE_BINARY).parent_path().string() + ":" + std::getenv("PATH");
+  const auto path = std::filesystem::path(troupe::places::troupe_binary).parent_path().string() + ":" + std::getenv("PATH");
   for (const char* file : {"job.sh", "train.yaml"})
-    std::filesystem::copy_file(TROUPE_SOURCE_DIR "/examples/slurm/" + std::string(file), folder / file);
+    std::filesystem::copy_file((std::string(troupe::places::source_dir) + "/examples/slurm/") + std::string(file), folder / file);
   const local_slurm slurm(folder / "slurm");
   const auto did = run(words{"/usr/bin/env", "PATH=" + path} +
                            slurm.command("sbatch", {"--wait", "job.sh", "--steps", "2", "--set",
                                                     fmt::format("cluster.listen=127.0.0.1:{}", free_port()), "--set",
-                                                    "data.text=" TROUPE_SOURCE_DIR "/examples/corpus.txt"}),
+                                                    "data.text=" (std::string(troupe::places::source_dir) + "/examples/corpus.txt")}),
                        folder.path());
   std::string said;
   for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
@@ -180,7 +181,7 @@ BOOST_AUTO_TEST_CASE(a_connection_by_ssh_that_ends_costs_the_job_nothing) {
   BOOST_TEST_REQUIRE(job.wait_for("\"step\":3,"));
   x.sshd.end_connections();
   BOOST_TEST(job.wait_for_error("127.0.0.2: the connection has ended; its agent serves the job without it"));
-  BOOST_TEST(run({TROUPE_BINARY, "stop", "kept"}, x.job.folder()).code == 0);
+  BOOST_TEST(run({troupe::places::troupe_binary, "stop", "kept"}, x.job.folder()).code == 0);
   const auto did = job.end();
   BOOST_TEST(did.code == 0, did.err);
   BOOST_TEST(did.err.find("0 steps done again") != std::string::npos, did.err);
@@ -192,7 +193,7 @@ BOOST_AUTO_TEST_CASE(a_host_that_cannot_be_reached_is_named_within_five_seconds)
   const launched job({"127.0.0.1", "127.0.0.2"});
   std::ofstream(job.folder() / "hosts") << "127.0.0.1 slots=1\n127.0.0.2 slots=1\n";
   const auto begun = std::chrono::steady_clock::now();
-  process nobody(words{TROUPE_BINARY, "launch", "--hostfile", "hosts", "--ssh-port", fmt::format("{}", free_port()),
+  process nobody(words{troupe::places::troupe_binary, "launch", "--hostfile", "hosts", "--ssh-port", fmt::format("{}", free_port()),
                        "--master-port", fmt::format("{}", free_port())} +
                      launched::job("many"),
                  job.folder());
@@ -237,7 +238,7 @@ BOOST_AUTO_TEST_CASE(a_process_of_another_host_that_leads_next_knows_the_job_by_
   process first(as(0), job.folder());
   process agent(as(1), job.folder());
   BOOST_TEST_REQUIRE(first.wait_for("\"step\":3,"));
-  BOOST_TEST_REQUIRE(run({TROUPE_BINARY, "pause", "many"}, job.folder()).code == 0);  // who leads next is not paused
+  BOOST_TEST_REQUIRE(run({troupe::places::troupe_binary, "pause", "many"}, job.folder()).code == 0);  // who leads next is not paused
   ::kill(places_in(job.folder()).at(0), SIGKILL);
   const auto did = first.end(), other = agent.end();
   BOOST_TEST(did.code == 0, did.err);
@@ -291,7 +292,7 @@ BOOST_AUTO_TEST_CASE(what_no_launcher_would_say_is_refused_with_the_sentence_tha
        "cluster.interface: wanted a network interface of this machine that has an address, got nothing0, which is not "
        "there");
   std::ofstream(job.folder() / "hosts") << "a slots=2\nb slots=0\n";
-  const auto zero = run(words{TROUPE_BINARY, "launch", "--hostfile", "hosts"} + launched::job("many"), job.folder());
+  const auto zero = run(words{troupe::places::troupe_binary, "launch", "--hostfile", "hosts"} + launched::job("many"), job.folder());
   BOOST_TEST(zero.code == 2);
   says(zero.err, "hosts:2: wanted 1 to 65536 slots for b, got 0");
 }

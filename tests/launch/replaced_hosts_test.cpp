@@ -9,6 +9,7 @@
 
 #include "tests/launch/launched.hpp"
 #include "tests/launch/local_sshd.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe::tests;
 
@@ -26,7 +27,7 @@ BOOST_AUTO_TEST_CASE(of_two_hosts_that_one_spare_is_to_replace_one_is_refused_by
   process first(as(0), job.folder());
   process b(as(1), job.folder()), c(as(2), job.folder()), d(as(3), job.folder());
   BOOST_TEST_REQUIRE(first.wait_for("\"step\":3,"));
-  const auto ask = [&](const words& question) { return run(words{TROUPE_BINARY} + question, job.folder()); };
+  const auto ask = [&](const words& question) { return run(words{troupe::places::troupe_binary} + question, job.folder()); };
   BOOST_TEST_REQUIRE(ask({"pause", "many"}).code == 0);  // so that both are asked in one term
   bool waits = false;
   for (int tries = 0; tries < 100 && !waits; ++tries) {
@@ -34,8 +35,8 @@ BOOST_AUTO_TEST_CASE(of_two_hosts_that_one_spare_is_to_replace_one_is_refused_by
     waits = ask({"status", "many"}).out.find(": spare") != std::string::npos;
   }
   BOOST_TEST_REQUIRE(waits);
-  process one({TROUPE_BINARY, "replace", "many", "b"}, job.folder()),
-      other({TROUPE_BINARY, "replace", "many", "c"}, job.folder());
+  process one({troupe::places::troupe_binary, "replace", "many", "b"}, job.folder()),
+      other({troupe::places::troupe_binary, "replace", "many", "c"}, job.folder());
   for (int tries = 0; tries < 100 && !one.has_said("wanted") && !other.has_said("wanted");) ++tries;  // one waits
   BOOST_TEST(ask({"resume", "many"}).code == 0);
   const auto of_b = one.end(), of_c = other.end();

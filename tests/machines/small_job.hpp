@@ -8,6 +8,7 @@
 
 #include "tests/machines/job_on_hosts.hpp"
 #include "tests/made_up_text.hpp"
+#include "tests/places.hpp"
 
 namespace troupe::tests {
 
@@ -29,7 +30,7 @@ inline command_of_job written(const small_job& x, const scratch_folder& folder) 
          "telemetry: {report: false}\n"
       << fmt::format("parallel: {{data: {}}}\nsteps: {}\ntrain_batch_size: {}\n", x.data, x.steps, x.batch)
       << fmt::format("cluster: {{hosts: {}, lost_after: {}}}\n", x.hosts, x.lost_after);
-  return {TROUPE_BINARY, (folder / "job.yaml").string(), {}};
+  return {troupe::places::troupe_binary, (folder / "job.yaml").string(), {}};
 }
 
 }  // namespace troupe::tests

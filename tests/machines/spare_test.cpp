@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "tests/machines/small_job.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe::tests;
 
@@ -18,7 +19,7 @@ struct two_and_a_spare {
   two_and_a_spare() : job(written(two_hosts, file), nullptr) {}
 
   finished ask(const std::vector<std::string>& question) {
-    std::vector<std::string> command{TROUPE_BINARY};
+    std::vector<std::string> command{troupe::places::troupe_binary};
     command.insert(command.end(), question.begin(), question.end());
     return run(command, job.folder().path());
   }

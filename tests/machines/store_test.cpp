@@ -13,6 +13,7 @@
 #include "tests/machines/job_on_hosts.hpp"
 #include "tests/machines/job_with_store.hpp"
 #include "tests/made_up_text.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe::tests;
 
@@ -29,7 +30,7 @@ struct three_and_an_etcd {
   command_of_job written(uint32_t lost_after_s) {
     std::ofstream(file / "corpus.txt") << made_up_text(60'000);
     std::ofstream(file / "job.yaml") << job_with_store(endless, etcd.store(), lost_after_s);
-    return {TROUPE_BINARY, (file / "job.yaml").string(), {}, "english"};
+    return {troupe::places::troupe_binary, (file / "job.yaml").string(), {}, "english"};
   }
 };
 
@@ -111,12 +112,12 @@ BOOST_AUTO_TEST_CASE(a_store_that_is_not_there_or_holds_another_job_is_refused_i
   std::ofstream(folder / "job.yaml") << job_with_store(10, etcd.store(), 20);
   for (const char* authority : {"certs", "others"})
     for (const std::vector<std::string>& made :
-         {std::vector<std::string>{TROUPE_BINARY, "cert", "init", authority},
-          std::vector<std::string>{TROUPE_BINARY, "cert", "issue", authority, "a", "b"}})
+         {std::vector<std::string>{troupe::places::troupe_binary, "cert", "init", authority},
+          std::vector<std::string>{troupe::places::troupe_binary, "cert", "issue", authority, "a", "b"}})
       BOOST_TEST_REQUIRE(run(made, folder.path()).code == 0);
   const auto train = [](const std::string& authority, const std::string& store) {
     const std::string own = authority + "/a/";
-    std::vector<std::string> out{TROUPE_BINARY, "train", "job.yaml"};
+    std::vector<std::string> out{troupe::places::troupe_binary, "train", "job.yaml"};
     for (const auto& key :
          {fmt::format("cluster.listen=127.0.0.1:{}", free_port()), "cluster.tls.ca=" + own + "ca.crt",
           "cluster.tls.certificate=" + own + "host.crt", "cluster.tls.key=" + own + "host.key",
@@ -142,7 +143,7 @@ BOOST_AUTO_TEST_CASE(a_store_that_is_not_there_or_holds_another_job_is_refused_i
                  std::string::npos,
              other.err);
   const auto agent = [&](std::vector<std::string> more) {
-    std::vector<std::string> command{TROUPE_BINARY, "agent", "--tls", "others/b"};
+    std::vector<std::string> command{troupe::places::troupe_binary, "agent", "--tls", "others/b"};
     command.insert(command.end(), more.begin(), more.end());
     return run(command, folder.path());
   };

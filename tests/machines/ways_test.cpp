@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "tests/machines/job_on_hosts.hpp"
+#include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 #include "tests/surprising_text.hpp"
 #include "tests/survive/job_of_processes.hpp"
@@ -26,7 +27,7 @@ struct way {
   const char* name;
   std::string hosts;
   std::vector<std::string> keys;
-  std::string job = TROUPE_CLUSTER_JOB;
+  std::string job = troupe::places::cluster_job;
   std::vector<std::string> options = {"--steps", "5"};
 };
 
@@ -66,7 +67,7 @@ std::vector<std::string> keys_of(const way& w) {
 }
 
 std::vector<std::string> train(const way& w, const char* output, const std::vector<std::string>& keys) {
-  std::vector<std::string> out{TROUPE_BINARY, "train", w.job, "--fresh", "--json"};
+  std::vector<std::string> out{troupe::places::troupe_binary, "train", w.job, "--fresh", "--json"};
   out.insert(out.end(), w.options.begin(), w.options.end());
   std::vector<std::string> all{fmt::format("output={}", output), "telemetry.json_lines=true"};
   all.insert(all.end(), keys.begin(), keys.end());
@@ -75,8 +76,8 @@ std::vector<std::string> train(const way& w, const char* output, const std::vect
 }
 
 void certify(const std::filesystem::path& folder) {
-  for (const std::vector<std::string>& command : {std::vector<std::string>{TROUPE_BINARY, "cert", "init", "certs"},
-                                                  {TROUPE_BINARY, "cert", "issue", "certs", "a", "b", "c"}}) {
+  for (const std::vector<std::string>& command : {std::vector<std::string>{troupe::places::troupe_binary, "cert", "init", "certs"},
+                                                  {troupe::places::troupe_binary, "cert", "issue", "certs", "a", "b", "c"}}) {
     const auto made = run(command, folder);
     BOOST_TEST_REQUIRE(made.code == 0, made.err);
   }
@@ -100,7 +101,7 @@ finished run_on_hosts(const std::filesystem::path& folder, const way& w) {
   for (const char* name : {"b", "c"})
     if (w.hosts.find(fmt::format("name: {}", name)) != std::string::npos)
       agents.push_back(
-          std::make_unique<process>(std::vector<std::string>{TROUPE_BINARY, "agent", "--join", place, "--first", "a",
+          std::make_unique<process>(std::vector<std::string>{troupe::places::troupe_binary, "agent", "--join", place, "--first", "a",
                                                              "--tls", fmt::format("certs/{}", name)},
                                     folder));
   auto out = first.end(std::chrono::seconds(120));
@@ -128,7 +129,7 @@ BOOST_AUTO_TEST_CASE(ranks_on_several_hosts_have_the_losses_of_one_process) {
     BOOST_TEST_REQUIRE(one.code == 0, w.name << ": " << one.err);
     const auto many = run_on_hosts(folder.path(), w);
     BOOST_TEST_REQUIRE(many.code == 0, w.name << ": " << many.err);
-    std::vector<std::string> plan{TROUPE_BINARY, "plan", TROUPE_CLUSTER_JOB};
+    std::vector<std::string> plan{troupe::places::troupe_binary, "plan", troupe::places::cluster_job};
     for (auto& x : set(keys_of(w))) plan.push_back(std::move(x));
     const auto planned = run(plan, folder.path());
     BOOST_TEST(network_line(many.err) == network_line(planned.out), w.name << ": planned " << network_line(planned.out)
@@ -174,8 +175,8 @@ BOOST_AUTO_TEST_CASE(a_loss_that_spikes_sets_several_hosts_back_as_it_does_one_p
 BOOST_AUTO_TEST_CASE(an_agent_that_does_not_belong_to_the_job_is_told_why) {
   const scratch_folder folder;
   certify(folder.path());
-  for (const std::vector<std::string>& command : {std::vector<std::string>{TROUPE_BINARY, "cert", "init", "others"},
-                                                  {TROUPE_BINARY, "cert", "issue", "others", "b"}})
+  for (const std::vector<std::string>& command : {std::vector<std::string>{troupe::places::troupe_binary, "cert", "init", "others"},
+                                                  {troupe::places::troupe_binary, "cert", "issue", "others", "b"}})
     BOOST_TEST_REQUIRE(run(command, folder.path()).code == 0);
   const std::string place = fmt::format("127.0.0.1:{}", free_port());
   process first(
@@ -185,7 +186,7 @@ BOOST_AUTO_TEST_CASE(an_agent_that_does_not_belong_to_the_job_is_told_why) {
       folder.path());
   BOOST_TEST(first.wait_for_error("waits for agents on b"));
   const auto agent = [&](const char* tls, const char* name_of_first) {
-    return run({TROUPE_BINARY, "agent", "--join", place, "--first", name_of_first, "--tls", tls}, folder.path());
+    return run({troupe::places::troupe_binary, "agent", "--join", place, "--first", name_of_first, "--tls", tls}, folder.path());
   };
   const auto foreign = agent("others/b", "a"), stranger = agent("certs/c", "a"), wrong = agent("certs/b", "z");
   for (const auto* x : {&foreign, &stranger, &wrong}) BOOST_TEST(x->code != 0, x->err);
@@ -193,9 +194,9 @@ BOOST_AUTO_TEST_CASE(an_agent_that_does_not_belong_to_the_job_is_told_why) {
              stranger.err);
   BOOST_TEST_MESSAGE(foreign.err << wrong.err);
   const auto other_job = run(
-      {TROUPE_BINARY, "agent", "--join", place, "--first", "a", "--tls", "certs/b", "--job", "french"}, folder.path());
-  const auto other_file = run({TROUPE_BINARY, "agent", "--join", place, "--first", "a", "--tls", "certs/b", "--config",
-                               TROUPE_CLUSTER_JOB, "--set", "seed=9"},
+      {troupe::places::troupe_binary, "agent", "--join", place, "--first", "a", "--tls", "certs/b", "--job", "french"}, folder.path());
+  const auto other_file = run({troupe::places::troupe_binary, "agent", "--join", place, "--first", "a", "--tls", "certs/b", "--config",
+                               troupe::places::cluster_job, "--set", "seed=9"},
                               folder.path());
   first.send(SIGTERM);
   const auto said = first.end();
@@ -228,7 +229,7 @@ BOOST_AUTO_TEST_CASE(a_trace_of_hosts_with_different_clocks_has_one_time_line_an
              "cluster.tls.certificate=certs/a/host.crt", "cluster.tls.key=certs/a/host.key", "cluster.lost_after=2"}),
       folder.path());
   auto command = ahead;
-  for (const char* x : {TROUPE_BINARY, "agent", "--join", place.c_str(), "--first", "a", "--tls", "certs/b"})
+  for (const char* x : {troupe::places::troupe_binary, "agent", "--join", place.c_str(), "--first", "a", "--tls", "certs/b"})
     command.emplace_back(x);
   process agent(command, folder.path());
   const auto did = first.end(std::chrono::seconds(120));

@@ -6,6 +6,7 @@
 
 #include "actors/session/state_access.hpp"
 #include "job/compression/mask_scores.hpp"
+#include "tests/places.hpp"
 #include "tests/small_job.hpp"
 
 namespace troupe::tests {
@@ -14,7 +15,7 @@ using json = nlohmann::json;
 
 /// tests/parity/fixtures/NAME.
 inline json peers_fixture(const std::string& name) {
-  std::ifstream file(TROUPE_SOURCE_DIR "/tests/parity/fixtures/" + name);
+  std::ifstream file((std::string(troupe::places::source_dir) + "/tests/parity/fixtures/") + name);
   BOOST_TEST_REQUIRE(bool(file), name);
   return json::parse(file);
 }
@@ -24,7 +25,7 @@ inline settings section_of(const json& run) { return {"compression_training=" + 
 
 /// A GPT-2 with the weights of tests/models/fixtures/gpt2.
 struct peers_job : small_job {
-  inline static const std::string model = "model: {path: " TROUPE_SOURCE_DIR "/tests/models/fixtures/gpt2}\n";
+  inline static const std::string model = "model: {path: " (std::string(troupe::places::source_dir) + "/tests/models/fixtures/gpt2}\n");
 
   explicit peers_job(const std::string& text) : small_job(model, text) {}
 

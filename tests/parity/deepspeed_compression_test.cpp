@@ -8,6 +8,7 @@
 #include "checkpoint/commit/commit.hpp"
 #include "kernels/compress/pruning.hpp"
 #include "tests/parity/compressed_by_the_peer.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe;
 using namespace troupe::tests;
@@ -146,7 +147,7 @@ BOOST_AUTO_TEST_CASE(a_model_of_some_layers_begins_and_learns_as_the_peers_stude
   const actors::one_aten_thread alone;
   const small_job job(
       "model: {model_type: gpt2, n_layer: 2, n_embd: 8, n_head: 2, n_positions: 16, vocab_size: 48, embd_pdrop: 0, "
-      "attn_pdrop: 0, resid_pdrop: 0, teacher: " TROUPE_SOURCE_DIR "/tests/parity/fixtures/teacher}\n",
+      "attn_pdrop: 0, resid_pdrop: 0, teacher: " (std::string(troupe::places::source_dir) + "/tests/parity/fixtures/teacher}\n"),
       fixture()["text"].get<std::string>());
   const auto& run = fixture()["reduced"];
   check_losses(*job.open(common() + in_fp64 + section_of(run)), run["losses"], 1e-6);

@@ -6,6 +6,7 @@
 #include "checkpoint/convert/open_source.hpp"
 #include "checkpoint/source/state_dict.hpp"
 #include "tests/parity/run_result.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe;
 using namespace troupe::tests;
@@ -70,7 +71,7 @@ bool all_zero(const std::vector<std::vector<float>>& all) {
                      [](const auto& v) { return std::all_of(v.begin(), v.end(), [](float x) { return x == 0; }); });
 }
 
-const fs::path fixtures = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/deepspeed_gpt2";
+const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed_gpt2";
 
 /// The model of tests/peer/troupe_resumes_deepspeed.py.
 const std::string peers_model =
@@ -105,9 +106,9 @@ struct place {  ///< where a run continues
   int ranks, stage, tensor = 1;
 };
 
-const fs::path distributed = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/distributed";
+const fs::path distributed = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/distributed";
 
-const fs::path trainers = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/trainer";
+const fs::path trainers = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/trainer";
 
 /// The models of tests/peer/troupe_resumes_distributed.py, and of troupe_resumes_trainer.py.
 const std::map<std::string, std::string> distributed_models{

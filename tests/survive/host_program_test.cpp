@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "tests/apps/topology.hpp"
+#include "tests/places.hpp"
 #include "tests/survive/job_of_processes.hpp"
 
 using namespace troupe::tests;
@@ -41,7 +42,7 @@ std::string in_one(const std::string& job) { return replaced(job, "processes: ra
 
 finished ran(const command_folder& folder, const std::string& job, const char* name, const char* what) {
   folder.folder.write(std::string(name) + ".yaml", replaced(job, "OUT", name));
-  return run({TROUPE_HOST_PROGRAM_BINARY, std::string(name) + ".yaml", what}, folder.folder.path());
+  return run({troupe::places::host_program_binary, std::string(name) + ".yaml", what}, folder.folder.path());
 }
 
 /// Lines of steps, each once: what was done again after a loss has the bits that it had.
@@ -80,7 +81,7 @@ BOOST_AUTO_TEST_CASE(a_hosts_own_modules_outlive_a_process_that_is_killed) {
   const auto one = ran(folder, in_one(job), "one", "modules");
   BOOST_REQUIRE_MESSAGE(one.code == 0, one.err);
   folder.folder.write("many.yaml", replaced(job, "OUT", "many"));
-  process many({TROUPE_HOST_PROGRAM_BINARY, "many.yaml", "modules"}, folder.folder.path());
+  process many({troupe::places::host_program_binary, "many.yaml", "modules"}, folder.folder.path());
   BOOST_REQUIRE(many.wait_for("step 20:"));
   const auto places = places_in(folder.folder.path());
   BOOST_REQUIRE(places.contains(1));

@@ -9,6 +9,7 @@
 #include "core/math.hpp"
 #include "tests/apps/topology.hpp"
 #include "tests/crash/wanted_cases.hpp"
+#include "tests/places.hpp"
 #include "tests/survive/job_of_processes.hpp"
 
 using namespace troupe;
@@ -29,7 +30,7 @@ const std::string job =
     "cluster: {processes: ranks, lost_after: 1s, restarts: {backoff: 100ms}}\n";
 
 std::vector<std::string> train(const std::string& output, const std::vector<std::string>& more) {
-  std::vector<std::string> out{TROUPE_BINARY, "train", "job.yaml", "--json", "--set", "output=" + output};
+  std::vector<std::string> out{troupe::places::troupe_binary, "train", "job.yaml", "--json", "--set", "output=" + output};
   out.insert(out.end(), more.begin(), more.end());
   return out;
 }

@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "tests/apps/topology.hpp"
+#include "tests/places.hpp"
 #include "tests/survive/job_of_processes.hpp"
 
 using namespace troupe::tests;
@@ -45,10 +46,10 @@ BOOST_AUTO_TEST_CASE(a_hosts_program_whose_process_is_killed_has_the_losses_of_o
       const auto path = folder.folder.path();
       folder.folder.write("one.yaml", replaced(replaced(job, "processes: ranks, spares: 1", "processes: one"),
                                                "output: many", "output: one"));
-      const auto one = run({TROUPE_OWN_PROCESSES_BINARY, "one.yaml"}, path);
+      const auto one = run({troupe::places::own_processes_binary, "one.yaml"}, path);
       BOOST_REQUIRE_MESSAGE(one.code == 0, one.err);
 
-      process many({TROUPE_OWN_PROCESSES_BINARY, "job.yaml"}, path);
+      process many({troupe::places::own_processes_binary, "job.yaml"}, path);
       BOOST_REQUIRE(many.wait_for("step 10:"));
       const auto places = places_in(path);
       BOOST_REQUIRE(places.size() == 4U);  // three with ranks, one that waits
@@ -69,7 +70,7 @@ BOOST_AUTO_TEST_CASE(a_hosts_program_whose_process_is_killed_has_the_losses_of_o
 
 BOOST_AUTO_TEST_CASE(a_hosts_program_that_cannot_begin_ends_with_one_sentence) {
   const command_folder folder(replaced(job, "corpus.txt", "absent.txt"));
-  const auto ended = run({TROUPE_OWN_PROCESSES_BINARY, "job.yaml"}, folder.folder.path());
+  const auto ended = run({troupe::places::own_processes_binary, "job.yaml"}, folder.folder.path());
   BOOST_TEST(ended.code != 0);
   BOOST_TEST(has(ended.err, "absent.txt"), ended.err);
   BOOST_TEST(places_in(folder.folder.path()).empty());

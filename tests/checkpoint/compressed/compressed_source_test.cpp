@@ -14,6 +14,7 @@
 #include "tests/checkpoint/mutations.hpp"
 #include "tests/checkpoint/random_source.hpp"
 #include "tests/checkpoint/tensors.hpp"
+#include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
 using namespace troupe;
@@ -25,7 +26,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path fixtures = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/compressed";
+const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/compressed";
 constexpr const char* module = "model.layers.0.mlp.up_proj";
 
 std::vector<std::string> cases() {

@@ -6,6 +6,7 @@
 #include "checkpoint/source/source_reader.hpp"
 #include "checkpoint/torch/archive_writer.hpp"
 #include "tests/checkpoint/native_samples.hpp"
+#include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
 using namespace troupe;
@@ -174,7 +175,7 @@ BOOST_AUTO_TEST_CASE(ranks_that_name_different_checkpoints_are_reported) {
 }
 
 BOOST_AUTO_TEST_CASE(deepspeed_folders_and_files_of_torch_open_with_or_without_their_tag) {
-  const fs::path root = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/deepspeed_gpt2/stage2_fp32";
+  const fs::path root = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed_gpt2/stage2_fp32";
   for (const auto& s :
        {open_source(root), open_source(root / "global_step3"), open_source(root, {.tag = "global_step3"})}) {
     check_ok(s);

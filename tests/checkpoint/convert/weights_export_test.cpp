@@ -9,6 +9,7 @@
 #include "checkpoint/torch/archive.hpp"
 #include "tests/checkpoint/archive_bytes.hpp"
 #include "tests/checkpoint/tensors.hpp"
+#include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
 using namespace troupe;
@@ -18,7 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path fixtures = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/deepspeed";
+const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed";
 
 torch_tensor tensor_in(const torch_archive& file, std::string_view name) {
   const auto value = file.tree().find(file.root(), name);

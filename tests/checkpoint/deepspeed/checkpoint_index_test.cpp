@@ -13,6 +13,7 @@
 #include "checkpoint/source/source_reader.hpp"
 #include "checkpoint/torch/archive_writer.hpp"
 #include "tests/checkpoint/tensors.hpp"
+#include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
 using namespace troupe;
@@ -22,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path fixtures = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/megatron";
+const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/megatron";
 const parallel_degrees all_degrees[] = {{2, 2, 2}, {1, 1, 1}, {1, 2, 1}, {2, 1, 1}, {1, 2, 2}};
 
 file_lists lists(const core::result<file_lists>& r) {

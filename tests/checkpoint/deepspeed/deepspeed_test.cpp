@@ -13,6 +13,7 @@
 #include "checkpoint/torch/archive.hpp"
 #include "core/tensor_view.hpp"
 #include "tests/checkpoint/tensors.hpp"
+#include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
 using namespace troupe;
@@ -22,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path fixtures = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/deepspeed";
+const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed";
 const std::vector<std::string> cases = {"stage1_fp32",        "stage1_bf16",        "stage2_bf16",
                                         "stage2_fp16",        "stage3_fp32",        "stage3_bf16",
                                         "stage2_fp32_legacy", "stage2_round_robin", "stage1_elastic"};

@@ -12,6 +12,7 @@
 #include "checkpoint/torch/archive_writer.hpp"
 #include "core/tensor_view.hpp"
 #include "tests/checkpoint/tensors.hpp"
+#include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
 using namespace troupe;
@@ -21,7 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path fixtures = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/megatron";
+const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/megatron";
 
 std::vector<fs::path> parts(uint32_t tp) {
   std::vector<fs::path> out;

@@ -18,6 +18,7 @@
 #include "tests/checkpoint/counted_memory.hpp"
 #include "tests/checkpoint/mutations.hpp"
 #include "tests/checkpoint/random_source.hpp"
+#include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
 using namespace troupe;
@@ -28,7 +29,7 @@ using core::error_kind;
 
 namespace {
 
-const fs::path fixtures = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/distributed";
+const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/distributed";
 
 /// A folder of one fp32 matrix of 4 x 2, by hand: its chunks as (offsets, sizes) and what is said of their places.
 struct small_folder {
@@ -119,7 +120,7 @@ BOOST_AUTO_TEST_CASE(folders_of_pytorch_have_its_weights_and_moments) {
 }
 
 BOOST_AUTO_TEST_CASE(folders_of_megatron_core_have_weights_and_what_names_its_parameters) {
-  const fs::path root = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/torch_dist";
+  const fs::path root = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/torch_dist";
   const auto wanted = read_hugging_face_source(root / "expected.safetensors");
   check_ok(wanted);
   for (const bool has_names : {true, false}) {
@@ -247,7 +248,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_is_cut_short_or_gone_is_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(a_model_and_an_optimizer_in_folders_of_their_own_are_one_checkpoint) {
-  const fs::path root = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/torch_dist";
+  const fs::path root = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/torch_dist";
   const auto wanted = read_hugging_face_source(root / "expected.safetensors");
   check_ok(wanted);
   const auto got = open_source(root / "accelerate");
@@ -268,7 +269,7 @@ BOOST_AUTO_TEST_CASE(a_model_and_an_optimizer_in_folders_of_their_own_are_one_ch
 }
 
 BOOST_AUTO_TEST_CASE(updates_are_counted_wherever_an_optimizer_counts_them) {
-  const fs::path counters = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/counters";
+  const fs::path counters = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/counters";
   struct counted {
     std::string name;
     std::optional<uint64_t> updates;

@@ -9,6 +9,7 @@
 #include "checkpoint/source/verify.hpp"
 #include "tests/checkpoint/mutations.hpp"
 #include "tests/checkpoint/random_source.hpp"
+#include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
 using namespace troupe;
@@ -20,7 +21,7 @@ using core::error_kind;
 
 namespace {
 
-const fs::path fixtures = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/distributed";
+const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/distributed";
 
 /// A rank's file with rows of one matrix.
 void write_shard(const scratch_folder& at, int number, const owned_tensor& t, const std::string& info) {

@@ -7,6 +7,7 @@
 #include "checkpoint/gguf/header.hpp"
 #include "checkpoint/gguf/writer.hpp"
 #include "tests/checkpoint/mutations.hpp"
+#include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
 namespace troupe::checkpoint::tests {
@@ -17,7 +18,7 @@ namespace {
 using troupe::tests::scratch_folder;
 namespace fs = std::filesystem;
 
-const fs::path peer_file = TROUPE_SOURCE_DIR "/tests/checkpoint/fixtures/gguf/types.gguf";
+const fs::path peer_file = (std::string(troupe::places::source_dir) + "/tests/checkpoint/fixtures/gguf/types.gguf");
 
 std::string bytes_of_file(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);

@@ -19,6 +19,7 @@
 #include "tests/checkpoint/counted_memory.hpp"
 #include "tests/checkpoint/mutations.hpp"
 #include "tests/checkpoint/tensors.hpp"
+#include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
 namespace troupe::checkpoint::tests {
@@ -31,7 +32,7 @@ using troupe::tests::owned_tensor;
 using troupe::tests::scratch_folder;
 namespace fs = std::filesystem;
 
-const fs::path peer_file = TROUPE_SOURCE_DIR "/tests/checkpoint/fixtures/gguf/types.gguf";
+const fs::path peer_file = (std::string(troupe::places::source_dir) + "/tests/checkpoint/fixtures/gguf/types.gguf");
 
 std::vector<float> values_of(const tensor_source& s, std::string_view name) {
   const auto* t = find_tensor(s, name, tensor_kind::weight);
@@ -333,7 +334,7 @@ BOOST_AUTO_TEST_CASE(memory_does_not_grow_with_the_model) {
 BOOST_AUTO_TEST_CASE(damaged_files_are_read_or_refused) {
   const scratch_folder folder;
   for (const char* name : {"llama", "gpt2"}) {
-    std::ifstream in(TROUPE_SOURCE_DIR "/tests/fuzz/corpus/gguf/" + std::string(name), std::ios::binary);
+    std::ifstream in((std::string(troupe::places::source_dir) + "/tests/fuzz/corpus/gguf/") + std::string(name), std::ios::binary);
     const std::string whole{std::istreambuf_iterator<char>(in), {}};
     BOOST_REQUIRE(open_source(folder.write("input.gguf", whole)));
     const troupe::tests::mutation_hints hints{std::string_view("\0\1\2\3\4\5\6\7\x8\x9\xA\xFF\x7F\x80", 14), 900};

@@ -10,6 +10,7 @@
 #include "checkpoint/source/strided_view.hpp"
 #include "checkpoint/source/verify.hpp"
 #include "tests/checkpoint/random_source.hpp"
+#include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
 using namespace troupe;
@@ -20,7 +21,7 @@ using core::error_kind;
 
 namespace {
 
-const fs::path fixtures = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/torch_contents";
+const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/torch_contents";
 
 }  // namespace
 

@@ -14,6 +14,7 @@
 #include "tests/checkpoint/counted_memory.hpp"
 #include "tests/checkpoint/mutations.hpp"
 #include "tests/checkpoint/random_source.hpp"
+#include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
 using namespace troupe;
@@ -25,7 +26,7 @@ using core::error_kind;
 
 namespace {
 
-const fs::path fixtures = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/trainer";
+const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/trainer";
 
 /// The parameters of the fixtures' models as they register them.
 std::vector<std::string> registered(const std::string& name) {

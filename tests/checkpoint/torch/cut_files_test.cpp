@@ -17,6 +17,7 @@
 #include "checkpoint/torch/pickle_reader.hpp"
 #include "checkpoint/torch/zip_reader.hpp"
 #include "tests/checkpoint/tensors.hpp"
+#include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
 using namespace troupe;
@@ -28,7 +29,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path fixtures = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/deepspeed";
+const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed";
 
 core::source_file opened(const fs::path& path) {
   auto file = core::source_file::open(path);

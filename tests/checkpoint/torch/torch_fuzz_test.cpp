@@ -16,6 +16,7 @@
 #include "tests/checkpoint/counted_memory.hpp"
 #include "tests/checkpoint/mutations.hpp"
 #include "tests/checkpoint/tensors.hpp"
+#include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
 using namespace troupe;
@@ -26,7 +27,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path fixtures = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/deepspeed";
+const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed";
 constexpr size_t constant_bytes = 256 * 1024;
 
 /// Reads everything that a reader may read.

@@ -4,6 +4,7 @@
 
 #include "checkpoint/torch/archive.hpp"
 #include "tests/checkpoint/tensors.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe;
 using namespace troupe::checkpoint;
@@ -11,7 +12,7 @@ using namespace troupe::tests;
 
 namespace {
 
-const std::filesystem::path fixtures = std::filesystem::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/torch";
+const std::filesystem::path fixtures = std::filesystem::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/torch";
 
 }  // namespace
 

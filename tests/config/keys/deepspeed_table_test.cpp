@@ -10,13 +10,14 @@
 #include "config/keys/key_table.hpp"
 #include "config/keys/values.hpp"
 #include "config/rules/settings.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe::config;
 
 namespace {
 
 nlohmann::json dump() {
-  std::ifstream in(std::string(TROUPE_SOURCE_DIR) + "/tests/config/fixtures/deepspeed_config.json");
+  std::ifstream in(std::string(troupe::places::source_dir) + "/tests/config/fixtures/deepspeed_config.json");
   BOOST_TEST_REQUIRE(in.good());
   return nlohmann::json::parse(in);
 }

@@ -10,6 +10,7 @@
 #include "config/explain.hpp"
 #include "config/keys/idle.hpp"
 #include "tests/config/text.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe::config;
 
@@ -57,7 +58,7 @@ std::array<uint64_t, 3> batch_of(const job_config& c) {
 BOOST_AUTO_TEST_SUITE(elasticity)
 
 BOOST_AUTO_TEST_CASE(batches_micro_batches_and_rank_counts_of_200_drawn_inputs_are_deepspeeds) {
-  std::ifstream in(std::string(TROUPE_SOURCE_DIR) + "/tests/config/fixtures/elasticity.json");
+  std::ifstream in(std::string(troupe::places::source_dir) + "/tests/config/fixtures/elasticity.json");
   const auto cases = nlohmann::json::parse(in);
   BOOST_TEST(cases.size() == 200U);
   size_t accepted = 0;

@@ -9,11 +9,12 @@
 #include <vector>
 
 #include "data/tokenizers/tokenizer.hpp"
+#include "tests/places.hpp"
 
 namespace troupe::tests {
 
 inline std::filesystem::path fixture_path(const std::string& name) {
-  return std::filesystem::path(TROUPE_SOURCE_DIR) / "tests" / "data" / "fixtures" / name;
+  return std::filesystem::path(troupe::places::source_dir) / "tests" / "data" / "fixtures" / name;
 }
 
 inline std::string content_of(const std::filesystem::path& path) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "data/tokenizers/tokenizer.hpp"
+#include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
 namespace troupe::data::tests {
@@ -16,7 +17,7 @@ namespace {
 using troupe::tests::scratch_folder;
 namespace fs = std::filesystem;
 
-const fs::path fixtures = TROUPE_SOURCE_DIR "/tests/data/fixtures";
+const fs::path fixtures = (std::string(troupe::places::source_dir) + "/tests/data/fixtures");
 
 /// No two tokens have one text; what llama.cpp needs.
 void check_distinct(const vocabulary& v) {

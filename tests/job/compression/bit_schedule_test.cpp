@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/compress/compressed_weight.hpp"
+#include "tests/places.hpp"
 
 using namespace troupe;
 
@@ -35,7 +36,7 @@ BOOST_AUTO_TEST_CASE(the_share_of_the_weight_falls_to_nothing_and_is_whole_again
 }
 
 BOOST_AUTO_TEST_CASE(every_step_has_the_peers_values) {
-  std::ifstream file(TROUPE_SOURCE_DIR "/tests/kernels/fixtures/moving_bits.json");
+  std::ifstream file((std::string(troupe::places::source_dir) + "/tests/kernels/fixtures/moving_bits.json"));
   BOOST_TEST_REQUIRE(bool(file));
   const auto all = nlohmann::json::parse(file);
   const auto weight = all["weight"].get<std::vector<float>>();

@@ -6,11 +6,12 @@
 #include "checkpoint/safetensors/safetensors.hpp"
 #include "models/families/hugging_face.hpp"
 #include "tests/models/model_fixture.hpp"
+#include "tests/places.hpp"
 
 namespace troupe::models {
 namespace {
 
-const std::filesystem::path fixtures = std::filesystem::path(TROUPE_SOURCE_DIR) / "tests" / "models" / "fixtures";
+const std::filesystem::path fixtures = std::filesystem::path(troupe::places::source_dir) / "tests" / "models" / "fixtures";
 
 constexpr double tolerance = 1e-5;  // ||difference|| / ||reference|| per tensor, fp32
 

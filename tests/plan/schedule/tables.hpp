@@ -11,6 +11,7 @@
 #include "plan/schedule/named.hpp"
 #include "plan/schedule/text.hpp"
 #include "plan/schedule/timing.hpp"
+#include "tests/places.hpp"
 
 namespace troupe::plan {
 
@@ -30,7 +31,7 @@ inline pipeline_costs even_costs(uint32_t stages, double f, double b, double w, 
 
 /// A file that tests/peer/make_pipeline_fixtures.py wrote.
 inline std::string pipeline_fixture(const std::string& name) {
-  std::ifstream file(TROUPE_SOURCE_DIR "/tests/plan/fixtures/pipeline_schedules/" + name, std::ios::binary);
+  std::ifstream file((std::string(troupe::places::source_dir) + "/tests/plan/fixtures/pipeline_schedules/") + name, std::ios::binary);
   BOOST_REQUIRE_MESSAGE(file.good(), name);
   return {std::istreambuf_iterator<char>(file), {}};
 }

@@ -4,12 +4,14 @@
 #   INTERNAL: for our own programs, not installed. HOT: inner loops, where the standard library's checks of every index
 #   cost more than 1 %. Without SOURCES: headers only. PRECOMPILED: of precompiled.cmake, `library` unless said.
 # troupe_program(target)  what our programs have beside their libraries; they are cold
-# troupe_tests(folder SOURCES ... DEPENDS ... [LABEL l] [PRECOMPILED kind])
+# troupe_tests(folder SOURCES ... [ALONE ...] DEPENDS ... [LABEL l] [PRECOMPILED kind])
 #   one program per folder of tests/, one ctest entry per file; `test` is precompiled unless said. A subfolder with a
 #   CMakeLists.txt has a program of its own, else its files are listed with the folder's
 #
 # In a test file the suite is named after the file: config/parse_test.cpp opens
-# BOOST_AUTO_TEST_SUITE(parse) and becomes the ctest entry config.parse.
+# BOOST_AUTO_TEST_SUITE(parse) behind its includes and becomes the ctest entry config.parse. Its directives, helpers and
+# cases stand within the suite: files are compiled in batches. ALONE: those with BOOST_FIXTURE_TEST_SUITE or options of
+# their own.
 
 add_library(troupe_options INTERFACE)
 target_compile_features(troupe_options INTERFACE cxx_std_20)
@@ -132,7 +134,7 @@ if(TROUPE_SANITIZE)
 endif()
 
 function(troupe_tests folder)
-  cmake_parse_arguments(arg "" "LABEL;PRECOMPILED" "SOURCES;DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "" "LABEL;PRECOMPILED" "SOURCES;ALONE;DEPENDS" ${ARGN})
   if(NOT arg_LABEL)
     set(arg_LABEL unit)
   endif()
@@ -146,7 +148,7 @@ function(troupe_tests folder)
     if(place AND EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${place}/CMakeLists.txt)
       continue()
     endif()
-    if(NOT file IN_LIST arg_SOURCES)
+    if(NOT file IN_LIST arg_SOURCES AND NOT file IN_LIST arg_ALONE)
       message(FATAL_ERROR "tests/${folder}/${file} is not listed in its CMakeLists.txt and would never run")
     endif()
   endforeach()
@@ -154,12 +156,13 @@ function(troupe_tests folder)
     add_library(troupe_test_main OBJECT ${CMAKE_SOURCE_DIR}/tests/main.cpp)
     troupe_test_options(troupe_test_main)
   endif()
-  add_executable(${target} $<TARGET_OBJECTS:troupe_test_main> ${arg_SOURCES})
+  troupe_unity(sources ${target} PRELUDE tests/suites.hpp ${arg_SOURCES})
+  add_executable(${target} $<TARGET_OBJECTS:troupe_test_main> ${sources} ${arg_ALONE})
   troupe_test_options(${target})
   target_link_libraries(${target} PRIVATE ${arg_DEPENDS})
   troupe_places(${target})
   troupe_precompile(${target} ${arg_PRECOMPILED})
-  foreach(source IN LISTS arg_SOURCES)
+  foreach(source IN LISTS arg_SOURCES arg_ALONE)
     get_filename_component(stem ${source} NAME_WE)
     if(stem MATCHES "_test$")
       string(REGEX REPLACE "_test$" "" suite ${stem})

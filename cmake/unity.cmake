@@ -1,36 +1,38 @@
-# troupe_unity(result target sources...): sources in batches of up to TROUPE_UNITY_BATCH, as files that include them, so
+# troupe_unity(result target [PRELUDE header] sources...): sources in batches of up to TROUPE_UNITY_BATCH, as files that include them, so
 # that the headers which neighbours share are parsed once. A batch names its sources from the root of the tree: its bytes
 # are the same in every clone, and ccache finds it there again. A batch that is half full ends with its folder, so that a
 # new source moves the batches of its own folder alone.
+# PRELUDE is included first in each batch.
 set(TROUPE_UNITY_BATCH 8 CACHE STRING "sources that are compiled together; 1 compiles each alone")
 
 function(troupe_unity result target)
+  cmake_parse_arguments(arg "" "PRELUDE" "" ${ARGN})
   set(batch)
   set(files)
   set(folder_before)
   math(EXPR half "(${TROUPE_UNITY_BATCH} + 1) / 2")
-  foreach(source IN LISTS ARGN)
+  foreach(source IN LISTS arg_UNPARSED_ARGUMENTS)
     cmake_path(ABSOLUTE_PATH source NORMALIZE)
     cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${CMAKE_SOURCE_DIR})
     cmake_path(GET source PARENT_PATH folder)
     list(LENGTH batch length)
     if(length GREATER_EQUAL TROUPE_UNITY_BATCH OR (length GREATER_EQUAL half AND NOT folder STREQUAL folder_before))
-      troupe_unity_file(files ${target} ${batch})
+      troupe_unity_file(files ${target} "${arg_PRELUDE}" ${batch})
       set(batch)
     endif()
     list(APPEND batch ${source})
     set(folder_before ${folder})
   endforeach()
   if(batch)
-    troupe_unity_file(files ${target} ${batch})
+    troupe_unity_file(files ${target} "${arg_PRELUDE}" ${batch})
   endif()
   set(${result} ${files} PARENT_SCOPE)
 endfunction()
 
 # Appends to `list` what is compiled for a batch: a source that is alone in it as it is.
-function(troupe_unity_file list target)
+function(troupe_unity_file list target prelude)
   list(LENGTH ARGN length)
-  if(length EQUAL 1)
+  if(length EQUAL 1 AND NOT prelude)
     set(${list} ${${list}} ${CMAKE_SOURCE_DIR}/${ARGN} PARENT_SCOPE)
     return()
   endif()
@@ -38,7 +40,7 @@ function(troupe_unity_file list target)
   cmake_path(REMOVE_EXTENSION first)
   string(REPLACE "/" "_" first ${first})
   set(content)
-  foreach(source IN LISTS ARGN)
+  foreach(source IN LISTS prelude ARGN)
     string(APPEND content "#include \"${source}\"\n")
   endforeach()
   set(file ${CMAKE_BINARY_DIR}/unity/${target}/${first}_and_${length}.cpp)

@@ -6,6 +6,8 @@
 
 #include "tests/actors/ranks.hpp"
 
+BOOST_AUTO_TEST_SUITE(company)
+
 using namespace troupe;
 using namespace troupe::actors;
 
@@ -28,8 +30,6 @@ struct at_rank_1 {
 core::result<progress> never() { return progress::pending; }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(company)
 
 BOOST_AUTO_TEST_CASE(every_instruction_ends_in_every_run_at_every_stage) {
   for (uint32_t stage = 0; stage <= 3; ++stage) {

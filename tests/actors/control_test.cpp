@@ -5,6 +5,8 @@
 #include "telemetry/trace.hpp"
 #include "tests/actors/ranks.hpp"
 
+BOOST_AUTO_TEST_SUITE(control)
+
 using namespace troupe;
 using namespace troupe::actors;
 using namespace troupe::telemetry;
@@ -39,8 +41,6 @@ double compute_waits_s(const rank_spans& c) {
 const auto nearly = boost::test_tools::tolerance(1e-9);
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(control)
 
 BOOST_AUTO_TEST_CASE(an_instruction_could_have_started_when_its_last_dependency_had_ended) {
   const auto ranks = one_by_one(small_plans(1, 3));

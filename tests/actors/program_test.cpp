@@ -5,6 +5,8 @@
 
 #include "tests/actors/ranks.hpp"
 
+BOOST_AUTO_TEST_SUITE(program)
+
 using namespace troupe;
 using namespace troupe::actors;
 
@@ -15,8 +17,6 @@ std::shared_ptr<const program> program_of(uint32_t ranks, uint32_t stage, uint32
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(program)
 
 BOOST_AUTO_TEST_CASE(every_edge_that_is_told_is_counted_on_both_ends) {
   for (uint32_t stage = 0; stage <= 3; ++stage) {

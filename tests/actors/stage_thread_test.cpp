@@ -11,13 +11,15 @@
 #include "tests/actors/ranks.hpp"
 #include "tests/plan/pipeline_samples.hpp"
 
+BOOST_AUTO_TEST_SUITE(stage_thread)
+
 using namespace troupe;
 using namespace troupe::actors;
 
 namespace {
 
 plan::shared_plans chunked(const std::string& schedule) {
-  return plan::plans_of(plan::chain_table(std::vector<uint64_t>(6, 3000)), plan::pipeline_options(schedule, 2, 2));
+  return plan::plans_of(plan::chain_table(std::vector<uint64_t>(6, 3000)), plan::options_of_pipeline(schedule, 2, 2));
 }
 
 std::vector<uint32_t> compute_lane(const plan::rank_plan& p) {
@@ -25,8 +27,6 @@ std::vector<uint32_t> compute_lane(const plan::rank_plan& p) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(stage_thread)
 
 BOOST_AUTO_TEST_CASE(each_stage_runs_the_instructions_of_its_units_and_no_others) {
   for (const auto& p : chunked("zb_v")) {

@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(lanes_that_have_ended_everything_are_not_mentioned) {
 
 BOOST_AUTO_TEST_CASE(in_a_pipeline_stages_chunks_and_micro_batches_are_named) {
   const auto plans =
-      plan::plans_of(plan::chain_table(std::vector<uint64_t>(6, 3000)), plan::pipeline_options("interleaved", 2, 2));
+      plan::plans_of(plan::chain_table(std::vector<uint64_t>(6, 3000)), plan::options_of_pipeline("interleaved", 2, 2));
   p = plans[2];  // the first rank of stages 1 and 3
   context = context_of(p);
   const auto is = [&](plan::kind kind, uint32_t stage) {

@@ -7,6 +7,8 @@
 #include "telemetry/trace.hpp"
 #include "tests/actors/ranks.hpp"
 
+BOOST_AUTO_TEST_SUITE(trace)
+
 using namespace troupe;
 using namespace troupe::actors;
 using namespace troupe::telemetry;
@@ -35,8 +37,6 @@ nlohmann::json events_of(const run_contexts& ranks, uint64_t step) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(trace)
 
 BOOST_AUTO_TEST_CASE(a_step_without_overlap_exposes_all_its_communication) {
   const auto plans = small_plans(2, 3);

@@ -6,6 +6,8 @@
 #include "actors/supervisor.hpp"
 #include "tests/actors/ranks.hpp"
 
+BOOST_AUTO_TEST_SUITE(verdict)
+
 using namespace troupe;
 using namespace troupe::actors;
 
@@ -27,8 +29,6 @@ double wanted_scale(double square_sum, double scale, double limit) {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(verdict)
 
 BOOST_AUTO_TEST_CASE(the_loss_is_the_mean_over_ranks_and_micro_batches) {
   ballot b;

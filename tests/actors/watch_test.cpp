@@ -5,6 +5,8 @@
 #include "tests/actors/one_thread.hpp"
 #include "tests/actors/ranks.hpp"
 
+BOOST_AUTO_TEST_SUITE(watch)
+
 using namespace troupe;
 using namespace troupe::actors;
 using namespace std::chrono_literals;
@@ -86,8 +88,6 @@ plan::shared_plans plans_that_save() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(watch)
 
 BOOST_AUTO_TEST_CASE(a_first_product_that_takes_longer_than_stall_after_ends_no_run) {
   ranks_on_hold c(small_plans(2));

@@ -12,6 +12,8 @@
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(ask)
+
 using namespace troupe;
 using namespace troupe::tests;
 using nlohmann::json;
@@ -36,8 +38,6 @@ struct asked_run {
 const std::string long_run = replaced(smallest, "steps: 6", "steps: 100000");
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(ask)
 
 BOOST_AUTO_TEST_CASE(a_run_tells_its_state_pauses_goes_on_saves_and_stops) {
   asked_run r(long_run);

@@ -10,6 +10,8 @@
 
 #include <nlohmann/json.hpp>
 
+BOOST_AUTO_TEST_SUITE(beyond_memory)
+
 using namespace troupe::tests;
 using nlohmann::json;
 
@@ -70,8 +72,6 @@ uint64_t sum(const watched& x, const char* owner) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(beyond_memory)
 
 BOOST_AUTO_TEST_CASE(states_of_four_times_the_budget_train_under_a_limit_of_the_kernel_with_the_same_losses) {
   const scratch_folder folder;

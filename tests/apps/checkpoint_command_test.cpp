@@ -4,12 +4,12 @@
 #include "tests/apps/checkpoint_folder.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(checkpoint_command)
+
 using namespace troupe;
 using namespace troupe::tests;
 using nlohmann::json;
 namespace fs = std::filesystem;
-
-BOOST_AUTO_TEST_SUITE(checkpoint_command)
 
 BOOST_AUTO_TEST_CASE(inspect_shows_tensors_files_and_the_run) {
   const checkpoints c;

@@ -7,6 +7,8 @@
 #include "tests/apps/checkpoint_folder.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(checkpoint_output)
+
 using namespace troupe;
 using namespace troupe::tests;
 namespace fs = std::filesystem;
@@ -17,8 +19,6 @@ namespace {
 void obey_modes() { ::prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0); }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(checkpoint_output)
 
 BOOST_AUTO_TEST_CASE(existing_files_stay_unless_told_otherwise) {
   const checkpoints c;

@@ -9,6 +9,8 @@
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(checkpoint_sequence)
+
 using namespace troupe::tests;
 using nlohmann::json;
 namespace fs = std::filesystem;
@@ -70,8 +72,6 @@ struct checkout {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(checkpoint_sequence)
 
 BOOST_AUTO_TEST_CASE(the_readmes_commands_lead_from_four_ranks_over_a_kill_to_two_and_to_other_programs) {
   const auto commands = commands_of_the_readme();

@@ -12,6 +12,8 @@
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(checkpoint)
+
 using namespace troupe::tests;
 using nlohmann::json;
 
@@ -66,8 +68,6 @@ finished terminated(const command_folder& f) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(checkpoint)
 
 BOOST_AUTO_TEST_CASE(a_run_that_is_terminated_saves_and_says_so_by_its_exit_code) {
   const command_folder f(endless + "checkpoint: {every_steps: 1000000}\n");

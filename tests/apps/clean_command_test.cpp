@@ -7,6 +7,8 @@
 #include "tests/apps/topology.hpp"
 #include "tests/checkpoint/tensors.hpp"
 
+BOOST_AUTO_TEST_SUITE(clean_command)
+
 using namespace troupe;
 using namespace troupe::tests;
 namespace fs = std::filesystem;
@@ -84,8 +86,6 @@ struct run_folder {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(clean_command)
 
 BOOST_AUTO_TEST_CASE(masks_and_cut_rows_leave_the_losses_of_a_gpt2_and_training_goes_on) {
   const run_folder run(

@@ -6,6 +6,8 @@
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(completion)
+
 using namespace troupe::tests;
 
 namespace {
@@ -77,8 +79,6 @@ void completes_all(shell& s) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(completion)
 
 BOOST_AUTO_TEST_CASE(commands_options_files_and_keys_are_offered_in_their_places) {
   const command_folder at;

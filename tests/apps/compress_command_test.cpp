@@ -8,6 +8,8 @@
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(compress_command)
+
 using namespace troupe;
 using namespace troupe::tests;
 namespace fs = std::filesystem;
@@ -64,8 +66,6 @@ struct llama_folder {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(compress_command)
 
 BOOST_AUTO_TEST_CASE(a_compressed_folder_says_what_it_is_and_is_read_back_by_every_command) {
   const llama_folder f;

@@ -4,6 +4,8 @@
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(compress_methods)
+
 using namespace troupe;
 using namespace troupe::tests;
 namespace fs = std::filesystem;
@@ -39,8 +41,6 @@ void check_refused(std::vector<std::string> options, const std::string& part, in
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(compress_methods)
 
 BOOST_AUTO_TEST_CASE(a_gguf_file_rounded_to_nearest_is_that_of_to_gguf_with_a_table_and_how_it_is_opened) {
   const auto& f = trained();

@@ -7,6 +7,8 @@
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(data)
+
 using namespace troupe::tests;
 
 namespace {
@@ -37,8 +39,6 @@ std::string with_data(const std::string& data) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(data)
 
 BOOST_AUTO_TEST_CASE(tokens_are_written_with_a_description_and_shown) {
   const tokens_folder f;

@@ -4,6 +4,8 @@
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(degrees)
+
 using namespace troupe::tests;
 using nlohmann::json;
 
@@ -48,8 +50,6 @@ std::vector<double> losses_of(const finished& r) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(degrees)
 
 BOOST_AUTO_TEST_CASE(plan_lists_every_way_with_its_step_and_memory_or_the_reason_why_not) {
   const command_folder f(open_text);

@@ -5,6 +5,8 @@
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(descriptors)
+
 using namespace troupe::tests;
 namespace fs = std::filesystem;
 
@@ -18,8 +20,6 @@ void close_standard_descriptors() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(descriptors)
 
 BOOST_AUTO_TEST_CASE(no_file_of_a_run_gets_the_number_of_a_missing_standard_descriptor) {
   const auto beside = (fs::path(troupe::places::troupe_binary).parent_path() / "troupe-train").string();

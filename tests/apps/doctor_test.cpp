@@ -10,6 +10,8 @@
 #include "tests/scratch_folder.hpp"
 #include "tests/seccomp_filter.hpp"
 
+BOOST_AUTO_TEST_SUITE(doctor)
+
 using namespace troupe::apps;
 using troupe::tests::scratch_folder;
 
@@ -82,8 +84,6 @@ const finding& about(const std::vector<finding>& all, const std::string& topic) 
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(doctor)
 
 BOOST_AUTO_TEST_CASE(facts_are_read_from_the_files_below_a_root) {
   const server s;

@@ -6,6 +6,8 @@
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(foreign_folders)
+
 using namespace troupe::tests;
 using nlohmann::json;
 namespace fs = std::filesystem;
@@ -32,8 +34,6 @@ json inspected(const command_folder& at, const fs::path& folder, const std::vect
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(foreign_folders)
 
 BOOST_AUTO_TEST_CASE(names_are_printed_as_a_file_that_gives_them_again) {
   const command_folder at;

@@ -5,6 +5,8 @@
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(gguf_command)
+
 using namespace troupe;
 using namespace troupe::tests;
 namespace fs = std::filesystem;
@@ -73,8 +75,6 @@ struct whole_model {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(gguf_command)
 
 BOOST_AUTO_TEST_CASE(weights_go_there_and_back) {
   const whole_model m;

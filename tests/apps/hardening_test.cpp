@@ -2,10 +2,10 @@
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(hardening)
+
 using namespace troupe::tests;
 namespace fs = std::filesystem;
-
-BOOST_AUTO_TEST_SUITE(hardening)
 
 BOOST_AUTO_TEST_CASE(programs_are_placed_anywhere_bound_at_once_and_watch_their_stack_and_bounds) {
   if (!TROUPE_HARDENED) {

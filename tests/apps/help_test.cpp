@@ -5,6 +5,8 @@
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(help)
+
 using namespace troupe::tests;
 
 namespace {
@@ -66,8 +68,6 @@ bool asks_a_run(const std::string& command) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(help)
 
 BOOST_AUTO_TEST_CASE(every_help_fits_a_screen_with_an_example_and_the_exit_codes) {
   const command_folder at;

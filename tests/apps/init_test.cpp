@@ -6,6 +6,8 @@
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(init)
+
 using namespace troupe::tests;
 namespace apps = troupe::apps;
 namespace fs = std::filesystem;
@@ -30,8 +32,6 @@ void is_good(const command_folder& at, const std::string& file) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(init)
 
 BOOST_AUTO_TEST_CASE(a_text_is_enough_for_a_file_that_is_right_fits_and_trains) {
   const command_folder at;

@@ -12,6 +12,8 @@
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(io_command)
+
 using namespace troupe;
 using namespace troupe::tests;
 using nlohmann::json;
@@ -58,8 +60,6 @@ std::vector<std::string> with(std::vector<std::string> first, const std::vector<
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(io_command)
 
 BOOST_AUTO_TEST_CASE(the_best_is_the_highest_median_of_its_direction) {
   const auto r = made_up();

@@ -2,10 +2,10 @@
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(left_out)
+
 using namespace troupe::tests;
 namespace fs = std::filesystem;
-
-BOOST_AUTO_TEST_SUITE(left_out)
 
 BOOST_AUTO_TEST_CASE(commands_warn_of_what_they_leave_out_and_inspect_lists_it) {
   const command_folder at;

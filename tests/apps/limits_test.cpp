@@ -7,6 +7,8 @@
 #include "tests/places.hpp"
 #include "tests/thread_limit.hpp"
 
+BOOST_AUTO_TEST_SUITE(limits)
+
 using namespace troupe::tests;
 
 namespace {
@@ -21,8 +23,6 @@ const std::string large =
              "optimizer: {type: AdamW, params: {lr: 1.0e-3}}", "optimizer: {type: SGD, params: {lr: 1.0e-3}}");
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(limits)
 
 BOOST_AUTO_TEST_CASE(refused_threads_end_the_run_with_one_sentence) {
   size_t refused = 0, trained = 0;

@@ -7,6 +7,8 @@
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(lost_data)
+
 using namespace troupe::tests;
 namespace fs = std::filesystem;
 
@@ -30,8 +32,6 @@ finished cut_under_way(const command_folder& f, const std::string& text, const s
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(lost_data)
 
 BOOST_AUTO_TEST_CASE(a_text_cut_under_a_run_ends_it_with_its_name_and_its_states_are_saved) {
   const command_folder f(saving);

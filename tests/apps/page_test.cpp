@@ -20,6 +20,8 @@
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(page)
+
 using namespace troupe;
 using namespace troupe::tests;
 using nlohmann::json;
@@ -95,7 +97,7 @@ struct shown_run {
   }
   static std::string prepared(const std::string& token) {
     const std::string begin = token.empty() ? "" : "umask 077; echo >token " + token + "; ";
-    return begin + "exec " (std::string(troupe::places::troupe_binary) + " train job.yaml --json");
+    return begin + "exec " + troupe::places::troupe_binary + " train job.yaml --json";
   }
 };
 
@@ -137,8 +139,6 @@ std::map<std::string, double> strictly_read(const std::string& text) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(page)
 
 BOOST_AUTO_TEST_CASE(a_run_shows_its_page_its_state_and_its_metrics) {
   shown_run r;

@@ -6,6 +6,8 @@
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(pipeline_folders)
+
 using namespace troupe::tests;
 using nlohmann::json;
 namespace fs = std::filesystem;
@@ -72,8 +74,6 @@ std::string with_rank(std::string name) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(pipeline_folders)
 
 BOOST_AUTO_TEST_CASE(a_model_that_was_cut_into_stages_is_the_same_model) {
   for (const auto& model : {gpt2, gpt2 + ", tie_word_embeddings: false", llama + ", tie_word_embeddings: true", llama})

@@ -6,9 +6,9 @@
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 
-using namespace troupe::tests;
-
 BOOST_AUTO_TEST_SUITE(plan)
+
+using namespace troupe::tests;
 
 BOOST_AUTO_TEST_CASE(the_summary_says_what_fits_and_how_long_it_takes) {
   const command_folder f;

@@ -4,9 +4,9 @@
 #include <boost/test/unit_test.hpp>
 #include <set>
 
-using namespace troupe::apps;
-
 BOOST_AUTO_TEST_SUITE(processor_shares)
+
+using namespace troupe::apps;
 
 BOOST_AUTO_TEST_CASE(shares_follow_packages_then_cores) {
   const std::string machine = "package:2 core:4 pu:2";

@@ -7,6 +7,8 @@
 
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(programs)
+
 using namespace troupe::apps;
 using troupe::tests::scratch_folder;
 
@@ -39,8 +41,6 @@ struct environment {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(programs)
 
 BOOST_AUTO_TEST_CASE(a_program_beside_ours_comes_first_and_needs_no_torch_that_python_knows) {
   const environment e;

@@ -4,6 +4,8 @@
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(refusals)
+
 using namespace troupe::tests;
 
 namespace {
@@ -98,8 +100,6 @@ std::vector<refusal> all_refusals() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(refusals)
 
 BOOST_AUTO_TEST_CASE(each_is_one_sentence_and_leaves_nothing) {
   for (const auto& r : all_refusals()) BOOST_TEST_CONTEXT(r.name) {

@@ -3,6 +3,8 @@
 
 #include "tests/apps/topology.hpp"
 
+BOOST_AUTO_TEST_SUITE(schedule)
+
 using namespace troupe::tests;
 
 namespace {
@@ -13,8 +15,6 @@ finished typed(const command_folder& f, std::vector<std::string> words) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(schedule)
 
 BOOST_AUTO_TEST_CASE(without_a_name_it_lists_the_names) {
   const command_folder f;

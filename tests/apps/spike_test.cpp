@@ -7,6 +7,8 @@
 #include "tests/apps/topology.hpp"
 #include "tests/surprising_text.hpp"
 
+BOOST_AUTO_TEST_SUITE(spike)
+
 using namespace troupe::tests;
 using nlohmann::json;
 
@@ -39,8 +41,6 @@ told told_by(const std::string& out) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(spike)
 
 BOOST_AUTO_TEST_CASE(a_run_goes_back_says_so_and_has_the_losses_of_one_that_was_resumed_by_hand) {
   const spiking_folder f(watched + "on_spike: {action: skip, min_steps: 8, window: 8}\n");

@@ -16,6 +16,8 @@
 
 #include "tests/seccomp_filter.hpp"
 
+BOOST_AUTO_TEST_SUITE(swap_refusals)
+
 using namespace troupe::tests;
 namespace fs = std::filesystem;
 
@@ -65,8 +67,6 @@ std::vector<double> losses_of(const finished& run) {
 const std::vector<std::string> many_steps = {"--json", "--set", "steps=100000"};
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(swap_refusals)
 
 BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_is_refused_by_name) {
   const swapping_folder job;

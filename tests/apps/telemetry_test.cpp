@@ -7,6 +7,8 @@
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(telemetry)
+
 using namespace troupe::tests;
 using nlohmann::json;
 namespace fs = std::filesystem;
@@ -29,8 +31,6 @@ size_t num_files(const fs::path& folder) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(telemetry)
 
 BOOST_AUTO_TEST_CASE(everything_that_is_asked_for_is_printed_and_written) {
   const command_folder f(everything);

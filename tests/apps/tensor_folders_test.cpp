@@ -5,6 +5,8 @@
 
 #include "tests/apps/topology.hpp"
 
+BOOST_AUTO_TEST_SUITE(tensor_folders)
+
 using namespace troupe::tests;
 using nlohmann::json;
 namespace fs = std::filesystem;
@@ -66,8 +68,6 @@ void check_shown(const command_folder& f) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(tensor_folders)
 
 BOOST_AUTO_TEST_CASE(every_command_takes_a_checkpoint_of_tensor_ranks) {
   for (const auto& model : {gpt2, llama}) BOOST_TEST_CONTEXT(model) {

@@ -11,6 +11,8 @@
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(train)
+
 using namespace troupe::tests;
 using nlohmann::json;
 
@@ -43,8 +45,6 @@ const std::string slow =
              "steps: 100000");
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(train)
 
 BOOST_AUTO_TEST_CASE(json_is_one_object_a_line_and_its_numbers_round_trip) {
   const command_folder f;

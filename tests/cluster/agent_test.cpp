@@ -18,6 +18,8 @@
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(agent)
+
 using namespace troupe;
 using namespace troupe::cluster;
 
@@ -96,8 +98,6 @@ outcome run(const std::string& steps, const std::string& fate, int64_t lost_afte
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(agent)
 
 BOOST_AUTO_TEST_CASE(processes_of_three_machines_run_one_term_and_all_agents_end_with_the_jobs_code) {
   const auto did = run("5", "9@0:0");

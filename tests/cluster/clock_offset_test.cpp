@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <random>
 
+BOOST_AUTO_TEST_SUITE(clock_offset)
+
 using namespace troupe::cluster;
 
 namespace {
@@ -14,8 +16,6 @@ namespace {
 constexpr int64_t ms = 1'000'000, s = 1'000 * ms;
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(clock_offset)
 
 BOOST_AUTO_TEST_CASE(nothing_is_known_before_a_round_trip) {
   troupe::cluster::clock_offset mine, theirs;

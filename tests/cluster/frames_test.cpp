@@ -8,6 +8,8 @@
 #include <array>
 #include <cstring>
 
+BOOST_AUTO_TEST_SUITE(frames)
+
 using namespace troupe;
 using namespace troupe::cluster;
 
@@ -38,8 +40,6 @@ std::vector<parcel> all_of(socket_link& from, socket_link& to, size_t count) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(frames)
 
 BOOST_AUTO_TEST_CASE(messages_arrive_in_order_however_long_they_are) {
   pair p;

@@ -6,6 +6,8 @@
 
 #include <string>
 
+BOOST_AUTO_TEST_SUITE(kept_saves)
+
 namespace {
 
 /// Two files of a save: one of machine 0, one of machine 1 with a copy on 0.
@@ -18,8 +20,6 @@ void write_save(troupe::cluster::kept_saves& to, const std::string& name) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(kept_saves)
 
 BOOST_AUTO_TEST_CASE(the_two_newest_whole_saves_stay) {
   troupe::cluster::kept_saves all;

@@ -13,6 +13,8 @@
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(launch)
+
 using namespace troupe;
 using namespace troupe::cluster;
 
@@ -56,8 +58,6 @@ outcome run(const supervised_job& job, const std::string& steps, const std::stri
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(launch)
 
 BOOST_AUTO_TEST_CASE(processes_that_nothing_happens_to_run_one_term) {
   const auto did = run(three_ranks(), "5", "9@0:0");

@@ -9,6 +9,8 @@
 
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(messages)
+
 using namespace troupe;
 using namespace troupe::cluster;
 
@@ -49,8 +51,6 @@ std::vector<message> one_of_each() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(messages)
 
 BOOST_AUTO_TEST_CASE(every_message_comes_back_as_it_was) {
   for (const message& m : one_of_each()) {

@@ -4,6 +4,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+BOOST_AUTO_TEST_SUITE(process_state)
+
 using namespace troupe::cluster;
 
 namespace {
@@ -44,8 +46,6 @@ begin_term first_term() {
 using places = std::vector<uint32_t>;
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(process_state)
 
 BOOST_AUTO_TEST_CASE(who_has_not_answered_is_known_while_answers_are_waited_for) {
   auto mine = leader();

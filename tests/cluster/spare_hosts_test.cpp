@@ -9,6 +9,8 @@
 #include "cluster/supervision.hpp"
 #include "tests/cluster/worker_log.hpp"
 
+BOOST_AUTO_TEST_SUITE(spare_hosts)
+
 using namespace troupe;
 using namespace troupe::cluster;
 
@@ -140,8 +142,6 @@ class job_with_a_spare {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(spare_hosts)
 
 BOOST_AUTO_TEST_CASE(the_first_term_waits_for_hosts_with_ranks_alone) {
   job_with_a_spare j;

@@ -8,6 +8,8 @@
 #include <deque>
 #include <random>
 
+BOOST_AUTO_TEST_SUITE(supervision)
+
 using namespace troupe;
 using namespace troupe::cluster;
 
@@ -164,8 +166,6 @@ uint32_t ranks_of(const supervision& s) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(supervision)
 
 BOOST_AUTO_TEST_CASE(a_term_begins_once_all_are_there) {
   world w(job_of(3));

@@ -7,6 +7,8 @@
 #include "tests/compression/host_modules.hpp"
 #include "tests/small_job.hpp"
 
+BOOST_AUTO_TEST_SUITE(compression_scheduler)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -26,8 +28,6 @@ compression::compression_scheduler scheduler(const std::string& of) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(compression_scheduler)
 
 BOOST_AUTO_TEST_CASE(techniques_begin_after_their_updates_and_never_end) {
   auto s = scheduler(section);

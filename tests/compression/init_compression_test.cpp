@@ -5,6 +5,8 @@
 #include "compression/redundancy_clean.hpp"
 #include "tests/parity/own_blocks.hpp"
 
+BOOST_AUTO_TEST_SUITE(init_compression)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -47,8 +49,6 @@ const settings ours = {"tensor_parallel.replace_with_kernel_inject=true"};
 const std::string all = "['*']";
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(init_compression)
 
 BOOST_AUTO_TEST_CASE(quantised_modules_run_in_a_pipeline_over_tensor_ranks_and_shards_with_injected_layers) {
   const settings four_bits = quantised("4", "1", all);

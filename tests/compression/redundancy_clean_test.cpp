@@ -13,6 +13,8 @@
 #include "tests/compression/host_modules.hpp"
 #include "tests/small_job.hpp"
 
+BOOST_AUTO_TEST_SUITE(redundancy_clean)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -133,8 +135,6 @@ const std::string learned_rows = pruned("row_pruning", "topk", "first", "second"
 const std::string ranks = "parallel: {data: 2}\nzero_optimization: {stage: 3}\n";
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(redundancy_clean)
 
 BOOST_AUTO_TEST_CASE(grids_and_masks_become_values_that_put_out_what_the_run_puts_out) {
   for (const std::string& section :

@@ -8,6 +8,8 @@
 #include "tests/compression/host_modules.hpp"
 #include "tests/small_job.hpp"
 
+BOOST_AUTO_TEST_SUITE(student_initialization)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -44,8 +46,6 @@ models::module_model units_of(int layers, bool by_factories = false) {
 bool same(const at::Tensor& a, const at::Tensor& b) { return at::equal(a.detach(), b.detach()); }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(student_initialization)
 
 BOOST_AUTO_TEST_CASE(layers_are_the_teachers_by_number_and_other_modules_by_name) {
   const stack teacher(4), student(2);

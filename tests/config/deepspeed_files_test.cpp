@@ -6,6 +6,8 @@
 #include "config/explain.hpp"
 #include "tests/config/text.hpp"
 
+BOOST_AUTO_TEST_SUITE(deepspeed_files)
+
 using namespace troupe::config;
 
 namespace {
@@ -101,8 +103,6 @@ std::string value_of(const loaded& l, const std::string& key) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(deepspeed_files)
 
 BOOST_AUTO_TEST_CASE(each_file_is_accepted_or_refused_with_key_and_reason) {
   for (const sample& s : samples) {

@@ -13,6 +13,8 @@
 #include "tests/config/random_job.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(explain)
+
 using namespace troupe::config;
 
 namespace {
@@ -44,8 +46,6 @@ void round_trips(const std::string& text) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(explain)
 
 BOOST_AUTO_TEST_CASE(every_value_comes_with_its_origin) {
   const loaded l = must_load(smallest + "gradient_clipping: auto\naio: {queue_depth: 16}\n", "/base", {{"steps=7"}});

@@ -6,6 +6,8 @@
 #include "config/document/document.hpp"
 #include "tests/config/text.hpp"
 
+BOOST_AUTO_TEST_SUITE(limits)
+
 using namespace troupe::config;
 
 namespace {
@@ -20,8 +22,6 @@ std::string repeated(const std::string& piece, size_t times) {
 std::string in(const std::string& name, const std::string& text) { return errors_of(text, {}, name); }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(limits)
 
 BOOST_AUTO_TEST_CASE(nesting_beyond_64_is_refused) {
   for (const std::string name : {"j.yaml", "j.json"}) {

@@ -8,6 +8,8 @@
 #include "tests/config/text.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(load)
+
 using namespace troupe;
 using namespace troupe::config;
 
@@ -21,8 +23,6 @@ job_config loaded_config(const std::string& text, const load_options& options = 
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(load)
 
 BOOST_AUTO_TEST_CASE(the_smallest_file_loads) {
   BOOST_TEST(warnings_of(smallest) == "");

@@ -6,6 +6,8 @@
 #include "config/explain.hpp"
 #include "tests/config/text.hpp"
 
+BOOST_AUTO_TEST_SUITE(mutation)
+
 using namespace troupe::config;
 
 namespace {
@@ -98,8 +100,6 @@ void survives(const std::string& text, const std::string& name, uint64_t seed) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(mutation)
 
 BOOST_AUTO_TEST_CASE(a_mutated_yaml_is_loaded_or_refused) { survives(yaml, "j.yaml", 1); }
 BOOST_AUTO_TEST_CASE(a_mutated_small_yaml_is_loaded_or_refused) { survives(smallest, "j.yaml", 2); }

@@ -8,6 +8,8 @@
 #include "config/explain.hpp"
 #include "tests/config/text.hpp"
 
+BOOST_AUTO_TEST_SUITE(open_degrees)
+
 using namespace troupe::config;
 
 namespace {
@@ -35,8 +37,6 @@ std::vector<std::string> ways_of(const loaded& l) {
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(open_degrees)
 
 BOOST_AUTO_TEST_CASE(every_way_to_share_out_the_ranks_is_there_once_data_first_and_pipelines_last) {
   const auto ways = ways_of(loaded_from(with_parallel(all_open)));

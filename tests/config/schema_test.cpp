@@ -15,6 +15,8 @@
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(schema)
+
 using namespace troupe::config;
 using troupe::tests::scratch_folder;
 
@@ -175,8 +177,6 @@ void agrees(schema_of whose) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(schema)
 
 BOOST_AUTO_TEST_CASE(a_validator_takes_what_reading_takes_of_every_key_and_no_more) {
   if (!has_validator()) return;

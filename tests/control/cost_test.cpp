@@ -11,6 +11,8 @@
 
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(cost)
+
 namespace {
 
 constexpr int steps = 5;
@@ -41,8 +43,8 @@ double measured(int ranks, int units) {
   std::ostringstream command;
   command << "'" TROUPE_VALGRIND
              "' --tool=callgrind --callgrind-out-file=/dev/null --collect-atstart=no "
-             "--toggle-collect=count_steps '" (std::string(troupe::places::control_steps) + "' ")
-          << ranks << ' ' << units << ' ' << steps << " 2>&1";
+             "--toggle-collect=count_steps '"
+          << troupe::places::control_steps << "' " << ranks << ' ' << units << ' ' << steps << " 2>&1";
   const std::unique_ptr<FILE, int (*)(FILE*)> out(::popen(command.str().c_str(), "r"), ::pclose);
   BOOST_REQUIRE(out);
   std::string said, collected;
@@ -58,8 +60,6 @@ double measured(int ranks, int units) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(cost)
 
 BOOST_AUTO_TEST_CASE(control_spends_no_more_machine_instructions_than_it_did) {
   std::vector<double> all;

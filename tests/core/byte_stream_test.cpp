@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+BOOST_AUTO_TEST_SUITE(byte_stream)
+
 using namespace troupe::core;
 
 namespace {
@@ -50,8 +52,6 @@ outer filled() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(byte_stream)
 
 BOOST_AUTO_TEST_CASE(a_structure_comes_back_bit_for_bit) {
   const outer was = filled();

@@ -2,9 +2,9 @@
 
 #include <boost/test/unit_test.hpp>
 
-using troupe::core::read_host_port;
-
 BOOST_AUTO_TEST_SUITE(host_port)
+
+using troupe::core::read_host_port;
 
 BOOST_AUTO_TEST_CASE(names_and_addresses_of_both_kinds_are_read) {
   for (const auto& [text, host] :

@@ -6,11 +6,11 @@
 #include <boost/test/unit_test.hpp>
 #include <set>
 
+BOOST_AUTO_TEST_SUITE(mesh)
+
 namespace core = troupe::core;
 using core::axis;
 using groups = std::vector<std::vector<uint32_t>>;
-
-BOOST_AUTO_TEST_SUITE(mesh)
 
 BOOST_AUTO_TEST_CASE(ranks_are_numbered_row_major) {
   const core::mesh m{{axis::pipeline, 2}, {axis::shard, 3}, {axis::tensor, 4}};

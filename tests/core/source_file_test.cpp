@@ -5,6 +5,8 @@
 
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(source_file)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -25,8 +27,6 @@ core::source_file opened(const std::filesystem::path& path) {
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(source_file)
 
 BOOST_AUTO_TEST_CASE(bytes_come_from_any_place_and_longer_files_are_read_as_they_were) {
   const scratch_folder at;

@@ -4,9 +4,9 @@
 #include <boost/test/unit_test.hpp>
 #include <vector>
 
-using namespace troupe;
-
 BOOST_AUTO_TEST_SUITE(stream_copy)
+
+using namespace troupe;
 
 BOOST_AUTO_TEST_CASE(any_length_from_and_to_any_address_arrives_and_nothing_beyond) {
   std::vector<std::byte> from(1000), to(1000);

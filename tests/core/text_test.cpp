@@ -8,10 +8,10 @@
 #include "core/json_text.hpp"
 #include "tests/comma_locale.hpp"
 
+BOOST_AUTO_TEST_SUITE(text)
+
 using namespace troupe;
 using namespace troupe::core;
-
-BOOST_AUTO_TEST_SUITE(text)
 
 BOOST_AUTO_TEST_CASE(a_json_string_keeps_utf8_and_replaces_other_bytes) {
   const std::string word = "gr\xC3\xBC\xC3\x9F \xE2\x82\xAC \xF0\x9F\x8E\xAD";

@@ -12,6 +12,8 @@
 
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(tidy)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -74,8 +76,6 @@ std::map<std::string, std::set<std::string>> documented_arrows() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(tidy)
 
 BOOST_AUTO_TEST_CASE(folders_include_exactly_what_the_architecture_allows) {
   const auto allowed = documented_arrows();

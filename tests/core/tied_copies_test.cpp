@@ -3,11 +3,11 @@
 
 #include <boost/test/unit_test.hpp>
 
+BOOST_AUTO_TEST_SUITE(tied_copies)
+
 namespace core = troupe::core;
 using numbers = std::vector<uint32_t>;
 using uses = std::vector<numbers>;
-
-BOOST_AUTO_TEST_SUITE(tied_copies)
 
 namespace {
 

@@ -3,9 +3,9 @@
 
 #include <boost/test/unit_test.hpp>
 
-using namespace troupe;
-
 BOOST_AUTO_TEST_SUITE(token_order)
+
+using namespace troupe;
 
 BOOST_AUTO_TEST_CASE(places_are_grouped_by_token_and_in_order) {
   const std::vector<int64_t> numbers{5, 2, 5, 9, 2, 5};

@@ -3,12 +3,12 @@
 
 #include <boost/test/unit_test.hpp>
 
+BOOST_AUTO_TEST_SUITE(tp_plan)
+
 namespace core = troupe::core;
 using core::tp_style;
 using core::tp_widths;
 using shape = std::vector<int64_t>;
-
-BOOST_AUTO_TEST_SUITE(tp_plan)
 
 BOOST_AUTO_TEST_CASE(widths_are_dealt_in_whole_grains_and_the_last_rank_has_the_rest) {
   BOOST_TEST(core::dealt(101, 2) == (tp_widths{51, 50}), boost::test_tools::per_element());

@@ -7,14 +7,14 @@
 
 #include "core/tensor_view.hpp"
 
+BOOST_AUTO_TEST_SUITE(tp_slices)
+
 namespace core = troupe::core;
 using core::parameter_cut;
 using core::tp_run;
 using core::tp_style;
 using numbers = std::vector<uint64_t>;
 using shape = std::vector<int64_t>;
-
-BOOST_AUTO_TEST_SUITE(tp_slices)
 
 namespace {
 

@@ -2,6 +2,8 @@
 #include "tests/crash/story.hpp"
 #include "tests/fakes/file_system.hpp"
 
+BOOST_AUTO_TEST_SUITE(faults)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -62,8 +64,6 @@ void tell_with_fault(uint64_t n, error_kind why) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(faults)
 
 BOOST_AUTO_TEST_CASE(any_operation_fails_once_and_the_error_comes_once_and_nothing_half_written_stays) {
   fake_files whole;

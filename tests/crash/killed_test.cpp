@@ -11,6 +11,8 @@
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(killed)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -42,8 +44,6 @@ std::filesystem::path memory_folder() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(killed)
 
 BOOST_AUTO_TEST_CASE(a_process_killed_at_every_named_point_leaves_the_newest_committed_checkpoint) {
   const scratch_folder first(memory_folder());

@@ -3,6 +3,8 @@
 #include "tests/crash/wanted_cases.hpp"
 #include "tests/fakes/file_system.hpp"
 
+BOOST_AUTO_TEST_SUITE(power)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -12,8 +14,6 @@ namespace {
 const std::filesystem::path at = "/runs/checkpoints";
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(power)
 
 BOOST_AUTO_TEST_CASE(the_power_goes_at_every_operation_and_the_newest_committed_checkpoint_loads) {
   fake_files whole;

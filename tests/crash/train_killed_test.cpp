@@ -11,6 +11,8 @@
 #include "tests/crash/wanted_cases.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(train_killed)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -42,8 +44,6 @@ uint64_t newest_step(const std::filesystem::path& root) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(train_killed)
 
 BOOST_AUTO_TEST_CASE(a_run_killed_at_random_instants_resumes_with_the_losses_of_one_that_was_not) {
   const uint64_t kills = std::max<uint64_t>(1, wanted_cases("TROUPE_KILLS", 40) / 10), steps = 4 * kills + 4;

@@ -8,6 +8,8 @@
 #include "tests/data/text.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(batch)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -47,8 +49,6 @@ std::vector<std::vector<int64_t>> rows_of_step(const data::corpus& corpus, const
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(batch)
 
 BOOST_AUTO_TEST_CASE(a_row_is_a_window_of_the_text_with_one_token_more) {
   const counted_text text(1000);

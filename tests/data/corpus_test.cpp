@@ -9,6 +9,8 @@
 #include "tests/data/tokenizers/tokenizers.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(corpus)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -39,8 +41,6 @@ std::vector<uint32_t> starts_of(const data::corpus& corpus, uint64_t row) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(corpus)
 
 BOOST_AUTO_TEST_CASE(one_source_alone_has_its_own_order_whatever_its_weight) {
   const scratch_folder at;

@@ -11,6 +11,8 @@
 #include "tests/data/tokenizers/tokenizers.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(documents)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -27,8 +29,6 @@ std::string mixed_text(size_t bytes, uint64_t seed) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(documents)
 
 BOOST_AUTO_TEST_CASE(pieces_end_behind_a_line_break_that_no_word_crosses) {
   const std::string line = "some words of a line\n";

@@ -5,6 +5,8 @@
 #include "tests/data/text.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(expand)
+
 using namespace troupe;
 using namespace troupe::tests;
 using core::error_kind;
@@ -20,8 +22,6 @@ std::string prose(size_t bytes) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(expand)
 
 BOOST_AUTO_TEST_CASE(gz_and_dz_give_back_what_went_in) {
   const scratch_folder at;

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <random>
 
+BOOST_AUTO_TEST_SUITE(interleave)
+
 using namespace troupe;
 
 namespace {
@@ -23,8 +25,6 @@ void check_refused(const std::vector<double>& weights, const std::string& words)
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(interleave)
 
 BOOST_AUTO_TEST_CASE(decimal_weights_become_the_smallest_whole_numbers) {
   using v = std::vector<uint64_t>;

@@ -9,6 +9,8 @@
 
 #include "data/skips.hpp"
 
+BOOST_AUTO_TEST_SUITE(left_out)
+
 using namespace troupe;
 
 namespace {
@@ -56,8 +58,6 @@ std::string refusal(const std::vector<data::step_span>& asked, decisions recorde
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(left_out)
 
 BOOST_AUTO_TEST_CASE(without_ranges_every_sample_stands_at_its_own_place) {
   const data::left_out none;

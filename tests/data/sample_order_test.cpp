@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(sample_order)
+
 using namespace troupe::data;
 
 namespace {
@@ -26,8 +28,6 @@ bool is_shuffle(std::vector<uint64_t> v) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(sample_order)
 
 BOOST_AUTO_TEST_CASE(every_size_is_shuffled_without_loss_or_repeat) {
   std::vector<uint64_t> sizes(300);

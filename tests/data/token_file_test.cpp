@@ -8,6 +8,8 @@
 #include "tests/data/tokenizers/tokenizers.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(token_file)
+
 using namespace troupe;
 using namespace troupe::tests;
 using core::error_kind;
@@ -29,8 +31,6 @@ struct described_file {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(token_file)
 
 BOOST_AUTO_TEST_CASE(a_description_reads_back) {
   const described_file f({1, 2, 531}, 1);

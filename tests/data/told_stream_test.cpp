@@ -8,11 +8,11 @@
 #include "tests/data/text.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(told_stream)
+
 using namespace troupe;
 using namespace troupe::tests;
 using data::told_streams;
-
-BOOST_AUTO_TEST_SUITE(told_stream)
 
 BOOST_AUTO_TEST_CASE(an_expanded_text_has_the_same_tokens_and_documents_elsewhere) {
   const scratch_folder at;

@@ -13,6 +13,8 @@
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(commands)
+
 using namespace troupe::tests;
 
 namespace {
@@ -157,8 +159,6 @@ void check_yaml(const reader& r, const block& b) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(commands)
 
 BOOST_AUTO_TEST_CASE(commands_and_topologies_on_the_pages_do_what_the_pages_say) {
   std::set<std::string> left_out;

@@ -7,6 +7,8 @@
 #include "tests/docs/pages.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(samples)
+
 using namespace troupe::tests;
 
 namespace {
@@ -48,8 +50,6 @@ snippets all_snippets() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(samples)
 
 BOOST_AUTO_TEST_CASE(code_is_between_fences_that_name_its_language) {
   const std::set<std::string> languages = {"cpp", "cmake", "sh", "console", "yaml", "json", "text"};

@@ -7,6 +7,8 @@
 #include "tests/apps/process.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(installed)
+
 namespace {
 
 constexpr std::chrono::seconds limit{840};
@@ -18,8 +20,6 @@ std::filesystem::path scratch() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(installed)
 
 BOOST_AUTO_TEST_CASE(a_project_outside_the_tree_builds_and_runs_with_checkout_and_torch_out_of_reach) {
   troupe::tests::process p({"/bin/sh", (std::string(troupe::places::source_dir) + "/tests/embedding/installed.sh"), troupe::places::source_dir,

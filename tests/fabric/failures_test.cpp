@@ -8,6 +8,8 @@
 #include "tests/fabric/shared_company.hpp"
 #include "tests/fabric/wire_company.hpp"
 
+BOOST_AUTO_TEST_SUITE(failures)
+
 namespace {
 
 using namespace troupe;
@@ -99,8 +101,6 @@ const std::vector<difference>& differences() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(failures)
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(every_difference_between_members_is_named_to_all, backend, backends) {
   for (const difference& d : differences())

@@ -8,6 +8,8 @@
 #include "tests/fabric/company.hpp"
 #include "tests/fabric/operands.hpp"
 
+BOOST_AUTO_TEST_SUITE(in_process)
+
 namespace {
 
 using namespace troupe;
@@ -46,8 +48,6 @@ constexpr uint64_t small = 100;
 constexpr uint64_t large = 100'000;
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(in_process)
 
 BOOST_AUTO_TEST_CASE(the_last_to_arrive_completes_a_small_operation_and_wakes_the_others_once) {
   pair_of_members m(small);

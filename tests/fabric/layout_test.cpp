@@ -3,6 +3,8 @@
 
 #include "fabric/layout.hpp"
 
+BOOST_AUTO_TEST_SUITE(layout)
+
 namespace {
 
 using namespace troupe;
@@ -25,8 +27,6 @@ bool refused(const core::result<void>& r, const std::string& words) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(layout)
 
 BOOST_AUTO_TEST_CASE(extents_hold_all_touched_elements) {
   const std::vector<piece> pieces{{0, 0, 100, 10}, {1, 4, 110, 20}, {1, 90, 900, 0}};

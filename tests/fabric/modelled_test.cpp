@@ -3,6 +3,8 @@
 
 #include "tests/fabric/company.hpp"
 
+BOOST_AUTO_TEST_SUITE(modelled)
+
 namespace {
 
 using namespace troupe;
@@ -20,8 +22,6 @@ request gather_of(std::span<const piece> pieces, uint64_t sequence) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(modelled)
 
 BOOST_AUTO_TEST_CASE(a_duration_is_latency_and_bytes_over_bandwidth) {
   BOOST_TEST(slow_link.duration_ns(0) == 5'000);

@@ -9,6 +9,8 @@
 #include "tests/fabric/shared_company.hpp"
 #include "tests/fabric/wire_company.hpp"
 
+BOOST_AUTO_TEST_SUITE(values)
+
 namespace {
 
 using namespace troupe;
@@ -86,8 +88,6 @@ void add_all_to_all(programme& all, uint64_t count) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(values)
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(every_operation_moves_ragged_pieces, backend, backends) {
   std::mt19937 random(7);

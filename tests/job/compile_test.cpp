@@ -7,6 +7,8 @@
 #include "config/load.hpp"
 #include "job/blueprint.hpp"
 
+BOOST_AUTO_TEST_SUITE(compile)
+
 using namespace troupe;
 
 namespace {
@@ -24,8 +26,6 @@ std::shared_ptr<const config::job_config> loaded(const std::string& compile) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(compile)
 
 BOOST_AUTO_TEST_CASE(a_configuration_takes_the_names_of_all_passes) {
   for (const auto& x : plan::option_passes()) {

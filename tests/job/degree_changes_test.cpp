@@ -2,6 +2,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+BOOST_AUTO_TEST_SUITE(degree_changes)
+
 namespace {
 
 using namespace troupe;
@@ -13,8 +15,6 @@ std::string refusal_of(std::string_view text) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(degree_changes)
 
 BOOST_AUTO_TEST_CASE(degrees_are_read_with_the_step_from_which_they_hold) {
   const auto got = read_degree_changes("3@0,2@20,3@34");

@@ -9,6 +9,8 @@
 #include "config/open_degrees.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(degrees)
+
 using namespace troupe;
 
 namespace {
@@ -50,8 +52,6 @@ std::string in(const std::string& folder) { return "output=" + folder; }
 bool has(const std::string& all, const std::string& part) { return all.find(part) != std::string::npos; }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(degrees)
 
 BOOST_AUTO_TEST_CASE(every_way_is_planned_as_the_job_that_says_it_and_the_fastest_is_taken) {
   const auto c = config_of({});

@@ -7,6 +7,8 @@
 
 #include "config/load.hpp"
 
+BOOST_AUTO_TEST_SUITE(feasible_degree)
+
 using namespace troupe;
 
 namespace {
@@ -42,8 +44,6 @@ const std::string batch_of_24 = "train_batch_size: 24\ntrain_micro_batch_size_pe
                   batch_of_16 = "train_batch_size: 16\ntrain_micro_batch_size_per_gpu: 2\n";
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(feasible_degree)
 
 BOOST_AUTO_TEST_CASE(it_is_the_greatest_one_for_which_ranks_are_left_and_that_divides_the_batch) {
   const std::string six = batch_of_24 + degrees("data: 6");

@@ -6,6 +6,9 @@
 #include "models/table/model_spec.hpp"
 
 namespace troupe::job {
+
+BOOST_AUTO_TEST_SUITE(layer_reduction)
+
 namespace {
 
 core::model_table gpt2(int layers, int width = 16) {
@@ -36,8 +39,6 @@ std::string refusal(const config::job_config& c, const core::model_table& model,
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(layer_reduction)
 
 BOOST_AUTO_TEST_CASE(a_layer_begins_with_the_teachers_and_other_modules_by_name) {
   const auto model = gpt2(2), source = gpt2(6);

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+BOOST_AUTO_TEST_SUITE(loss_watch)
+
 using namespace troupe;
 
 namespace {
@@ -25,8 +27,6 @@ bool is_spike(const std::vector<double>& recent, const job::ended_step& step) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(loss_watch)
 
 BOOST_AUTO_TEST_CASE(a_loss_above_the_factor_times_the_median_is_a_spike) {
   BOOST_TEST(!is_spike({1, 2, 9}, {.loss = 6}));

@@ -3,6 +3,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+BOOST_AUTO_TEST_SUITE(measured_costs)
+
 using namespace troupe;
 
 namespace {
@@ -20,8 +22,6 @@ config::job_config settled() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(measured_costs)
 
 BOOST_AUTO_TEST_CASE(nothing_is_measured_where_the_file_leaves_nothing_open) {
   BOOST_TEST(!job::needs_measured_costs(settled()));

@@ -5,6 +5,8 @@
 
 #include "plan/layout/buckets.hpp"
 
+BOOST_AUTO_TEST_SUITE(open_sizes)
+
 using namespace troupe;
 
 namespace {
@@ -36,8 +38,6 @@ uint64_t bucket_of(uint32_t stage, bool overlap, bool given, uint32_t ranks = 2)
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(open_sizes)
 
 BOOST_AUTO_TEST_CASE(a_bucket_that_is_reduced_beside_backward_is_as_large_as_the_largest_segment) {
   for (const uint32_t stage : {0U, 1U, 2U, 3U}) {

@@ -15,6 +15,8 @@
 #include "plan/schedule/transfers.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(pipeline)
+
 using namespace troupe;
 
 namespace {
@@ -64,8 +66,6 @@ bool cut_at(const job::blueprint& b, const std::vector<uint32_t>& first) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(pipeline)
 
 BOOST_AUTO_TEST_CASE(one_rank_with_one_stage_is_not_cut_whatever_the_schedule) {
   for (const char* schedule : {"1f1b", "zb_v", "none.csv", "search"}) {

@@ -7,6 +7,9 @@
 #include "samples.hpp"
 
 namespace troupe::kernels::tests {
+
+BOOST_AUTO_TEST_SUITE(activations)
+
 namespace {
 
 using bytes = std::vector<std::byte>;
@@ -20,8 +23,6 @@ bytes inputs(core::dtype type, uint64_t count, uint64_t seed) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(activations)
 
 BOOST_AUTO_TEST_CASE(vectors_give_the_bits_of_the_scalar_twins) {
   for (const core::dtype type : fp32_dtypes)

@@ -9,6 +9,8 @@
 
 #include "core/math.hpp"
 
+BOOST_AUTO_TEST_SUITE(block_codes)
+
 using namespace troupe;
 using namespace troupe::kernels;
 
@@ -21,8 +23,6 @@ std::vector<float> numbers(size_t count, uint64_t seed) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(block_codes)
 
 BOOST_AUTO_TEST_CASE(a_block_is_its_grid_and_its_codes_byte_for_byte) {
   for (const auto f :

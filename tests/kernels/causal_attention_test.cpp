@@ -10,6 +10,8 @@
 
 #include "samples.hpp"
 
+BOOST_AUTO_TEST_SUITE(causal_attention)
+
 using namespace troupe;
 using namespace troupe::kernels;
 using namespace troupe::kernels::tests;
@@ -160,8 +162,6 @@ void check(const attention_sizes& s, const attention_dropout& dropout) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(causal_attention)
 
 BOOST_AUTO_TEST_CASE(both_passes_are_the_sums_of_the_definition) {
   for_each_simd_target([] {

@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(compressed_weight)
+
 using namespace troupe;
 using namespace troupe::kernels;
 
@@ -47,8 +49,6 @@ std::vector<float> compressed(weight_recipe r, const std::vector<float>& x, cons
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(compressed_weight)
 
 BOOST_AUTO_TEST_CASE(a_matrix_and_its_transpose_have_the_same_bits_whatever_the_groups) {
   for (const bool with_nan : {false, true})

@@ -8,6 +8,9 @@
 #include "samples.hpp"
 
 namespace troupe::kernels::tests {
+
+BOOST_AUTO_TEST_SUITE(cross_entropy)
+
 namespace {
 
 /// Logits with a few far outliers, so that the largest one changes from block to block.
@@ -28,8 +31,6 @@ std::vector<int64_t> targets_of(uint64_t rows, uint64_t width) {
 constexpr uint64_t widths[] = {1, 2, 15, 31, 32, 33, 65, 256, loss_block - 1, loss_block, loss_block + 17, 9001};
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(cross_entropy)
 
 BOOST_AUTO_TEST_CASE(vectors_give_the_bits_of_the_scalar_twins) {
   const uint64_t rows = 3;

@@ -8,6 +8,9 @@
 #include "samples.hpp"
 
 namespace troupe::kernels::tests {
+
+BOOST_AUTO_TEST_SUITE(distillation)
+
 namespace {
 
 std::vector<float> logits_of(uint64_t count, uint64_t seed) {
@@ -48,8 +51,6 @@ const distillation_terms all_terms[] = {{1, 0, 1, divergence::forward_kl},   {0.
                                         {0.3, 0.7, 2, divergence::jsd, 0.1}, {0, 1, 1, divergence::jsd, 0.9}};
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(distillation)
 
 BOOST_AUTO_TEST_CASE(losses_are_those_of_the_formulas_and_gradients_those_of_the_losses) {
   constexpr uint64_t rows = 2, width = 37;

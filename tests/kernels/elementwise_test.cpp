@@ -10,6 +10,8 @@
 
 #include "kernels/base/cast.hpp"
 
+BOOST_AUTO_TEST_SUITE(elementwise)
+
 using namespace troupe;
 
 namespace {
@@ -34,8 +36,6 @@ const std::byte* bytes(const std::vector<float>& v) { return reinterpret_cast<co
 std::byte* bytes(std::vector<float>& v) { return reinterpret_cast<std::byte*>(v.data()); }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(elementwise)
 
 BOOST_AUTO_TEST_CASE(gelu_and_its_slope_are_those_of_tanh) {
   const auto x = samples();

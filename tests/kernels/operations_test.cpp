@@ -13,6 +13,9 @@
 #include "samples.hpp"
 
 namespace troupe::kernels::tests {
+
+BOOST_AUTO_TEST_SUITE(operations)
+
 namespace {
 
 const operations& cpu() { return operations_of({device::device_kind::cpu}); }
@@ -23,8 +26,6 @@ std::byte* bytes(std::vector<T>& x) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(operations)
 
 BOOST_AUTO_TEST_CASE(no_operation_of_a_device_is_missing) {
   const auto all = std::bit_cast<std::array<void*, sizeof(kernels::operations) / sizeof(void*)>>(cpu());

@@ -7,6 +7,9 @@
 #include "samples.hpp"
 
 namespace troupe::kernels::tests {
+
+BOOST_AUTO_TEST_SUITE(row_norm)
+
 namespace {
 
 constexpr uint64_t widths[] = {1, 7, 16, 31, 32, 33, 64, 100, 384};
@@ -75,8 +78,6 @@ std::vector<double> numbers(const std::vector<std::byte>& bytes) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(row_norm)
 
 BOOST_AUTO_TEST_CASE(vectors_give_the_bits_of_the_scalar_twins) {
   for (const core::dtype type : fp32_dtypes)

@@ -10,6 +10,8 @@
 #include "tests/launch/launched.hpp"
 #include "tests/launch/local_sshd.hpp"
 
+BOOST_AUTO_TEST_SUITE(asked_degrees)
+
 using namespace troupe::tests;
 
 namespace {
@@ -29,8 +31,6 @@ void are_refused(const finished& did, const std::string& what) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(asked_degrees)
 
 BOOST_AUTO_TEST_CASE(degrees_that_the_processes_of_one_machine_do_not_hold_are_refused_before_they_start) {
   const launched job({});

@@ -10,6 +10,8 @@
 #include "apps/launch/remote.hpp"
 #include "tests/apps/process.hpp"
 
+BOOST_AUTO_TEST_SUITE(hostfile)
+
 using namespace troupe::apps;
 
 namespace {
@@ -35,8 +37,6 @@ std::string included(const std::string& text) { return shown(filter_hosts(hosts(
 std::string excluded(const std::string& text) { return shown(filter_hosts(hosts(), "", text)); }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(hostfile)
 
 BOOST_AUTO_TEST_CASE(lines_are_hosts_and_their_slots) {
   BOOST_TEST(shown(read_hostfile(four, "hosts")) == "n1:0,1,2,3 n2:0,1 n3:0");

@@ -11,6 +11,8 @@
 
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(kubernetes)
+
 using namespace troupe;
 
 namespace {
@@ -31,8 +33,6 @@ struct manifest {
 std::string text(const YAML::Node& n) { return n.as<std::string>(""); }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(kubernetes)
 
 BOOST_AUTO_TEST_CASE(the_parts_of_the_example_agree) {
   const manifest all;

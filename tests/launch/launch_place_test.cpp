@@ -6,6 +6,8 @@
 #include "apps/launch/host_list.hpp"
 #include "apps/launch/launch_place.hpp"
 
+BOOST_AUTO_TEST_SUITE(launch_place)
+
 using namespace troupe::apps;
 
 namespace {
@@ -53,8 +55,6 @@ const environment mpirun = {{"OMPI_COMM_WORLD_SIZE", "4"},
                             {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(launch_place)
 
 BOOST_AUTO_TEST_CASE(without_a_launcher_there_is_no_place) {
   BOOST_TEST(is_none({}));

@@ -5,6 +5,8 @@
 
 #include "apps/launch/launched_job.hpp"
 
+BOOST_AUTO_TEST_SUITE(launched_job)
+
 using namespace troupe;
 using namespace troupe::apps;
 
@@ -52,8 +54,6 @@ const std::string two_hosts =
     "certificate: b, key: c}}\n";
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(launched_job)
 
 BOOST_AUTO_TEST_CASE(several_programs_of_one_machine_are_processes_of_one_job) {
   const auto first = job(nodes(1, 4));

@@ -14,6 +14,8 @@
 #include "tests/launch/local_sshd.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(launchers)
+
 using namespace troupe::tests;
 
 namespace {
@@ -68,8 +70,6 @@ std::string torchrun() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(launchers)
 
 BOOST_AUTO_TEST_CASE(torchrun_starts_a_job_on_two_machines) {
   if (is_missing(torchrun().empty() ? "torchrun" : "")) return;
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(the_script_for_slurm_runs_as_it_stands) {
   const auto did = run(words{"/usr/bin/env", "PATH=" + path} +
                            slurm.command("sbatch", {"--wait", "job.sh", "--steps", "2", "--set",
                                                     fmt::format("cluster.listen=127.0.0.1:{}", free_port()), "--set",
-                                                    "data.text=" (std::string(troupe::places::source_dir) + "/examples/corpus.txt")}),
+                                                    std::string("data.text=") + troupe::places::source_dir + "/examples/corpus.txt"}),
                        folder.path());
   std::string said;
   for (const auto& entry : std::filesystem::directory_iterator(folder.path()))

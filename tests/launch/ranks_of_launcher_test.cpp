@@ -11,6 +11,8 @@
 #include "tests/launch/local_sshd.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(ranks_of_launcher)
+
 using namespace troupe::tests;
 
 namespace {
@@ -27,8 +29,6 @@ words program(uint32_t rank, const words& variables, const words& more) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(ranks_of_launcher)
 
 BOOST_AUTO_TEST_CASE(keys_that_hold_with_the_launchers_ranks_alone_train_on_one_machine) {
   const launched job({});

@@ -11,9 +11,9 @@
 #include "tests/launch/local_sshd.hpp"
 #include "tests/places.hpp"
 
-using namespace troupe::tests;
-
 BOOST_AUTO_TEST_SUITE(replaced_hosts)
+
+using namespace troupe::tests;
 
 BOOST_AUTO_TEST_CASE(of_two_hosts_that_one_spare_is_to_replace_one_is_refused_by_name) {
   const launched job({"a", "b", "c", "d"},

@@ -14,6 +14,8 @@
 #include "apps/machine/pair_speeds.hpp"
 #include "tests/net/movers.hpp"
 
+BOOST_AUTO_TEST_SUITE(examination)
+
 using namespace troupe;
 using namespace troupe::apps;
 
@@ -54,8 +56,6 @@ std::vector<std::string> topics(const examined_cluster& all) {
 using lines = std::vector<std::string>;
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(examination)
 
 BOOST_AUTO_TEST_CASE(equal_hosts_fit_together) {
   const auto all = four_hosts();

@@ -4,9 +4,9 @@
 
 #include "tests/machines/small_job.hpp"
 
-using namespace troupe::tests;
-
 BOOST_AUTO_TEST_SUITE(keeper)
+
+using namespace troupe::tests;
 
 BOOST_AUTO_TEST_CASE(a_host_left_without_ranks_serves_its_files_and_the_end_waits_for_no_host_that_is_lost) {
   const scratch_folder file;

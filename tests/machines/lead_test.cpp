@@ -10,6 +10,8 @@
 #include "apps/agent/takeover.hpp"
 #include "tests/fakes/leader_store.hpp"
 
+BOOST_AUTO_TEST_SUITE(lead)
+
 using namespace troupe;
 using namespace troupe::apps;
 
@@ -43,8 +45,6 @@ config::cluster_section cluster_of(std::vector<config::cluster_host> hosts) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(lead)
 
 BOOST_AUTO_TEST_CASE(a_lead_that_is_refreshed_in_time_stays_and_nothing_is_said) {
   keeping x;

@@ -6,10 +6,10 @@
 
 #include "tests/machines/small_job.hpp"
 
+BOOST_AUTO_TEST_SUITE(left_out)
+
 using namespace troupe::tests;
 namespace fs = std::filesystem;
-
-BOOST_AUTO_TEST_SUITE(left_out)
 
 BOOST_AUTO_TEST_CASE(a_host_that_comes_back_without_the_text_is_left_out_with_its_reason_and_taken_back_once_mended) {
   const scratch_folder file;

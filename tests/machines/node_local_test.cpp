@@ -14,6 +14,8 @@
 #include "tests/scratch_folder.hpp"
 #include "tests/survive/job_of_processes.hpp"
 
+BOOST_AUTO_TEST_SUITE(node_local)
+
 using namespace troupe::tests;
 
 namespace {
@@ -98,8 +100,6 @@ size_t num_shards(const std::filesystem::path& disk) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(node_local)
 
 BOOST_AUTO_TEST_CASE(each_machine_keeps_its_files_and_any_of_them_resumes_with_those_of_the_others) {
   const auto mounts = own_mounts();

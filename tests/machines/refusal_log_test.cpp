@@ -5,9 +5,9 @@
 
 #include <vector>
 
-using namespace troupe::apps;
-
 BOOST_AUTO_TEST_SUITE(refusal_log)
+
+using namespace troupe::apps;
 
 BOOST_AUTO_TEST_CASE(some_refusals_a_minute_are_said_and_the_others_counted) {
   std::vector<std::string> said;

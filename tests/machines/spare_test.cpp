@@ -5,6 +5,8 @@
 #include "tests/machines/small_job.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(spare)
+
 using namespace troupe::tests;
 
 namespace {
@@ -51,8 +53,6 @@ struct two_and_a_spare {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(spare)
 
 BOOST_AUTO_TEST_CASE(a_host_is_replaced_while_the_run_goes_on_and_no_step_is_done_again) {
   two_and_a_spare x;

@@ -15,6 +15,8 @@
 #include "tests/made_up_text.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(store)
+
 using namespace troupe::tests;
 
 namespace {
@@ -44,8 +46,6 @@ bool has_etcd() {
 double since(int64_t ns) { return double(troupe::core::now_ns() - ns) / 1e9; }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(store)
 
 BOOST_AUTO_TEST_CASE(another_host_leads_where_the_first_is_lost_and_takes_it_back_when_it_returns) {
   if (!has_etcd()) return;

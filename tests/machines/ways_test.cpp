@@ -16,6 +16,8 @@
 #include "tests/surprising_text.hpp"
 #include "tests/survive/job_of_processes.hpp"
 
+BOOST_AUTO_TEST_SUITE(ways)
+
 using namespace troupe::tests;
 
 namespace {
@@ -113,8 +115,6 @@ finished run_on_hosts(const std::filesystem::path& folder, const way& w) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(ways)
 
 BOOST_AUTO_TEST_CASE(ranks_on_several_hosts_have_the_losses_of_one_process) {
   for (const way& w : all_ways) {

@@ -7,6 +7,8 @@
 #include "net/identity.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(certificates)
+
 using namespace troupe;
 using namespace troupe::net;
 using tests::scratch_folder;
@@ -28,8 +30,6 @@ void refused(const core::result<void>& done, const std::string& with) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(certificates)
 
 BOOST_AUTO_TEST_CASE(a_host_has_its_name_or_address_and_a_key_of_its_own) {
   const scratch_folder f;

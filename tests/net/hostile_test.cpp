@@ -12,6 +12,8 @@
 #include "tests/net/movers.hpp"
 #include "tests/net/stranger.hpp"
 
+BOOST_AUTO_TEST_SUITE(hostile)
+
 using namespace troupe;
 using namespace troupe::net;
 
@@ -184,8 +186,6 @@ std::string frame_bytes(data_kind kind, const fabric::transfer_name& name, uint6
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(hostile)
 
 BOOST_AUTO_TEST_CASE(a_thousand_strangers_at_both_ports_change_nothing_and_leave_nothing) {
   allow_many_descriptors();

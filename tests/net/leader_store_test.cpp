@@ -15,6 +15,8 @@
 #include "tests/fakes/leader_store.hpp"
 #include "tests/net/hosts.hpp"
 
+BOOST_AUTO_TEST_SUITE(leader_store)
+
 using namespace troupe;
 using namespace troupe::net;
 
@@ -105,8 +107,6 @@ any_store real(const tests::etcd_server& server, const std::string& job) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(leader_store)
 
 BOOST_AUTO_TEST_CASE(one_host_leads_at_a_time_in_a_store_of_memory) {
   const tests::fake_etcd store;

@@ -7,6 +7,8 @@
 
 #include "tests/net/hosts.hpp"
 
+BOOST_AUTO_TEST_SUITE(links)
+
 using namespace troupe;
 using namespace troupe::net;
 using namespace troupe::cluster;
@@ -21,8 +23,6 @@ std::vector<parcel> all_of(tls_link& from, size_t count) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(links)
 
 BOOST_AUTO_TEST_CASE(messages_arrive_in_order_both_ways_however_long_they_are) {
   linked_hosts l;

@@ -5,6 +5,8 @@
 
 #include "tests/net/movers.hpp"
 
+BOOST_AUTO_TEST_SUITE(mover)
+
 using namespace troupe;
 using namespace troupe::net;
 using fabric::transfer_name;
@@ -14,8 +16,6 @@ namespace {
 constexpr size_t mebibyte = size_t{1} << 20;
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(mover)
 
 BOOST_AUTO_TEST_CASE(transfers_of_any_length_go_both_ways_at_once_between_three) {
   mesh m(3);

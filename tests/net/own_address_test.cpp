@@ -9,6 +9,8 @@
 #include <boost/test/unit_test.hpp>
 #include <set>
 
+BOOST_AUTO_TEST_SUITE(own_address)
+
 using namespace troupe;
 
 namespace {
@@ -34,8 +36,6 @@ void has_the_only_address(const std::string& host) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(own_address)
 
 BOOST_AUTO_TEST_CASE(an_address_is_taken_as_it_is_and_localhost_is_loopback) {
   BOOST_TEST(net::own_address_as("10.9.8.7").value_or("") == "10.9.8.7");

@@ -6,6 +6,8 @@
 #include "tests/net/hosts.hpp"
 #include "tests/net/stranger.hpp"
 
+BOOST_AUTO_TEST_SUITE(refusals)
+
 using namespace troupe;
 using namespace troupe::net;
 
@@ -77,8 +79,6 @@ std::string greeting_bytes(uint16_t version) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(refusals)
 
 BOOST_AUTO_TEST_CASE(a_certificate_of_another_authority_is_refused_by_both) {
   gate g(hosts().of("node1"));

@@ -1,6 +1,8 @@
 // Inputs of recomputed units that wait for backward on the host or in swap files: the same bits come back.
 #include "tests/parity/run_result.hpp"
 
+BOOST_AUTO_TEST_SUITE(activations)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -69,8 +71,6 @@ class comparison {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(activations)
 
 // Over every cut: with ranks that have columns of their own attention keeps all.
 BOOST_AUTO_TEST_CASE(segments_that_keep_less_leave_the_bits) {

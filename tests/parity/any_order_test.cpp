@@ -2,6 +2,8 @@
 // every run, at every ZeRO stage and in every tier; and what is summed is what the uncut run sums.
 #include "tests/parity/run_result.hpp"
 
+BOOST_AUTO_TEST_SUITE(any_order)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -60,8 +62,6 @@ void check_schedule(const reordered_job& job, const settings& common, const std:
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(any_order)
 
 BOOST_AUTO_TEST_CASE(one_stage_that_leaves_the_order_has_the_same_bits_at_every_zero_stage) {
   const reordered_job job;

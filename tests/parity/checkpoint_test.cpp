@@ -4,6 +4,8 @@
 
 #include "tests/parity/run_result.hpp"
 
+BOOST_AUTO_TEST_SUITE(checkpoint)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -97,8 +99,6 @@ std::string refusal(const small_job& job, const settings& set, const std::filesy
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(checkpoint)
 
 BOOST_AUTO_TEST_CASE(all_pairs_of_ranks_and_all_pairs_of_stages_are_tried) {
   const auto all = places();

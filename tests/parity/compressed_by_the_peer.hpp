@@ -25,7 +25,7 @@ inline settings section_of(const json& run) { return {"compression_training=" + 
 
 /// A GPT-2 with the weights of tests/models/fixtures/gpt2.
 struct peers_job : small_job {
-  inline static const std::string model = "model: {path: " (std::string(troupe::places::source_dir) + "/tests/models/fixtures/gpt2}\n");
+  inline static const std::string model = std::string("model: {path: ") + troupe::places::source_dir + "/tests/models/fixtures/gpt2}\n";
 
   explicit peers_job(const std::string& text) : small_job(model, text) {}
 

@@ -3,6 +3,8 @@
 #include "actors/session/session.hpp"
 #include "tests/parity/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(compression)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -42,8 +44,6 @@ const settings data_2 = {"parallel.data=2", "gradient_accumulation_steps=3", "gr
                          "tied_gradients=per_use"};
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(compression)
 
 BOOST_AUTO_TEST_CASE(quantised_weights_have_the_same_bits_wherever_they_lie) {
   const small_job gpt2(tiny_gpt2_with_dropout), llama(tiny_llama);

@@ -11,6 +11,8 @@
 #include "tests/base64.hpp"
 #include "tests/parity/compressed_by_the_peer.hpp"
 
+BOOST_AUTO_TEST_SUITE(deepspeed_clean)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -80,8 +82,6 @@ const json& run_named(const std::string& name) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(deepspeed_clean)
 
 BOOST_AUTO_TEST_CASE(cleaned_weights_are_the_peers_with_and_without_related_modules) {
   BOOST_TEST_REQUIRE(fixture()["runs"].size() == 10U);

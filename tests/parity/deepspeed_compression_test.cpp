@@ -10,6 +10,8 @@
 #include "tests/parity/compressed_by_the_peer.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(deepspeed_compression)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -88,8 +90,6 @@ masks masks_of_scores(const actors::session& s, const json& run) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(deepspeed_compression)
-
 BOOST_AUTO_TEST_CASE(every_technique_has_the_peers_losses_and_masks_from_the_step_that_it_begins_at) {
   const actors::one_aten_thread alone;
   const auto job = the_job();
@@ -146,8 +146,9 @@ BOOST_AUTO_TEST_CASE(trap_T9_pruning_by_l1_begins_without_an_end_and_lasts) {
 BOOST_AUTO_TEST_CASE(a_model_of_some_layers_begins_and_learns_as_the_peers_student) {
   const actors::one_aten_thread alone;
   const small_job job(
-      "model: {model_type: gpt2, n_layer: 2, n_embd: 8, n_head: 2, n_positions: 16, vocab_size: 48, embd_pdrop: 0, "
-      "attn_pdrop: 0, resid_pdrop: 0, teacher: " (std::string(troupe::places::source_dir) + "/tests/parity/fixtures/teacher}\n"),
+      std::string("model: {model_type: gpt2, n_layer: 2, n_embd: 8, n_head: 2, n_positions: 16, vocab_size: 48, "
+                  "embd_pdrop: 0, attn_pdrop: 0, resid_pdrop: 0, teacher: ") +
+          troupe::places::source_dir + "/tests/parity/fixtures/teacher}\n",
       fixture()["text"].get<std::string>());
   const auto& run = fixture()["reduced"];
   check_losses(*job.open(common() + in_fp64 + section_of(run)), run["losses"], 1e-6);

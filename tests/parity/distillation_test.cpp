@@ -9,6 +9,8 @@
 #include "tests/parity/torch_loop.hpp"
 #include "tests/parity/trained_teacher.hpp"
 
+BOOST_AUTO_TEST_SUITE(distillation)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -66,8 +68,6 @@ void compare(const settings& taught, int64_t teacher_width, taught_by lesson) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(distillation)
 
 BOOST_AUTO_TEST_CASE(losses_and_weights_are_those_of_a_loop_that_asks_the_teacher) {
   const trained_teacher teacher(wider_teacher);

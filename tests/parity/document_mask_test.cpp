@@ -1,6 +1,8 @@
 // data.document_mask in whole runs: it changes the result, and sharding changes no bit of it.
 #include "tests/parity/run_result.hpp"
 
+BOOST_AUTO_TEST_SUITE(document_mask)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -47,8 +49,6 @@ void check_sequence_groups(const std::string& model) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(document_mask)
 
 BOOST_AUTO_TEST_CASE(sequence_groups_train_the_uncut_model) {
   check_sequence_groups(tiny_gpt2_with_dropout);

@@ -2,6 +2,8 @@
 // for rounding, and with the same number of pieces those of every cut to the last bit.
 #include "tests/parity/run_result.hpp"
 
+BOOST_AUTO_TEST_SUITE(exchange_pieces)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -24,8 +26,6 @@ settings pipeline(const char* schedule) {
 const settings recomputed = {"activation_checkpointing.enabled=true"};
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(exchange_pieces)
 
 BOOST_AUTO_TEST_CASE(losses_and_weights_are_those_of_sums_at_once) {
   for (const std::string& model : {tiny_gpt2, tiny_gpt2_with_dropout, grouped_llama}) {

@@ -2,6 +2,8 @@
 // wrong factor cannot hide behind rounding.
 #include "tests/small_job.hpp"
 
+BOOST_AUTO_TEST_SUITE(gradient_scale)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -58,8 +60,6 @@ settings stage(int n, const std::string& order = "auto") {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(gradient_scale)
 
 BOOST_AUTO_TEST_CASE(every_cut_of_a_batch_gives_the_same_loss_and_gradient) {
   check_all(small_job(two_blocks),

@@ -2,6 +2,8 @@
 // Sums are those of the whole data axis, in rank order.
 #include "tests/parity/run_result.hpp"
 
+BOOST_AUTO_TEST_SUITE(groups)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -33,8 +35,6 @@ void check_groups(const small_job& job, const settings& common, int data, const 
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(groups)
 
 BOOST_AUTO_TEST_CASE(two_groups_of_two_leave_the_bits_of_four_ranks) {
   const small_job gpt2(tiny_gpt2_with_dropout), llama(tiny_llama);

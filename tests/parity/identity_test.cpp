@@ -3,6 +3,8 @@
 // every meaningful pair of (setting, stage) runs with both orders of summation, both families and two dtypes.
 #include "tests/parity/run_result.hpp"
 
+BOOST_AUTO_TEST_SUITE(identity)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -102,8 +104,6 @@ const settings fp16 = {"fp16.enabled=true", "fp16.initial_scale_power=8"};
 const std::string per_micro = "per_micro_batch", per_step = "per_step";
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(identity)
 
 BOOST_AUTO_TEST_CASE(every_setting_leaves_the_bits_of_gpt2_in_fp32_on_two_ranks) {
   check_group(tiny_gpt2, fp32 + degrees(2, 1, "auto"), 0, 0);

@@ -2,6 +2,8 @@
 // gradients. The same bits at every stage and in every run, and no gradient waits longer than docs/numerics.md says.
 #include "tests/parity/run_result.hpp"
 
+BOOST_AUTO_TEST_SUITE(late_updates)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -26,8 +28,6 @@ std::vector<std::vector<float>> weights_of(const actors::session& s) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(late_updates)
 
 BOOST_AUTO_TEST_CASE(late_updates_leave_the_same_bits_at_every_stage_and_in_every_run) {
   const small_job job(tiny_gpt2);

@@ -4,6 +4,8 @@
 #include "checkpoint/commit/commit.hpp"
 #include "tests/parity/run_result.hpp"
 
+BOOST_AUTO_TEST_SUITE(live_load)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -81,8 +83,6 @@ void check_refused(const core::result<T>& did, core::error_kind kind, const std:
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(live_load)
 
 BOOST_AUTO_TEST_CASE(a_session_that_loads_continues_with_the_bits_of_one_that_is_opened_there) {
   const small_job job(tiny_gpt2_with_dropout);

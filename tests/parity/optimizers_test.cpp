@@ -3,6 +3,8 @@
 // too.
 #include "tests/parity/run_result.hpp"
 
+BOOST_AUTO_TEST_SUITE(optimizers)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -42,8 +44,6 @@ bool all_zero(const std::vector<float>& x) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(optimizers)
 
 BOOST_AUTO_TEST_CASE(optimizers_of_elements_leave_the_same_bits_at_every_stage) {
   const small_job job(tiny_gpt2);

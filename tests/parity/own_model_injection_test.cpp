@@ -10,6 +10,8 @@
 #include "tests/parity/own_blocks.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(own_model_injection)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -87,8 +89,6 @@ void check_everywhere(const settings& cut, const actors::host_model& model) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(own_model_injection)
 
 BOOST_AUTO_TEST_CASE(autotp_size_cuts_modules_without_a_policy_and_computes_the_same) {
   check_everywhere(autotp, plain());

@@ -8,6 +8,8 @@
 #include "tests/parity/run_result.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(own_model_pipeline)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -153,8 +155,6 @@ models::module_model make_valued() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(own_model_pipeline)
 
 BOOST_AUTO_TEST_CASE(stages_of_modules_leave_the_bits_at_every_zero_stage) {
   for (const std::string order : {"per_step", "per_micro_batch"})

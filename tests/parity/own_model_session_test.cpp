@@ -4,6 +4,8 @@
 #include "tests/parity/own_model.hpp"
 #include "tests/parity/run_result.hpp"
 
+BOOST_AUTO_TEST_SUITE(own_model_session)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -32,8 +34,6 @@ std::string refusal(const settings& set, actors::host_model model) {
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(own_model_session)
 
 BOOST_AUTO_TEST_CASE(evaluation_is_the_mean_loss_without_dropout) {
   auto s = open_own(sharded, own());

@@ -3,6 +3,8 @@
 #include "tests/parity/own_blocks.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(own_model_tensor)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -56,8 +58,6 @@ std::vector<actors::host_model> all_blocks() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(own_model_tensor)
 
 BOOST_AUTO_TEST_CASE(losses_and_weights_are_those_of_the_uncut_modules) {
   for (const auto& model : all_blocks())

@@ -5,6 +5,8 @@
 
 #include "tests/parity/run_result.hpp"
 
+BOOST_AUTO_TEST_SUITE(own_model)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -101,8 +103,6 @@ void check_against_torch(const settings& set, double loss_tolerance, double weig
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(own_model)
 
 BOOST_AUTO_TEST_CASE(every_stage_leaves_the_bits_in_fp32_with_dropout) { check_stages(degrees(2, 2, "per_step"), 0.2); }
 

@@ -10,6 +10,8 @@
 #include "tests/parity/own_model.hpp"
 #include "tests/parity/run_result.hpp"
 
+BOOST_AUTO_TEST_SUITE(passes)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -77,8 +79,6 @@ actors::host_model pausing_model() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(passes)
 
 BOOST_AUTO_TEST_CASE(each_alone_and_all_together_leave_the_bits) {
   for (const auto& set : jobs) {

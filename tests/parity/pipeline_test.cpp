@@ -2,6 +2,8 @@
 // every schedule that keeps the order of micro-batches and every ZeRO stage give the results of the uncut run.
 #include "tests/parity/run_result.hpp"
 
+BOOST_AUTO_TEST_SUITE(pipeline)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -33,8 +35,6 @@ void check_cuts(const std::string& model, const settings& common, const std::vec
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(pipeline)
 
 BOOST_AUTO_TEST_CASE(two_stages_leave_the_bits_at_every_zero_stage) {
   for (const std::string order : {"per_step", "per_micro_batch"})

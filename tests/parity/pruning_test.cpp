@@ -8,6 +8,8 @@
 #include "kernels/compress/pruning.hpp"
 #include "tests/parity/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(pruning)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -51,8 +53,6 @@ uint32_t parameter_named(const actors::session& s, const std::string& name) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(pruning)
 
 BOOST_AUTO_TEST_CASE(pruned_weights_have_the_same_bits_wherever_they_lie) {
   const small_job gpt2(tiny_gpt2_with_dropout), llama(tiny_llama);

@@ -6,6 +6,8 @@
 #include "config/sections/unit_passes.hpp"
 #include "tests/parity/run_result.hpp"
 
+BOOST_AUTO_TEST_SUITE(random_cuts)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -215,8 +217,6 @@ void draw_passes(dice& d, const small_job& job, drawn& out) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(random_cuts)
 
 BOOST_AUTO_TEST_CASE(leave_the_bits_of_the_uncut_run) {
   for (uint64_t seed = 0; seed < draws_wanted(); ++seed) {

@@ -4,6 +4,8 @@
 
 #include "tests/parity/run_result.hpp"
 
+BOOST_AUTO_TEST_SUITE(random_settings)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -106,8 +108,6 @@ drawn draw(dice& d) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(random_settings)
 
 BOOST_AUTO_TEST_CASE(leave_the_bits_of_stage_0) {
   for (uint64_t seed = 0; seed < draws_wanted(); ++seed) {

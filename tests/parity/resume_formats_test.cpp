@@ -8,6 +8,8 @@
 #include "tests/parity/run_result.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(resume_formats)
+
 using namespace troupe;
 using namespace troupe::tests;
 namespace fs = std::filesystem;
@@ -163,8 +165,6 @@ struct saved_run {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(resume_formats)
 
 BOOST_AUTO_TEST_CASE(runs_resume_from_deepspeed_folders_at_any_degrees_with_deepspeeds_losses) {
   const small_job job(peers_model, scratch_folder::read(fixtures / "corpus.txt"));

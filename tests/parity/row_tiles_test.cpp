@@ -2,6 +2,8 @@
 // norms, weights and moments are those of the same run that has all rows at once.
 #include "tests/parity/run_result.hpp"
 
+BOOST_AUTO_TEST_SUITE(row_tiles)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -69,8 +71,6 @@ double peak_beside_plan(const small_job& job, const settings& set) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(row_tiles)
 
 BOOST_AUTO_TEST_CASE(every_type_has_the_same_bits_in_tiles) {
   for (const std::string& model : {gpt2, llama})

@@ -2,6 +2,8 @@
 // weights are its own but for rounding, and those of every cut with the same sequence degree to the last bit.
 #include "tests/parity/run_result.hpp"
 
+BOOST_AUTO_TEST_SUITE(sequence)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -57,8 +59,6 @@ void check_outputs(const std::string& way) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(sequence)
 
 BOOST_AUTO_TEST_CASE(losses_norms_and_gradients_are_those_of_the_uncut_model) {
   for (const std::string& model : {tiny_gpt2, tiny_gpt2_with_dropout, few_key_heads}) {

@@ -3,6 +3,8 @@
 #include "actors/session/state_access.hpp"
 #include "tests/parity/run_result.hpp"
 
+BOOST_AUTO_TEST_SUITE(sharded_norms)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -29,8 +31,6 @@ const std::string uneven_llama =
     "intermediate_size: 50, max_position_embeddings: 22, vocab_size: 96}\n";
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(sharded_norms)
 
 BOOST_AUTO_TEST_CASE(losses_norms_and_gradients_are_those_of_the_uncut_model) {
   for (const std::string& model : {tiny_gpt2, tiny_gpt2_with_dropout, uneven_llama}) {

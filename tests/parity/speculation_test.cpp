@@ -6,6 +6,8 @@
 #include "core/text.hpp"
 #include "tests/parity/run_result.hpp"
 
+BOOST_AUTO_TEST_SUITE(speculation)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -107,8 +109,6 @@ uint64_t check_alike(const settings& set) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(speculation)
 
 BOOST_AUTO_TEST_CASE(steps_that_overflow_are_undone_bit_for_bit) {
   for (const int accumulation : {1, 2}) {

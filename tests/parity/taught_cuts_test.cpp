@@ -4,6 +4,8 @@
 
 #include "tests/parity/trained_teacher.hpp"
 
+BOOST_AUTO_TEST_SUITE(taught_cuts)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -31,8 +33,6 @@ std::string refusal_of(const small_job& job, const settings& set) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(taught_cuts)
 
 BOOST_AUTO_TEST_CASE(a_teacher_is_cut_into_the_stages_of_its_student_and_the_bits_stay) {
   const trained_teacher wider(wider_teacher), as_deep(three_layers);

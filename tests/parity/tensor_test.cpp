@@ -5,6 +5,8 @@
 #include "actors/session/state_access.hpp"
 #include "tests/parity/run_result.hpp"
 
+BOOST_AUTO_TEST_SUITE(tensor)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -42,8 +44,6 @@ const std::string grouped_llama =
     "intermediate_size: 50, max_position_embeddings: 24, vocab_size: 96}\n";
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(tensor)
 
 BOOST_AUTO_TEST_CASE(losses_and_weights_are_those_of_the_uncut_model) {
   for (const std::string& model : {tiny_gpt2, tiny_gpt2_with_dropout, grouped_llama}) {

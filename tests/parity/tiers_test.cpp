@@ -8,6 +8,8 @@
 
 #include "tests/parity/run_result.hpp"
 
+BOOST_AUTO_TEST_SUITE(tiers)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -311,8 +313,6 @@ void check_resumes(const settings& given, size_t every) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(tiers)
 
 BOOST_AUTO_TEST_CASE(every_pair_of_settings_leaves_the_bits_of_the_run_in_memory) {
   jobs all;

@@ -8,6 +8,8 @@
 #include "tests/parity/run_result.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(unit_passes)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -67,8 +69,6 @@ std::shared_ptr<const models::unit_pass> own(models::unit_pass x) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(unit_passes)
 
 BOOST_AUTO_TEST_CASE(configuration_knows_ours_by_their_names) {
   for (const auto& x : models::all_unit_passes()) BOOST_TEST(config::changes_units(x.name));

@@ -2,9 +2,9 @@
 
 #include <boost/test/unit_test.hpp>
 
-using namespace troupe::plan;
-
 BOOST_AUTO_TEST_SUITE(action)
+
+using namespace troupe::plan;
 
 BOOST_AUTO_TEST_CASE(actions_are_spelled_as_pytorch_spells_them) {
   using enum action_type;

@@ -4,9 +4,9 @@
 #include "plan/place/place.hpp"
 #include "tests/plan/samples.hpp"
 
-using namespace troupe::plan;
-
 BOOST_AUTO_TEST_SUITE(drafts)
+
+using namespace troupe::plan;
 
 namespace {
 

@@ -188,7 +188,7 @@ inline std::vector<overlap_defect> overlap_defects() {
        .refusal = {"gather ", "takes ", "the pool of gathered parameters", "which still uses them"}},
       {.name = "freed under another lane's read: a send's",
        .table = m,
-       .options = pipeline_options("1f1b", 2, 1, 1),
+       .options = options_of_pipeline("1f1b", 2, 1, 1),
        .in_draft = freed_under_a_send,
        .refusal = {"forward ", "ends the life of ", "the pool of transfers", "send "}},
       {.name = "freed under another lane's read: the disk's",

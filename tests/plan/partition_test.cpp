@@ -5,9 +5,9 @@
 #include "core/math.hpp"
 #include "samples.hpp"
 
-using namespace troupe::plan;
-
 BOOST_AUTO_TEST_SUITE(partition)
+
+using namespace troupe::plan;
 
 namespace {
 

@@ -10,7 +10,7 @@ namespace troupe::plan {
 
 /// `units` units in as many stages as a schedule of `ranks` x `chunks` has, cut evenly; four micro-batches, and two
 /// ranks for each stage.
-inline plan_options pipeline_options(const std::string& schedule, uint32_t ranks, uint32_t chunks = 1,
+inline plan_options options_of_pipeline(const std::string& schedule, uint32_t ranks, uint32_t chunks = 1,
                                      uint32_t stage = 3, uint32_t units = 6) {
   auto o = small_options(2, stage, 4);
   o.mesh = {{core::axis::pipeline, ranks}, {core::axis::shard, 2}};

@@ -1,6 +1,7 @@
 // Models as tables and plans of all their ranks, for tests of plans.
 #pragma once
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
 #include <memory>
@@ -208,6 +209,11 @@ inline plan_options random_options(const core::model_table& table, std::mt19937_
   o.saving.staging_bytes = one_of({1, 40'000, 64'000'000});
   o.gradients.buckets_follow_units = random() % 2 == 0;
   return o;
+}
+
+/// Instructions of kind `k`.
+inline size_t count(const rank_plan& p, kind k) {
+  return static_cast<size_t>(std::ranges::count(p.instructions, k, &instruction::kind));
 }
 
 }  // namespace troupe::plan

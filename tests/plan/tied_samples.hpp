@@ -43,10 +43,6 @@ inline void follow_originals(const core::model_table& table, std::vector<paramet
   for (uint32_t q = 0; q < rules.size(); ++q) rules[q] = rules[table.original(q)];
 }
 
-inline size_t count(const rank_plan& p, kind k) {
-  return static_cast<size_t>(std::ranges::count(p.instructions, k, &instruction::kind));
-}
-
 inline const instruction& only(const rank_plan& p, kind k) {
   BOOST_REQUIRE(count(p, k) == 1U);
   return *std::ranges::find(p.instructions, k, &instruction::kind);

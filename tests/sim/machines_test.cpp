@@ -12,6 +12,8 @@
 
 #include "tests/crash/wanted_cases.hpp"
 
+BOOST_AUTO_TEST_SUITE(machines)
+
 using namespace troupe;
 using namespace troupe::actors;
 
@@ -59,8 +61,6 @@ uint64_t first_seed_that_finds(planted defect, uint64_t most, std::string& how) 
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(machines)
 
 BOOST_AUTO_TEST_CASE(whatever_happens_to_machines_a_job_ends_right_or_with_a_named_cause_and_never_two_terms_work) {
   const char* const one = std::getenv("TROUPE_SEED");

@@ -6,10 +6,10 @@
 
 #include "tests/sim/replay.hpp"
 
+BOOST_AUTO_TEST_SUITE(overlap_defects)
+
 using namespace troupe;
 using namespace troupe::actors;
-
-BOOST_AUTO_TEST_SUITE(overlap_defects)
 
 namespace {
 

@@ -9,6 +9,8 @@
 #include "plan/choose/cost.hpp"
 #include "tests/sim/world.hpp"
 
+BOOST_AUTO_TEST_SUITE(pipeline)
+
 using namespace troupe;
 using namespace troupe::actors;
 
@@ -228,8 +230,6 @@ double hidden_share(const scenario& s, const sim_result& result, std::optional<p
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(pipeline)
 
 BOOST_AUTO_TEST_CASE(actors_take_the_time_and_keep_the_activations_of_the_published_formulas) {
   for (uint32_t p = 2; p <= 8; ++p)

@@ -11,6 +11,8 @@
 
 #include "tests/crash/wanted_cases.hpp"
 
+BOOST_AUTO_TEST_SUITE(processes)
+
 using namespace troupe;
 using namespace troupe::actors;
 
@@ -58,8 +60,6 @@ uint64_t first_seed_that_finds(planted defect, uint64_t most, std::string& how) 
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(processes)
 
 BOOST_AUTO_TEST_CASE(whatever_happens_a_job_ends_right_or_with_a_named_cause_and_never_two_terms_work) {
   const char* const one = std::getenv("TROUPE_SEED");

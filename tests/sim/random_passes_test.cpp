@@ -7,12 +7,12 @@
 #include "plan/generate/explain.hpp"
 #include "tests/sim/world.hpp"
 
+BOOST_AUTO_TEST_SUITE(random_passes)
+
 using namespace troupe;
 using namespace troupe::actors;
 using plan::draft;
 using plan::handle;
-
-BOOST_AUTO_TEST_SUITE(random_passes)
 
 namespace {
 

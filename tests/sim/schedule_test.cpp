@@ -3,6 +3,8 @@
 
 #include "tests/sim/world.hpp"
 
+BOOST_AUTO_TEST_SUITE(schedule)
+
 using namespace troupe;
 using namespace troupe::actors;
 
@@ -38,8 +40,6 @@ sim_result result_of(const scenario& s) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(schedule)
 
 BOOST_AUTO_TEST_CASE(the_order_of_messages_depends_on_the_seed) {
   std::set<uint64_t> schedules;

@@ -3,10 +3,10 @@
 
 #include "tests/sim/world.hpp"
 
+BOOST_AUTO_TEST_SUITE(seeds)
+
 using namespace troupe;
 using namespace troupe::actors;
-
-BOOST_AUTO_TEST_SUITE(seeds)
 
 namespace {
 

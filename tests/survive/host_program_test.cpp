@@ -10,6 +10,8 @@
 #include "tests/places.hpp"
 #include "tests/survive/job_of_processes.hpp"
 
+BOOST_AUTO_TEST_SUITE(host_program)
+
 using namespace troupe::tests;
 
 namespace {
@@ -54,8 +56,6 @@ std::set<std::string> lines_once(const std::string& out) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(host_program)
 
 BOOST_AUTO_TEST_CASE(states_that_move_load_and_change_passes_have_the_bits_of_one_process) {
   const command_folder folder(text_job);

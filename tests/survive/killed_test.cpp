@@ -12,6 +12,8 @@
 #include "tests/places.hpp"
 #include "tests/survive/job_of_processes.hpp"
 
+BOOST_AUTO_TEST_SUITE(killed)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -72,8 +74,6 @@ finished disturbed(const std::string& yaml, uint32_t place, uint64_t step, uint6
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(killed)
 
 BOOST_AUTO_TEST_CASE(runs_disturbed_at_drawn_instants_equal_those_that_were_not) {
   const uint64_t cases = wanted_cases("TROUPE_LOSSES", 12);

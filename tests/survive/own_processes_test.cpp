@@ -8,6 +8,8 @@
 #include "tests/places.hpp"
 #include "tests/survive/job_of_processes.hpp"
 
+BOOST_AUTO_TEST_SUITE(own_processes)
+
 using namespace troupe::tests;
 
 namespace {
@@ -35,8 +37,6 @@ std::vector<std::string> validated(const std::string& out) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(own_processes)
 
 // Place 0 leads: when it is lost, another process returns from `serve` and steps, evaluates and saves.
 BOOST_AUTO_TEST_CASE(a_hosts_program_whose_process_is_killed_has_the_losses_of_one_process) {

@@ -8,6 +8,8 @@
 #include "tests/apps/topology.hpp"
 #include "tests/survive/job_of_processes.hpp"
 
+BOOST_AUTO_TEST_SUITE(processes)
+
 using namespace troupe::tests;
 
 namespace {
@@ -84,8 +86,6 @@ std::vector<std::string> with(std::vector<std::string> a, const std::vector<std:
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(processes)
 
 BOOST_AUTO_TEST_CASE(every_stage_and_precision_has_the_bits_of_one_process) {
   for (const char* stage : {"0", "1", "2", "3"})

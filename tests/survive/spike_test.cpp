@@ -6,6 +6,8 @@
 #include "tests/surprising_text.hpp"
 #include "tests/survive/job_of_processes.hpp"
 
+BOOST_AUTO_TEST_SUITE(spike)
+
 using namespace troupe::tests;
 
 namespace {
@@ -30,8 +32,6 @@ void same_steps(const std::filesystem::path& wanted, const std::filesystem::path
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(spike)
 
 BOOST_AUTO_TEST_CASE(processes_go_back_to_a_save_in_memory_or_to_a_checkpoint_with_the_bits_of_one) {
   const command_folder f(job);

@@ -8,6 +8,8 @@
 
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(append_file)
+
 using namespace troupe;
 using namespace troupe::telemetry;
 using tests::scratch_folder;
@@ -36,8 +38,6 @@ class full_disk {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(append_file)
 
 BOOST_AUTO_TEST_CASE(records_follow_each_other) {
   const scratch_folder f;

@@ -6,6 +6,8 @@
 
 #include "tests/telemetry/spans_of.hpp"
 
+BOOST_AUTO_TEST_SUITE(communication_log)
+
 using namespace troupe;
 using namespace troupe::telemetry;
 
@@ -25,8 +27,6 @@ uint64_t num_of(const plan::rank_plan& p, plan::kind k) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(communication_log)
 
 BOOST_AUTO_TEST_CASE(bandwidths_have_the_factors_of_the_operation) {
   // 1e6 bytes from each of 4 ranks in 2 ms: 4 Gbit/s of S.

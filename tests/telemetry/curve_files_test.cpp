@@ -10,12 +10,12 @@
 
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(curve_files)
+
 using namespace troupe;
 using namespace troupe::telemetry;
 using tests::scratch_folder;
 namespace fs = std::filesystem;
-
-BOOST_AUTO_TEST_SUITE(curve_files)
 
 BOOST_AUTO_TEST_CASE(a_label_has_a_file_with_deepspeeds_name_and_header) {
   BOOST_TEST(csv_file_name("Train/Samples/train loss") == "Train_Samples_train_loss.csv");

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(event_record)
+
 using namespace troupe::telemetry;
 
 namespace {
@@ -66,8 +68,6 @@ std::vector<field> fields_of(std::string_view s) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(event_record)
 
 BOOST_AUTO_TEST_CASE(checksums_are_those_of_rfc_3720) {
   BOOST_TEST(crc32c("123456789") == 0xE3069283U);

@@ -5,6 +5,8 @@
 
 #include "tests/telemetry/spans_of.hpp"
 
+BOOST_AUTO_TEST_SUITE(instruction_times)
+
 using namespace troupe;
 using namespace troupe::telemetry;
 
@@ -22,8 +24,6 @@ const plan::instruction& first_of(const plan::rank_plan& p, plan::kind kind) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(instruction_times)
 
 BOOST_AUTO_TEST_CASE(a_played_step_gives_back_the_prices_that_it_was_played_with) {
   for (const auto& step : {played_gpt(2, 3, 2), played_pipeline(), played_pipeline("interleaved", 2, 2)}) {
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(micro_batches_share_a_mean) {
 }
 
 BOOST_AUTO_TEST_CASE(skipped_steps_and_steps_that_save_do_not_count) {
-  auto o = plan::pipeline_options("1f1b", 2);
+  auto o = plan::options_of_pipeline("1f1b", 2);
   o.saving.on = true;
   const auto saving = played(plan::plans_of(plan::gpt_table(4, 64, 256, false), o));
   auto skipped = played_pipeline();

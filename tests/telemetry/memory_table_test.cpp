@@ -3,9 +3,9 @@
 
 #include <boost/test/unit_test.hpp>
 
-using namespace troupe::telemetry;
-
 BOOST_AUTO_TEST_SUITE(memory_table)
+
+using namespace troupe::telemetry;
 
 BOOST_AUTO_TEST_CASE(a_line_per_rank_with_the_owners_that_have_bytes) {
   const std::vector<memory_row> rows = {{0, "host", {{"parameters", 1024}, {"moments", 0}, {"votes", 0}}},

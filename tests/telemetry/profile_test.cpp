@@ -5,6 +5,8 @@
 
 #include "tests/telemetry/spans_of.hpp"
 
+BOOST_AUTO_TEST_SUITE(profile)
+
 using namespace troupe;
 using namespace troupe::telemetry;
 
@@ -30,8 +32,6 @@ void check_times(const plan::model_profile& p, const std::vector<plan::modelled_
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(profile)
 
 BOOST_AUTO_TEST_CASE(modelled_spans_give_the_modelled_times_back_at_every_cut) {
   const auto table = plan::gpt_table(4, 64, 256, false);

@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(a_model_that_is_cut_has_its_stages_named_and_whole_copies_o
     BOOST_TEST(has(page, part), part);
   BOOST_TEST(has(page, "<dt>Global batch</dt><dd>6<"), page.substr(page.find("Global batch"), 60));
   // Of 12 ranks in three stages the first two data positions are drawn whole, the third in part.
-  auto o = plan::pipeline_options("1f1b", 3);
+  auto o = plan::options_of_pipeline("1f1b", 3);
   o.mesh = {{core::axis::pipeline, 3}, {core::axis::shard, 4}};
   const std::string lanes = lanes_svg(played(plan::plans_of(plan::gpt_table(4, 64, 256, false), o)));
   for (const uint32_t rank : {0, 1, 2, 4, 5, 6, 8, 9})

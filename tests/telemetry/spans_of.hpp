@@ -32,7 +32,7 @@ inline std::vector<rank_spans> played_gpt(uint32_t ranks, uint32_t stage = 3, ui
 inline std::vector<rank_spans> played_pipeline(const std::string& schedule = "1f1b", uint32_t ranks = 2,
                                                uint32_t chunks = 1, uint32_t stage = 3) {
   return played(
-      plan::plans_of(plan::gpt_table(4, 64, 256, false), plan::pipeline_options(schedule, ranks, chunks, stage)));
+      plan::plans_of(plan::gpt_table(4, 64, 256, false), plan::options_of_pipeline(schedule, ranks, chunks, stage)));
 }
 
 }  // namespace troupe::telemetry

@@ -5,10 +5,10 @@
 
 #include "tests/telemetry/spans_of.hpp"
 
+BOOST_AUTO_TEST_SUITE(spans)
+
 using namespace troupe;
 using namespace troupe::telemetry;
-
-BOOST_AUTO_TEST_SUITE(spans)
 
 BOOST_AUTO_TEST_CASE(intervals_that_touch_are_one) {
   const auto j = joined({{5, 9}, {0, 2}, {2, 4}, {6, 7}, {20, 21}});

@@ -9,6 +9,8 @@
 #include "telemetry/unit_profile.hpp"
 #include "tests/telemetry/spans_of.hpp"
 
+BOOST_AUTO_TEST_SUITE(stage_figures)
+
 using namespace troupe;
 using namespace troupe::telemetry;
 
@@ -27,7 +29,7 @@ uint64_t num_of(const plan::rank_plan& p, plan::kind k) {
 // A step whose instructions take `seconds` each of the compute lane and nothing elsewhere, played.
 std::vector<rank_spans> even_step(const std::string& schedule, uint32_t ranks, double seconds) {
   const auto plans =
-      plan::plans_of(plan::chain_table(std::vector<uint64_t>(6, 1000)), plan::pipeline_options(schedule, ranks, 1, 0));
+      plan::plans_of(plan::chain_table(std::vector<uint64_t>(6, 1000)), plan::options_of_pipeline(schedule, ranks, 1, 0));
   const auto price = [&](const plan::rank_plan&, const plan::instruction& x) {
     return x.kind == plan::kind::forward ? seconds : x.kind == plan::kind::backward ? 2 * seconds : 0;
   };
@@ -43,8 +45,6 @@ std::vector<rank_spans> even_step(const std::string& schedule, uint32_t ranks, d
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(stage_figures)
 
 BOOST_AUTO_TEST_CASE(the_idle_time_of_1f1b_is_that_of_its_closed_form) {
   // (p - 1) / (m + p - 1) of a step, on every rank.

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+BOOST_AUTO_TEST_SUITE(step_values)
+
 using namespace troupe::telemetry;
 
 namespace {
@@ -17,8 +19,6 @@ std::set<std::string> labels_of(const label_options& o) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(step_values)
 
 BOOST_AUTO_TEST_CASE(the_loss_scale_is_fp16s_and_the_times_are_the_breakdowns) {
   const auto plain = labels_of({});

@@ -5,9 +5,9 @@
 #include <charconv>
 #include <cmath>
 
-using namespace troupe::telemetry;
-
 BOOST_AUTO_TEST_SUITE(text)
+
+using namespace troupe::telemetry;
 
 BOOST_AUTO_TEST_CASE(markup_becomes_text) {
   BOOST_TEST(html_escaped("<script>alert('x') && \"y\"</script>") ==

@@ -4,9 +4,9 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 
-using namespace troupe::telemetry;
-
 BOOST_AUTO_TEST_SUITE(thinned_series)
+
+using namespace troupe::telemetry;
 
 BOOST_AUTO_TEST_CASE(a_short_curve_keeps_every_value) {
   troupe::telemetry::thinned_series s;

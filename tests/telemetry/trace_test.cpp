@@ -7,6 +7,8 @@
 
 #include "tests/telemetry/spans_of.hpp"
 
+BOOST_AUTO_TEST_SUITE(trace)
+
 using namespace troupe;
 using namespace troupe::telemetry;
 
@@ -30,8 +32,6 @@ names names_of(const std::vector<rank_spans>& step) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(trace)
 
 BOOST_AUTO_TEST_CASE(a_rank_that_has_the_whole_model_is_a_process_with_its_lanes) {
   const auto n = names_of(played_gpt(2));

@@ -5,6 +5,8 @@
 
 #include "tests/telemetry/spans_of.hpp"
 
+BOOST_AUTO_TEST_SUITE(unit_profile)
+
 using namespace troupe;
 using namespace troupe::telemetry;
 
@@ -13,8 +15,6 @@ namespace {
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(unit_profile)
 
 BOOST_AUTO_TEST_CASE(times_are_means_per_micro_batch_and_sum_to_the_lanes) {
   const auto step = played_gpt(2, 3, 2);

@@ -5,6 +5,8 @@
 #include "fabric/layout.hpp"
 #include "tests/actors/ranks.hpp"
 
+BOOST_AUTO_TEST_SUITE(fabric_executor)
+
 using namespace troupe;
 using namespace troupe::actors;
 
@@ -33,8 +35,6 @@ class copies_until_left final : public fabric::communicator {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(fabric_executor)
 
 BOOST_AUTO_TEST_CASE(memory_that_a_collective_reads_outlives_the_membership_in_the_group) {
   const auto p = small_plans(2)[0];

@@ -14,6 +14,8 @@
 #include "models/segment/products.hpp"
 #include "tests/small_job.hpp"
 
+BOOST_AUTO_TEST_SUITE(host)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -51,8 +53,6 @@ std::vector<double> losses(actors::session& s, int steps) {
 const settings stage3 = {"parallel.data=2", "zero_optimization.stage=3"};
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(host)
 
 BOOST_AUTO_TEST_CASE(a_session_in_a_hosts_system_computes_the_same_and_leaves_the_system_running) {
   const small_job job;

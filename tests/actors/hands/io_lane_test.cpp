@@ -17,6 +17,8 @@
 #include "tests/actors/ranks.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(io_lane)
+
 using namespace troupe;
 using namespace troupe::actors;
 
@@ -138,8 +140,6 @@ void fill(std::span<std::byte> to, uint32_t seed) {
 std::vector<std::byte> copy_of(std::span<const std::byte> x) { return {x.begin(), x.end()}; }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(io_lane)
 
 BOOST_AUTO_TEST_CASE(every_swap_moves_exactly_its_bytes_in_whole_pages_of_its_extents) {
   for (const auto type : {core::dtype::f32, core::dtype::bf16})

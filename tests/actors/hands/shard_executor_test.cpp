@@ -7,6 +7,8 @@
 #include "tests/actors/ranks.hpp"
 #include "tests/plan/tied_samples.hpp"
 
+BOOST_AUTO_TEST_SUITE(shard_executor)
+
 using namespace troupe;
 using namespace troupe::actors;
 
@@ -47,8 +49,6 @@ void is_added(const std::shared_ptr<const plan::rank_plan>& p) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(shard_executor)
 
 BOOST_AUTO_TEST_CASE(gradients_of_a_tied_parameter_are_added_in_the_order_of_units_wherever_they_lie) {
   const auto table = plan::four_uses();

@@ -12,6 +12,8 @@
 
 #include "plan/job_layout.hpp"
 
+BOOST_AUTO_TEST_SUITE(transferred)
+
 using namespace troupe::actors;
 using troupe::models::values;
 
@@ -30,8 +32,6 @@ at::Tensor tensor_in(std::span<std::byte> slot) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(transferred)
 
 BOOST_AUTO_TEST_CASE(a_tensor_crosses_with_its_type_and_shape) {
   for (const auto type : {at::kFloat, at::kBFloat16, at::kLong, at::kByte}) {

@@ -5,6 +5,8 @@
 
 #include "tests/actors/ranks.hpp"
 
+BOOST_AUTO_TEST_SUITE(writer_executor)
+
 using namespace troupe;
 using namespace troupe::actors;
 
@@ -60,8 +62,6 @@ class half_in_files final : public state_source {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(writer_executor)
 
 BOOST_AUTO_TEST_CASE(a_slot_is_waited_for_before_it_is_filled_again_and_the_part_ends_behind_the_last_block) {
   auto options = small_plans(1).front()->options();

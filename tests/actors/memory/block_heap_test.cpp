@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(block_heap)
+
 using heap_of_blocks = troupe::actors::block_heap;
 
 namespace {
@@ -53,8 +55,6 @@ void exercise(heap_of_blocks& heap, unsigned seed, uint64_t bytes_max) {
 constexpr uint64_t mib = uint64_t{1} << 20;
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(block_heap)
 
 BOOST_AUTO_TEST_CASE(blocks_are_aligned_and_no_other_block_writes_to_them) {
   heap_of_blocks heap;

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <thread>
 
+BOOST_AUTO_TEST_SUITE(ledger)
+
 using namespace troupe::actors;
 
 namespace {
@@ -27,8 +29,6 @@ void on_thread_of(uint32_t owner, F f) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(ledger)
 
 BOOST_AUTO_TEST_CASE(bytes_are_counted_for_the_owner_of_the_thread_while_they_live) {
   const allocation_ledger books(num_owners);

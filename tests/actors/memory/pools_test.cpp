@@ -6,11 +6,11 @@
 #include "actors/memory/rank_memory.hpp"
 #include "tests/actors/ranks.hpp"
 
+BOOST_AUTO_TEST_SUITE(pools)
+
 using namespace troupe;
 using namespace troupe::actors;
 using plan::pool;
-
-BOOST_AUTO_TEST_SUITE(pools)
 
 BOOST_AUTO_TEST_CASE(the_sum_of_the_pools_is_the_plans_count) {
   const auto p = small_plans(2)[1];

@@ -11,6 +11,8 @@
 #include "core/math.hpp"
 #include "tests/plan/samples.hpp"
 
+BOOST_AUTO_TEST_SUITE(state_store)
+
 using namespace troupe;
 using namespace troupe::actors;
 using plan::state_part;
@@ -135,8 +137,6 @@ struct rank_of_states {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(state_store)
 
 BOOST_AUTO_TEST_CASE(elements_that_were_written_are_read_again_wherever_they_lie) {
   uint64_t swapped = 0, cached = 0, resident = 0;

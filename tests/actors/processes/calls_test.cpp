@@ -6,6 +6,8 @@
 
 #include "core/math.hpp"
 
+BOOST_AUTO_TEST_SUITE(calls)
+
 using namespace troupe;
 using namespace troupe::actors;
 
@@ -42,8 +44,6 @@ run_answer some_answer() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(calls)
 
 BOOST_AUTO_TEST_CASE(every_call_is_itself_behind_its_bytes) {
   opening_call opening;

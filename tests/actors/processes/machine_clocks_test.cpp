@@ -5,10 +5,10 @@
 
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(machine_clocks)
+
 using namespace troupe::actors;
 using troupe::telemetry::clock_shift;
-
-BOOST_AUTO_TEST_SUITE(machine_clocks)
 
 BOOST_AUTO_TEST_CASE(of_the_processes_of_a_machine_the_surest_counts_and_the_first_machine_has_the_supervisors_clock) {
   const std::vector<told_clock> told = {{0, {7, 90}}, {1, {500, 40}}, {1, {530, 20}}, {2, {-80, 5}}};

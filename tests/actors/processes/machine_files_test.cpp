@@ -10,6 +10,8 @@
 #include "fabric/wire/notes.hpp"
 #include "tests/fakes/wires.hpp"
 
+BOOST_AUTO_TEST_SUITE(machine_files)
+
 using namespace troupe;
 using namespace troupe::actors;
 
@@ -64,8 +66,6 @@ void write(checkpoint::file_system& files, const std::filesystem::path& path, co
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(machine_files)
 
 BOOST_AUTO_TEST_CASE(a_file_of_any_length_gets_a_copy_with_its_folders) {
   two_machines m;

@@ -6,6 +6,8 @@
 
 #include "tests/actors/saving/save_rig.hpp"
 
+BOOST_AUTO_TEST_SUITE(memory_saves)
+
 using namespace troupe;
 using namespace troupe::actors;
 
@@ -58,8 +60,6 @@ save_report save_to(memory_saves& saves, save_rig& rig, uint64_t step, std::vect
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(memory_saves)
 
 BOOST_AUTO_TEST_CASE(another_process_reads_a_save_from_the_files_that_were_kept) {
   save_rig rig(with_staging(2, 1, 100'000), some_table(true));

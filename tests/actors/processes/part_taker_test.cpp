@@ -6,6 +6,8 @@
 #include "tests/actors/saving/save_rig.hpp"
 #include "tests/fakes/file_system.hpp"
 
+BOOST_AUTO_TEST_SUITE(part_taker)
+
 using namespace troupe;
 using namespace troupe::actors;
 using checkpoint::fake_files;
@@ -34,8 +36,6 @@ struct written {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(part_taker)
 
 BOOST_AUTO_TEST_CASE(the_last_part_commits_whoever_writes_it) {
   for (const bool others_last : {false, true}) {

@@ -10,11 +10,11 @@
 #include "core/clock.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(shared_output)
+
 using namespace troupe;
 using namespace troupe::actors;
 namespace fs = std::filesystem;
-
-BOOST_AUTO_TEST_SUITE(shared_output)
 
 BOOST_AUTO_TEST_CASE(a_sign_is_seen_by_all_and_nothing_stays) {
   const tests::scratch_folder folder;

@@ -18,6 +18,8 @@
 #include "tests/fakes/file_system.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(joined_saves)
+
 using namespace troupe;
 using namespace troupe::actors;
 using checkpoint::fake_files;
@@ -95,8 +97,6 @@ std::string sealed(std::string text) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(joined_saves)
 
 BOOST_AUTO_TEST_CASE(a_checkpoint_of_two_processes_is_that_of_one_bit_for_bit_whatever_the_stage) {
   for (uint32_t stage = 0; stage < 4; ++stage)

@@ -8,6 +8,8 @@
 #include "tests/actors/saving/save_rig.hpp"
 #include "tests/fakes/file_system.hpp"
 
+BOOST_AUTO_TEST_SUITE(save_job)
+
 using namespace troupe;
 using namespace troupe::actors;
 using checkpoint::fake_files;
@@ -41,8 +43,6 @@ struct pausing_files : fake_files {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(save_job)
 
 BOOST_AUTO_TEST_CASE(every_state_is_in_the_checkpoint_whatever_the_degrees_and_however_small_the_staging) {
   for (uint32_t ranks : {1U, 2U, 3U})

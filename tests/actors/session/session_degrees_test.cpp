@@ -1,6 +1,8 @@
 // Degrees that a configuration leaves open, as a host program sees them.
 #include "tests/small_job.hpp"
 
+BOOST_AUTO_TEST_SUITE(session_degrees)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -10,8 +12,6 @@ const settings open_degrees = {"parallel={ranks: 2, pipeline: auto, tensor: auto
                                "train_micro_batch_size_per_gpu=2"};
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(session_degrees)
 
 BOOST_AUTO_TEST_CASE(a_session_of_open_degrees_has_the_bits_of_one_that_is_given_the_chosen_ones) {
   const small_job job;

@@ -1,6 +1,8 @@
 // Evaluation: the losses of its micro-batches and what the model put out, whatever the cut into stages.
 #include "tests/small_job.hpp"
 
+BOOST_AUTO_TEST_SUITE(session_evaluation)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -42,8 +44,6 @@ std::vector<output> outputs_of(actors::session& s, uint64_t batches, uint64_t by
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(session_evaluation)
 
 BOOST_AUTO_TEST_CASE(outputs_alone_are_those_of_an_evaluation_with_losses) {
   const small_job job(tiny_llama);

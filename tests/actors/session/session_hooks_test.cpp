@@ -4,6 +4,8 @@
 
 #include "tests/small_job.hpp"
 
+BOOST_AUTO_TEST_SUITE(session_hooks)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -24,8 +26,6 @@ const settings moving = {"fp16.enabled=true", "scheduler.type=WarmupLR", "schedu
                          "scheduler.params.warmup_num_steps=8", "data.validation_fraction=0.1"};
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(session_hooks)
 
 BOOST_AUTO_TEST_CASE(a_step_whose_hook_throws_is_done_once_and_changes_no_later_step) {
   const small_job job;

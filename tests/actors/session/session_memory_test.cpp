@@ -11,6 +11,8 @@
 #include "core/math.hpp"
 #include "tests/small_job.hpp"
 
+BOOST_AUTO_TEST_SUITE(session_memory)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -178,8 +180,6 @@ bool threads_fall_to(size_t wanted) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(session_memory)
 
 BOOST_AUTO_TEST_CASE(resident_bytes_equal_the_formulas_of_every_stage_dtype_and_accumulation) {
   const small_job job(two_blocks);

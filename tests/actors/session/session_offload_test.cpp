@@ -6,6 +6,8 @@
 #include "telemetry/memory_table.hpp"
 #include "tests/small_job.hpp"
 
+BOOST_AUTO_TEST_SUITE(session_offload)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -39,8 +41,6 @@ core::result<void> outcome_of(const core::result<T>& x) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(session_offload)
 
 BOOST_AUTO_TEST_CASE(states_come_back_bit_by_bit_and_training_continues_unchanged) {
   const small_job job;

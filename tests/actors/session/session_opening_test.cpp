@@ -4,6 +4,8 @@
 #include "actors/session/memory_need.hpp"
 #include "tests/small_job.hpp"
 
+BOOST_AUTO_TEST_SUITE(session_opening)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -22,8 +24,6 @@ core::result<std::unique_ptr<actors::session>> open_watched(const small_job& job
 const settings two_ranks = {"parallel.data=2", "zero_optimization.stage=2"};
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(session_opening)
 
 BOOST_AUTO_TEST_CASE(an_opening_reports_its_phases_and_can_be_ended_in_each) {
   const small_job job;

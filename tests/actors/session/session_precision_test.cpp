@@ -5,6 +5,8 @@
 #include "kernels/optimizer/schedule.hpp"
 #include "tests/small_job.hpp"
 
+BOOST_AUTO_TEST_SUITE(session_precision)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -68,8 +70,6 @@ struct poisoned_job {
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(session_precision)
 
 BOOST_AUTO_TEST_CASE(an_overflow_in_fp16_skips_the_whole_step) {
   for (const char* stage : {"zero_optimization.stage=1", "zero_optimization.stage=3"}) {

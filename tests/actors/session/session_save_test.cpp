@@ -5,6 +5,8 @@
 #include "tests/checkpoint/file_size_limit.hpp"
 #include "tests/small_job.hpp"
 
+BOOST_AUTO_TEST_SUITE(session_save)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -46,8 +48,6 @@ checkpoint::manifest manifest_of(const std::filesystem::path& folder) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(session_save)
 
 BOOST_AUTO_TEST_CASE(an_asynchronous_save_changes_no_bit_and_saves_the_states_of_its_step) {
   const small_job job(tiny_gpt2_with_dropout);

@@ -7,6 +7,8 @@
 #include "tests/small_job.hpp"
 #include "tests/surprising_text.hpp"
 
+BOOST_AUTO_TEST_SUITE(session_spike)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -77,8 +79,6 @@ std::string skip_of(const std::vector<actors::loss_spike>& spikes) {
 const settings watched{"on_spike={action: skip, factor: 3, min_steps: 8, window: 8}", "checkpoint.every_steps=4"};
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(session_spike)
 
 BOOST_AUTO_TEST_CASE(a_run_leaves_samples_out_from_the_start_and_where_it_resumes) {
   const small_job job(tiny_gpt2_with_dropout);

@@ -7,6 +7,8 @@
 #include "tests/comma_locale.hpp"
 #include "tests/small_job.hpp"
 
+BOOST_AUTO_TEST_SUITE(session_telemetry)
+
 using namespace troupe;
 using namespace troupe::tests;
 namespace fs = std::filesystem;
@@ -19,8 +21,6 @@ size_t lines_in(const fs::path& file) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(session_telemetry)
 
 BOOST_AUTO_TEST_CASE(destroying_a_session_writes_the_files_that_finish_writes) {
   const small_job job;

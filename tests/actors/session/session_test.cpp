@@ -6,6 +6,8 @@
 
 #include "tests/small_job.hpp"
 
+BOOST_AUTO_TEST_SUITE(session)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -27,8 +29,6 @@ std::vector<int64_t> generated(actors::session& s, double temperature, std::vect
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(session)
 
 BOOST_AUTO_TEST_CASE(evaluation_changes_nothing_and_is_the_same_at_every_stage) {
   const small_job job(two_blocks);

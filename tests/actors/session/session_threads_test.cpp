@@ -15,6 +15,8 @@
 #include "tests/small_job.hpp"
 #include "tests/thread_limit.hpp"
 
+BOOST_AUTO_TEST_SUITE(session_threads)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -95,8 +97,6 @@ int in_a_child(const std::function<int()>& f) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(session_threads)
 
 BOOST_AUTO_TEST_CASE(four_living_threads_open_step_save_and_destroy_a_session) {
   const small_job job;

@@ -10,6 +10,8 @@
 #include "storage/swap/swap_space.hpp"
 #include "tests/small_job.hpp"
 
+BOOST_AUTO_TEST_SUITE(state_access)
+
 using namespace troupe;
 using namespace troupe::tests;
 using actors::named_values;
@@ -113,8 +115,6 @@ void expect_same(const outcome& a, const outcome& b) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(state_access)
 
 BOOST_AUTO_TEST_CASE(every_stage_and_tier_has_the_same_states_and_trains_from_those_set) {
   const small_job job;

@@ -9,6 +9,8 @@
 #include "tests/checkpoint/native_samples.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(bad_folder)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -36,8 +38,6 @@ size_t things_in(const fs::path& folder) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(bad_folder)
 
 BOOST_AUTO_TEST_CASE(folders_that_are_not_checkpoints_are_refused_by_name) {
   const scratch_folder f;

@@ -9,6 +9,8 @@
 #include "tests/fakes/file_system.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(commit)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -28,8 +30,6 @@ const std::vector<sample_tensor>& samples(uint64_t seed) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(commit)
 
 BOOST_AUTO_TEST_CASE(a_full_disk_leaves_the_old_checkpoint_and_says_how_much_is_missing) {
   fake_files files(400'000);

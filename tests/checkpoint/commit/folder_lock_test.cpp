@@ -12,6 +12,8 @@
 #include "tests/checkpoint/native_samples.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(folder_lock)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -58,8 +60,6 @@ class holder {
 std::string process(pid_t pid) { return "process " + std::to_string(pid); }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(folder_lock)
 
 BOOST_AUTO_TEST_CASE(a_folder_in_use_is_refused_with_its_process_until_that_ends) {
   const scratch_folder folder;

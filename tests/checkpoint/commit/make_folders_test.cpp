@@ -11,6 +11,8 @@
 #include "checkpoint/files/memory_files.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(make_folders)
+
 using namespace troupe::checkpoint;
 
 namespace {
@@ -36,8 +38,6 @@ int failures_of(file_system& files, const std::filesystem::path& root, int round
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(make_folders)
 
 BOOST_AUTO_TEST_CASE(a_folder_may_be_made_by_several_threads_at_once) {
   memory_files memory;

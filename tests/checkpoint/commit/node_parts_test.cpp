@@ -8,6 +8,8 @@
 #include "tests/checkpoint/native_samples.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(node_parts)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -37,8 +39,6 @@ struct two_machines {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(node_parts)
 
 BOOST_AUTO_TEST_CASE(each_machine_verifies_its_own_files_and_names_those_of_the_others) {
   const two_machines m;

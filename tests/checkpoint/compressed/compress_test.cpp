@@ -11,6 +11,8 @@
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(compress)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -129,8 +131,6 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(compress)
 
 BOOST_AUTO_TEST_CASE(what_is_read_back_is_as_near_as_the_report_says_and_the_rest_is_as_it_was) {
   plain_model model;

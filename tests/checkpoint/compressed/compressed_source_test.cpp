@@ -17,6 +17,8 @@
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(compressed_source)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -89,8 +91,6 @@ const tensor_entry& weight_in(const tensor_source& s) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(compressed_source)
 
 BOOST_AUTO_TEST_CASE(a_folder_of_every_format_has_the_values_that_the_package_gives_bit_for_bit) {
   BOOST_TEST(cases().size() == 10U);

@@ -9,6 +9,8 @@
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(cut_source)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -47,8 +49,6 @@ std::vector<float> values_of(const tensor_source& s, const std::string& name) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(cut_source)
 
 BOOST_AUTO_TEST_CASE(changes_come_first_then_masks_then_cuts) {
   const weights w;

@@ -20,6 +20,8 @@
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(reshape)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -156,8 +158,6 @@ void chain(const tensor_source& first, const scratch_folder& at,
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(reshape)
 
 BOOST_AUTO_TEST_CASE(a_megatron_pipeline_keeps_its_tensors_at_all_degrees) {
   const scratch_folder at;

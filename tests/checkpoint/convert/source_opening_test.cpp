@@ -9,6 +9,8 @@
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(source_opening)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -35,8 +37,6 @@ fs::path save(const fs::path& root, uint64_t step) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(source_opening)
 
 BOOST_AUTO_TEST_CASE(our_checkpoint_opens_by_itself_by_latest_and_by_tag) {
   const scratch_folder scratch;

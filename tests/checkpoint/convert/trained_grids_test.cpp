@@ -11,6 +11,8 @@
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(trained_grids)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -52,8 +54,6 @@ std::vector<float> blocks_back(const prepared_weights& made, const std::string& 
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(trained_grids)
 
 BOOST_AUTO_TEST_CASE(blocks_of_all_types_hold_the_trained_values_bit_for_bit) {
   const trained t;

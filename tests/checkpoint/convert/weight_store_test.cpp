@@ -8,6 +8,8 @@
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(weight_store)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -22,8 +24,6 @@ std::vector<stored_bytes> codes(uint8_t of) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(weight_store)
 
 BOOST_AUTO_TEST_CASE(what_was_committed_is_there_again_and_what_was_not_is_gone) {
   const scratch_folder f;

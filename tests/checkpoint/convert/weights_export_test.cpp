@@ -12,6 +12,8 @@
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(weights_export)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -36,8 +38,6 @@ std::vector<std::byte> bytes_in(const torch_archive& file, std::string_view name
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(weights_export)
 
 BOOST_AUTO_TEST_CASE(files_of_torch_have_the_same_tensors_and_share_tied_storages) {
   const scratch_folder at;

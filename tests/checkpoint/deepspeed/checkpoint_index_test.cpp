@@ -16,6 +16,8 @@
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(checkpoint_index)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -101,8 +103,6 @@ void write_model_file(const fs::path& path, int64_t pp, int64_t tp) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(checkpoint_index)
 
 BOOST_AUTO_TEST_CASE(degrees_are_reshaped_as_the_reference_does) {
   using cells = file_lists;

@@ -16,6 +16,8 @@
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(deepspeed)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -52,8 +54,6 @@ void check_same(const tensor_source& a, const tensor_source& b, const std::vecto
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(deepspeed)
 
 BOOST_AUTO_TEST_CASE(weights_equal_those_of_its_own_converter) {
   for (const auto& name : cases) {

@@ -11,6 +11,8 @@
 #include "tests/checkpoint/random_source.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(deepspeed_writer)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -50,8 +52,6 @@ std::vector<deepspeed_parameter_group> two_groups(const tensor_source& s, uint64
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(deepspeed_writer)
 
 BOOST_AUTO_TEST_CASE(groups_are_aligned_to_twice_the_ranks_and_padded_at_their_end) {
   BOOST_TEST(paddings({53}, 4) == (std::vector<uint64_t>{0, 0, 0, 3}), boost::test_tools::per_element());

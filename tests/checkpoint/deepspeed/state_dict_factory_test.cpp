@@ -15,6 +15,8 @@
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(state_dict_factory)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -62,8 +64,6 @@ void write_module(const fs::path& path, const std::string& key, int64_t ranks = 
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(state_dict_factory)
 
 BOOST_AUTO_TEST_CASE(every_version_and_number_of_ranks_equals_the_reference) {
   const auto file = expected();

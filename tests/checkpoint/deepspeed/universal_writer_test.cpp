@@ -8,6 +8,8 @@
 #include "tests/checkpoint/random_source.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(universal_writer)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -34,8 +36,6 @@ void check_param(const torch_archive& file, const std::vector<int64_t>& shape, c
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(universal_writer)
 
 BOOST_AUTO_TEST_CASE(every_state_of_every_parameter_has_a_file_of_its_own) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {

@@ -12,6 +12,8 @@
 #include "tests/checkpoint/random_source.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(distributed_names)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -90,8 +92,6 @@ std::vector<std::byte> bytes_of(const std::vector<float>& numbers) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(distributed_names)
 
 BOOST_AUTO_TEST_CASE(no_weight_is_an_optimizers_for_its_own_name) {
   const keyed_folder nested{{{{"model", "state.weight"}}, {{"model", "lin.weight"}}, {{"model", "param_groups.w"}}}};

@@ -21,6 +21,8 @@
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(distributed_source)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -91,8 +93,6 @@ void check_folder_refused(const small_folder& folder, error_kind kind, const std
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(distributed_source)
 
 BOOST_AUTO_TEST_CASE(folders_of_pytorch_have_its_weights_and_moments) {
   for (const std::string name : {"gpt2_fsdp", "llama_2d"}) {

@@ -12,6 +12,8 @@
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(safetensors_shards)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -42,8 +44,6 @@ void check_refused(const std::string& second, const std::string& words, std::vec
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(safetensors_shards)
 
 BOOST_AUTO_TEST_CASE(shards_of_a_mesh_and_what_they_were_consolidated_to_have_pytorchs_weights) {
   const auto wanted = read_hugging_face_source(fixtures / "llama_2d.safetensors");

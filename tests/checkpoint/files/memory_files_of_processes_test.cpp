@@ -18,6 +18,8 @@
 #include "tests/checkpoint/native_samples.hpp"
 #include "tests/checkpoint/tensors.hpp"
 
+BOOST_AUTO_TEST_SUITE(memory_files_of_processes)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -83,8 +85,6 @@ std::pair<int, uint64_t> received_descriptor(int from) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(memory_files_of_processes)
 
 BOOST_AUTO_TEST_CASE(memory_of_removed_files_is_used_again_and_only_bytes_of_the_new_one_are_read) {
   memory_files files;

@@ -6,6 +6,8 @@
 #include "tests/fakes/file_system.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(native_files)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -32,8 +34,6 @@ void put(file_system& files, const std::filesystem::path& path, std::string_view
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(native_files)
 
 BOOST_AUTO_TEST_CASE(written_files_are_read_and_listed) {
   on_all([](file_system& files, const std::filesystem::path& at) {

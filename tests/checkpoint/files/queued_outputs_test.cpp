@@ -8,6 +8,8 @@
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(queued_outputs)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -50,8 +52,6 @@ struct aligned_noise {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(queued_outputs)
 
 BOOST_AUTO_TEST_CASE(copied_and_aligned_writes_follow_each_other_and_a_file_ends_at_any_byte) {
   const aligned_noise from(512 * kib);

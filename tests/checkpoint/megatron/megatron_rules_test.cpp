@@ -13,6 +13,8 @@
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(megatron_rules)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -82,8 +84,6 @@ pattern_rules rules_of(universal_patterns p) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(megatron_rules)
 
 BOOST_AUTO_TEST_CASE(names_choose_how_a_parameter_is_cut) {
   const auto rule = [](std::string_view name) { return megatron_rule(name, qkv_version::v2); };

@@ -10,6 +10,8 @@
 #include "tests/checkpoint/native_samples.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(corruption)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -105,8 +107,6 @@ std::map<uint64_t, meaning> map_of(const manifest& m, uint32_t file) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(corruption)
 
 BOOST_AUTO_TEST_CASE(a_flipped_byte_of_a_data_file_is_found_at_open_load_or_verify_by_what_it_is) {
   const disk d;

@@ -10,6 +10,8 @@
 #include "tests/crash/wanted_cases.hpp"
 #include "tests/fakes/file_system.hpp"
 
+BOOST_AUTO_TEST_SUITE(manifest_property)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -251,8 +253,6 @@ void check_other_shares(random_checkpoint& c, const checkpoint_folder& from, dic
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(manifest_property)
 
 BOOST_AUTO_TEST_CASE(a_random_checkpoint_comes_back_from_its_text_and_loads_at_any_other_cut) {
   for (uint64_t seed = 0; seed < wanted_cases("TROUPE_CASES", 400); ++seed) BOOST_TEST_CONTEXT("seed " << seed) {

@@ -11,6 +11,8 @@
 #include "tests/fakes/file_system.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(native_format)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -106,8 +108,6 @@ void check_refused(std::string body, const std::string& from, const std::string&
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(native_format)
 
 BOOST_AUTO_TEST_CASE(tensors_of_several_writers_are_loaded_bit_for_bit_by_any_number_of_readers) {
   for (uint32_t writers = 1; writers <= 4; ++writers) {

@@ -3,6 +3,8 @@
 
 #include "tests/checkpoint/tensors.hpp"
 
+BOOST_AUTO_TEST_SUITE(safetensors_header)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -15,8 +17,6 @@ std::string one(const std::string& dtype, const std::string& shape, const std::s
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(safetensors_header)
 
 BOOST_AUTO_TEST_CASE(a_header_gives_its_tensors_and_metadata) {
   const auto h = parse_header(

@@ -8,6 +8,8 @@
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(weights_folder)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -45,8 +47,6 @@ void write_indexed(const scratch_folder& at, const std::string& weight_map) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(weights_folder)
 
 BOOST_AUTO_TEST_CASE(a_small_model_is_one_file_without_index) {
   const scratch_folder at;

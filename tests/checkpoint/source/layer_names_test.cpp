@@ -5,6 +5,8 @@
 
 #include "tests/checkpoint/tensors.hpp"
 
+BOOST_AUTO_TEST_SUITE(layer_names)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -67,8 +69,6 @@ void check_named(const tensor_source& s, const std::vector<wanted_tensor>& wante
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(layer_names)
 
 BOOST_AUTO_TEST_CASE(layers_in_the_models_order_get_the_models_names) {
   // both tables in one layer, each in its own, one of them shared over stages

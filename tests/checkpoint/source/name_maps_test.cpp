@@ -3,6 +3,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+BOOST_AUTO_TEST_SUITE(name_maps)
+
 using namespace troupe::checkpoint;
 using names = std::vector<std::string>;
 
@@ -21,8 +23,6 @@ const names llama{"model.embed_tokens.weight", "model.layers.0.self_attn.q_proj.
                   "lm_head.weight"};
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(name_maps)
 
 BOOST_AUTO_TEST_CASE(prefixes_of_wrappers_and_of_hugging_face_do_not_matter) {
   for (const std::string prefix :

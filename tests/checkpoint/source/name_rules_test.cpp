@@ -6,6 +6,8 @@
 #include "config/document/name_map_file.hpp"
 #include "tests/checkpoint/tensors.hpp"
 
+BOOST_AUTO_TEST_SUITE(name_rules)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -28,8 +30,6 @@ void check_refused(const std::string& text, const std::string& why) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(name_rules)
 
 BOOST_AUTO_TEST_CASE(layers_get_prefixes_and_names_go_before_them) {
   const std::string text = R"(

@@ -7,6 +7,8 @@
 #include "config/document/name_map_file.hpp"
 #include "tests/checkpoint/tensors.hpp"
 
+BOOST_AUTO_TEST_SUITE(printed_maps)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -27,8 +29,6 @@ size_t check_leads(const pairs& names) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(printed_maps)
 
 BOOST_AUTO_TEST_CASE(layers_that_differ_by_their_number_share_a_row) {
   pairs names{{"wte.weight", "transformer.wte.weight"}};

@@ -7,6 +7,8 @@
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(scatter_read)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -62,8 +64,6 @@ struct two_files {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(scatter_read)
 
 BOOST_AUTO_TEST_CASE(every_byte_arrives_whatever_the_alignment_of_files_and_memory) {
   const two_files t;

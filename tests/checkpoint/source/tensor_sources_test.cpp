@@ -11,6 +11,8 @@
 #include "tests/fakes/file_system.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(tensor_sources)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -52,8 +54,6 @@ std::vector<T> cast_one(dtype from, auto value, dtype to) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(tensor_sources)
 
 BOOST_AUTO_TEST_CASE(elements_come_from_their_pieces_in_their_own_type_and_in_others) {
   two_pieces t;

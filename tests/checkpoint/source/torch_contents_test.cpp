@@ -13,6 +13,8 @@
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(torch_contents)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -24,8 +26,6 @@ namespace {
 const fs::path fixtures = fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/torch_contents";
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(torch_contents)
 
 BOOST_AUTO_TEST_CASE(the_models_tensors_are_found_and_what_is_left_out_is_said) {
   const std::vector<std::pair<std::string, std::string>> files{

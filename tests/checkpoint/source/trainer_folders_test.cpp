@@ -17,6 +17,8 @@
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(trainer_folders)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -121,8 +123,6 @@ void check_states_refused(const small_folder& folder, const std::string& words) 
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(trainer_folders)
 
 BOOST_AUTO_TEST_CASE(folders_that_were_saved_have_each_parameters_moments) {
   for (const std::string name : {"trainer_gpt2", "trainer_llama", "accelerate_gpt2", "accelerate_llama"}) {

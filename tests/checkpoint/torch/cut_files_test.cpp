@@ -20,6 +20,8 @@
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(cut_files)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -55,8 +57,6 @@ fs::path written_archive(const scratch_folder& at) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(cut_files)
 
 BOOST_AUTO_TEST_CASE(an_archive_cut_after_its_opening_is_named_when_its_tensors_are_read) {
   const scratch_folder at;

@@ -6,6 +6,8 @@
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(pickle)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -44,8 +46,6 @@ void refused(const std::string& body, const std::string& words) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(pickle)
 
 BOOST_AUTO_TEST_CASE(whole_numbers_of_every_width_have_their_value) {
   BOOST_TEST(integer_of("K\xFF") == 255);

@@ -9,12 +9,12 @@
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(torch_archive_writer)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
 using core::dtype;
-
-BOOST_AUTO_TEST_SUITE(torch_archive_writer)
 
 BOOST_AUTO_TEST_CASE(tensors_shared_storages_and_plain_values_come_back) {
   const scratch_folder at;

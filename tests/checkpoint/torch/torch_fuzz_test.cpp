@@ -19,6 +19,8 @@
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(torch_fuzz)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -71,8 +73,6 @@ void damage(const fs::path& valid, uint64_t seed) {
 std::span<const std::byte> as_bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(torch_fuzz)
 
 BOOST_AUTO_TEST_CASE(damaged_zip_archives_are_read_or_refused) {
   damage(fixtures / "stage2_bf16/step2/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt", 1);

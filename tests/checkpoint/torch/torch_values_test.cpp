@@ -6,6 +6,8 @@
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(torch_values)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -15,8 +17,6 @@ namespace {
 const std::filesystem::path fixtures = std::filesystem::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/torch";
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(torch_values)
 
 BOOST_AUTO_TEST_CASE(scalars_attributes_views_and_unknown_values_are_distinguished) {
   for (const char* name : {"values.pt", "values_legacy.pt"}) {

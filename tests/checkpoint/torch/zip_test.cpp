@@ -9,6 +9,8 @@
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(zip)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -43,8 +45,6 @@ size_t central_of(const std::string& archive, std::string_view name) { return ar
 bool says(const std::string& text, std::string_view part) { return text.find(part) != text.npos; }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(zip)
 
 BOOST_AUTO_TEST_CASE(the_checksum_is_the_standard_crc_32) {
   BOOST_TEST(checkpoint::crc32(bytes_of_text("123456789")) == 0xCBF43926U);  // the published check value

@@ -5,6 +5,8 @@
 
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(name_map_file)
+
 using namespace troupe;
 using namespace troupe::config;
 using tests::scratch_folder;
@@ -19,8 +21,6 @@ void check_refused(const std::string& text, const std::string& why) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(name_map_file)
 
 BOOST_AUTO_TEST_CASE(lines_keep_their_order_their_place_and_their_text) {
   const auto got = parse_name_map("names:\n  (\\d+)\\.x: 'a.\\1'  # a comment\nlayers:\n  0: ''\n  2-13:\n", "map");

@@ -7,6 +7,8 @@
 
 #include "config/document/document.hpp"
 
+BOOST_AUTO_TEST_SUITE(read_json)
+
 using namespace troupe::config;
 
 namespace {
@@ -76,8 +78,6 @@ std::string read(const std::string& text) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(read_json)
 
 BOOST_AUTO_TEST_CASE(random_documents_read_as_another_reader_reads_them) {
   std::mt19937_64 random(11);

@@ -12,6 +12,8 @@
 #include "config/rules/settings.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(deepspeed_table)
+
 using namespace troupe::config;
 
 namespace {
@@ -139,8 +141,6 @@ bool same(const key_info& row, const nlohmann::json& there) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(deepspeed_table)
 
 BOOST_AUTO_TEST_CASE(every_key_of_deepspeed_is_known_with_its_default_and_aliases) {
   const auto all = dump();

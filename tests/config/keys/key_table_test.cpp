@@ -6,9 +6,9 @@
 
 #include "config/keys/values.hpp"
 
-using namespace troupe::config;
-
 BOOST_AUTO_TEST_SUITE(key_table)
+
+using namespace troupe::config;
 
 BOOST_AUTO_TEST_CASE(every_key_is_unique_explained_and_in_a_section_of_the_table) {
   std::set<std::string> seen;

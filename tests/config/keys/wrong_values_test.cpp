@@ -10,6 +10,8 @@
 #include "config/keys/values.hpp"
 #include "tests/config/text.hpp"
 
+BOOST_AUTO_TEST_SUITE(wrong_values)
+
 using namespace troupe::config;
 
 namespace {
@@ -124,8 +126,6 @@ void is_refused(const key_info& row, const std::string& value) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(wrong_values)
 
 BOOST_AUTO_TEST_CASE(a_value_of_a_wrong_type_is_refused_with_key_and_place) {
   size_t walked = 0;

@@ -4,6 +4,8 @@
 #include "config/rules/resolve.hpp"
 #include "tests/config/text.hpp"
 
+BOOST_AUTO_TEST_SUITE(batch)
+
 using namespace troupe::config;
 
 namespace {
@@ -15,8 +17,6 @@ std::string completed(uint64_t train, uint64_t micro, uint64_t accumulation, uin
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(batch)
 
 BOOST_AUTO_TEST_CASE(two_or_one_of_the_three_give_the_others) {
   BOOST_TEST(completed(32, 8, 0, 2) == "32 8 2");

@@ -7,6 +7,8 @@
 #include "config/keys/idle.hpp"
 #include "tests/config/text.hpp"
 
+BOOST_AUTO_TEST_SUITE(cluster)
+
 using namespace troupe::config;
 
 namespace {
@@ -24,8 +26,6 @@ std::string line_9(const std::string& line) { return errors_of(smallest + line +
 std::string idle_in(const job_config& c, const std::string& key) { return idle(*key_named(key), c); }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(cluster)
 
 BOOST_AUTO_TEST_CASE(a_job_is_one_process_unless_it_says_otherwise) {
   const job_config c = with_line("");

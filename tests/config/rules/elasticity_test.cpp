@@ -12,6 +12,8 @@
 #include "tests/config/text.hpp"
 #include "tests/places.hpp"
 
+BOOST_AUTO_TEST_SUITE(elasticity)
+
 using namespace troupe::config;
 
 namespace {
@@ -54,8 +56,6 @@ std::array<uint64_t, 3> batch_of(const job_config& c) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(elasticity)
 
 BOOST_AUTO_TEST_CASE(batches_micro_batches_and_rank_counts_of_200_drawn_inputs_are_deepspeeds) {
   std::ifstream in(std::string(troupe::places::source_dir) + "/tests/config/fixtures/elasticity.json");

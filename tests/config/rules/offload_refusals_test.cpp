@@ -3,6 +3,8 @@
 
 #include "tests/config/text.hpp"
 
+BOOST_AUTO_TEST_SUITE(offload_refusals)
+
 using namespace troupe::config;
 
 namespace {
@@ -15,8 +17,6 @@ std::string line_9(const std::string& line) { return errors_of(smallest + line +
 const std::string on_disk = "stage: 3, offload_optimizer: {device: nvme, nvme_path: /disk}";
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(offload_refusals)
 
 BOOST_AUTO_TEST_CASE(a_device_is_one_of_three) {
   BOOST_TEST(zero("stage: 3, offload_param: {device: gpu}") ==

@@ -7,6 +7,8 @@
 #include "storage/queue/io_queue.hpp"
 #include "tests/config/text.hpp"
 
+BOOST_AUTO_TEST_SUITE(offload)
+
 using namespace troupe::config;
 
 namespace {
@@ -56,8 +58,6 @@ std::string origin(const loaded& l, const std::string& key) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(offload)
 
 BOOST_AUTO_TEST_CASE(a_file_of_deepspeed_for_disks_fills_every_field) {
   const loaded l = must_load(infinity, plain, "ds.json");

@@ -4,6 +4,8 @@
 
 #include "tests/config/text.hpp"
 
+BOOST_AUTO_TEST_SUITE(refusals)
+
 using namespace troupe::config;
 
 namespace {
@@ -13,8 +15,6 @@ std::string line_9(const std::string& line) { return errors_of(smallest + line +
 std::string zero(const std::string& keys) { return errors_of(smallest_with("stage: 3", keys)); }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(refusals)
 
 BOOST_AUTO_TEST_CASE(all_errors_of_a_file_come_at_once_and_in_its_order) {
   BOOST_TEST(errors_of("steps: 0\nmodel: {model_type: gpt2, n_layer: two}\nsede: 1\n"

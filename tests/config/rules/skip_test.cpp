@@ -3,6 +3,8 @@
 
 #include "tests/config/text.hpp"
 
+BOOST_AUTO_TEST_SUITE(skip)
+
 using namespace troupe::config;
 
 namespace {
@@ -23,8 +25,6 @@ std::string spike_errors(const std::string& keys, const std::string& more = save
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(skip)
 
 BOOST_AUTO_TEST_CASE(steps_are_one_step_or_a_range) {
   const auto c =

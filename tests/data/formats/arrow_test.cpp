@@ -4,10 +4,10 @@
 #include "tests/data/formats/foreign.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(arrow)
+
 using namespace troupe;
 using namespace troupe::tests;
-
-BOOST_AUTO_TEST_SUITE(arrow)
 
 BOOST_AUTO_TEST_CASE(rows_are_those_that_pyarrow_reads) {
   for (const char* name :

@@ -8,6 +8,8 @@
 
 #include "data/formats/delta.hpp"
 
+BOOST_AUTO_TEST_SUITE(block_codec)
+
 using namespace troupe;
 using namespace std::string_literals;
 
@@ -39,8 +41,6 @@ std::string delta_error(const std::string& packed, bool repeats) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(block_codec)
 
 BOOST_AUTO_TEST_CASE(an_lz4_block_is_literals_and_copies) {
   BOOST_TEST(block("\x30"

@@ -6,11 +6,11 @@
 #include "tests/data/formats/foreign.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(files)
+
 using namespace troupe;
 using namespace troupe::tests;
 using namespace std::string_literals;
-
-BOOST_AUTO_TEST_SUITE(files)
 
 BOOST_AUTO_TEST_CASE(what_is_hidden_or_lies_beside_rows_is_passed_over) {
   const scratch_folder at;

@@ -4,6 +4,8 @@
 #include "tests/data/formats/foreign.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(indexed_pair)
+
 using namespace troupe;
 using namespace troupe::tests;
 using core::error_kind;
@@ -40,8 +42,6 @@ struct pair_folder {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(indexed_pair)
 
 BOOST_AUTO_TEST_CASE(every_type_is_read_as_megatron_reads_it) {
   for (const char* type : {"uint8", "int8", "int16", "uint16", "int32", "int64", "float32", "float64"}) {

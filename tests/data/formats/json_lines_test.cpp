@@ -6,6 +6,8 @@
 #include "tests/data/text.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(json_lines)
+
 using namespace troupe;
 
 namespace {
@@ -27,8 +29,6 @@ void check_refused(std::string_view content, const std::string& words) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(json_lines)
 
 BOOST_AUTO_TEST_CASE(the_text_of_each_line_comes_in_turn) {
   const auto got = read(

@@ -4,6 +4,8 @@
 #include "tests/data/formats/made_parquet.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(parquet_limits)
+
 using namespace troupe;
 using namespace troupe::tests;
 using namespace troupe::tests::parquet_made;
@@ -26,8 +28,6 @@ std::string pages(int count, const std::string& page) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(parquet_limits)
 
 BOOST_AUTO_TEST_CASE(a_run_of_nulls_is_passed_over_at_once) {
   const scratch_folder at;

@@ -5,6 +5,8 @@
 #include "tests/data/formats/foreign.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(parquet)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -19,8 +21,6 @@ data::parquet_chunk chunk_of(const std::string& name) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(parquet)
 
 BOOST_AUTO_TEST_CASE(rows_are_those_that_datasets_reads) {
   for (const char* name :

@@ -4,6 +4,8 @@
 #include "tests/data/formats/foreign.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(tar)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -28,8 +30,6 @@ std::string member(const std::string& name, const std::string& content, char typ
 const std::string end_of_tar(1024, '\0');
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(tar)
 
 BOOST_AUTO_TEST_CASE(texts_are_those_that_webdataset_reads) {
   for (const char* name : {"texts.tar", "json.tar", "gnu.tar", "pax.tar", "ustar.tar", "others.tar"}) check_rows(name);

@@ -9,6 +9,8 @@
 #include "tests/data/tokenizers/tokenizers.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(sentencepiece_rules)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -50,8 +52,6 @@ table nested(uint32_t rules) {
 std::string_view fault_in(const std::string& bytes) { return data::fault_in_rules(std::as_bytes(std::span(bytes))); }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(sentencepiece_rules)
 
 BOOST_AUTO_TEST_CASE(sound_tables_have_no_fault) {
   BOOST_TEST(fault_in("") == "");

@@ -13,10 +13,10 @@
 #include "tests/data/tokenizers/tokenizers.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(tokenizer)
+
 using namespace troupe;
 using namespace troupe::tests;
-
-BOOST_AUTO_TEST_SUITE(tokenizer)
 
 BOOST_AUTO_TEST_CASE(byte_pairs_are_those_of_the_real_package) {
   const auto& f = fixture();

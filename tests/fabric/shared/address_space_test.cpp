@@ -3,13 +3,13 @@
 #include <boost/test/unit_test.hpp>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(address_space)
+
 namespace {
 
 using namespace troupe::fabric;
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(address_space)
 
 BOOST_AUTO_TEST_CASE(every_byte_of_a_segment_has_a_location_and_no_other_byte_has) {
   std::vector<std::byte> memory(300);

@@ -8,6 +8,8 @@
 #include "storage/memory/shared_memory.hpp"
 #include "tests/fabric/shared_company.hpp"
 
+BOOST_AUTO_TEST_SUITE(group)
+
 namespace {
 
 using namespace troupe;
@@ -68,8 +70,6 @@ struct two_views {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(group)
 
 BOOST_AUTO_TEST_CASE(members_with_addresses_of_their_own_reach_the_same_bytes) {
   two_views both;

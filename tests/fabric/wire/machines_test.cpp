@@ -8,6 +8,8 @@
 #include "tests/fabric/operands.hpp"
 #include "tests/fabric/wire_company.hpp"
 
+BOOST_AUTO_TEST_SUITE(machines)
+
 namespace {
 
 using namespace troupe;
@@ -93,8 +95,6 @@ struct endless_company {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(machines)
 
 BOOST_AUTO_TEST_CASE(any_operations_on_any_layout_have_the_bits_of_one_process_and_the_bytes_of_the_formula) {
   for (uint32_t seed = 0; seed < 400; ++seed) {

@@ -8,6 +8,8 @@
 #include "tests/fabric/shared_vector.hpp"
 #include "tests/fakes/wires.hpp"
 
+BOOST_AUTO_TEST_SUITE(notes)
+
 namespace {
 
 using namespace troupe;
@@ -26,8 +28,6 @@ wire_note an_arrival() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(notes)
 
 BOOST_AUTO_TEST_CASE(an_arrival_means_the_same_on_the_other_machine) {
   const wire_note said = an_arrival();

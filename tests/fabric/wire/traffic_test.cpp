@@ -10,6 +10,8 @@
 #include "fabric/layout.hpp"
 #include "tests/fabric/operands.hpp"
 
+BOOST_AUTO_TEST_SUITE(traffic)
+
 namespace {
 
 using namespace troupe;
@@ -82,8 +84,6 @@ crossings crossings_of(const request& r, const homes& where, const wire_limits& 
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(traffic)
 
 BOOST_AUTO_TEST_CASE(members_of_a_machine_have_to_be_neighbours) {
   const auto refused = homes::make({{0, 0}, {1, 1}, {0, 2}});

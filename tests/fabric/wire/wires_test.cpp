@@ -5,6 +5,8 @@
 #include "tests/fabric/wire/mover_contract.hpp"
 #include "tests/fakes/wires.hpp"
 
+BOOST_AUTO_TEST_SUITE(wires)
+
 namespace {
 
 using namespace troupe;
@@ -27,8 +29,6 @@ class fake_world {
 using worlds = boost::mpl::list<fake_world<1>, fake_world<2>, fake_world<3>>;
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(wires)
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(bytes_arrive_as_they_were_whoever_calls_first, world, worlds) {
   tests::mover_contract<world>::bytes_arrive_as_they_were_whoever_calls_first();

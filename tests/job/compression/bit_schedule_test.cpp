@@ -11,9 +11,9 @@
 #include "kernels/compress/compressed_weight.hpp"
 #include "tests/places.hpp"
 
-using namespace troupe;
-
 BOOST_AUTO_TEST_SUITE(bit_schedule)
+
+using namespace troupe;
 
 BOOST_AUTO_TEST_CASE(each_bit_stays_twice_as_long_as_the_one_before) {
   const job::bit_schedule s{.start_bits = 8, .target_bits = 4, .period = 10};

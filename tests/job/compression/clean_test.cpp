@@ -8,6 +8,8 @@
 #include "kernels/compress/pruning.hpp"
 #include "models/table/model_spec.hpp"
 
+BOOST_AUTO_TEST_SUITE(clean)
+
 using namespace troupe;
 
 namespace {
@@ -60,8 +62,6 @@ const job::cleaned_parameter* find(const job::cleaning& c, const std::string& na
 const std::vector<uint64_t> half{0, 2, 4, 6, 8, 10};
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(clean)
 
 BOOST_AUTO_TEST_CASE(rows_go_from_a_module_and_its_bias_and_columns_from_the_one_that_takes_them) {
   const auto done = job::plan_cleaning(config_of(gpt2, rows_pruned("'mlp\\.c_fc'", "'mlp\\.c_proj'")), table_of(gpt2),

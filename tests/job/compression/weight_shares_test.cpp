@@ -8,6 +8,8 @@
 
 #include "core/tp_slices.hpp"
 
+BOOST_AUTO_TEST_SUITE(weight_shares)
+
 using namespace troupe;
 
 namespace {
@@ -82,8 +84,6 @@ void check_shares(const matrix& m, const kernels::weight_moment& now) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(weight_shares)
 
 BOOST_AUTO_TEST_CASE(shares_are_the_compressed_whole_whatever_is_cut_and_however_groups_lie) {
   const std::vector<core::tp_widths> by_rows{{10, 8, 6}, {4, 2, 2}, {4, 2, 2}}, by_columns{{12, 10, 10}};

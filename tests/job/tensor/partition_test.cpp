@@ -9,6 +9,8 @@
 #include "job/tensor/tensor.hpp"
 #include "models/table/model_spec.hpp"
 
+BOOST_AUTO_TEST_SUITE(partition)
+
 using namespace troupe;
 
 namespace {
@@ -55,8 +57,6 @@ bool is_cut(const models::tensor_split& s, uint32_t block, bool attention, bool 
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(partition)
 
 BOOST_AUTO_TEST_CASE(without_keys_a_family_is_cut_as_it_has_it) {
   const auto split = split_of(gpt2, "");

@@ -14,6 +14,8 @@
 #include "models/compress/input_statistics.hpp"
 #include "models/compress/unit_walk.hpp"
 
+BOOST_AUTO_TEST_SUITE(gptq)
+
 using namespace troupe;
 using namespace troupe::models;
 
@@ -110,8 +112,6 @@ checkpoint::compressed_matrix int4(uint64_t rows, uint64_t columns, uint64_t gro
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(gptq)
 
 BOOST_AUTO_TEST_CASE(codes_are_those_of_a_readable_twin) {
   const auto w = weights(5, 64), x = inputs(300, 64), h = at::mm(x.t(), x);

@@ -17,6 +17,8 @@
 #include "tests/models/model_fixture.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(refit)
+
 using namespace troupe;
 using namespace troupe::models;
 
@@ -115,8 +117,6 @@ struct random_model {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(refit)
 
 BOOST_AUTO_TEST_CASE(a_refitted_weight_gives_the_outputs_that_it_gave_before_its_inputs_changed) {
   const auto w = numbers(24, 32, 1), before = numbers(500, 32, 2);

@@ -4,6 +4,9 @@
 #include "tests/models/model_fixture.hpp"
 
 namespace troupe::models {
+
+BOOST_AUTO_TEST_SUITE(derivatives)
+
 namespace {
 
 /// Compares every parameter's gradient with a central difference along a random direction.
@@ -37,8 +40,6 @@ void check_derivatives(const std::string& json, uint64_t rows, uint64_t columns)
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(derivatives)
 
 BOOST_AUTO_TEST_CASE(gpt2_without_dropout) {
   check_derivatives(R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 24, "n_head": 3, "n_positions": 16,

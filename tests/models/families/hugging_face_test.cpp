@@ -14,6 +14,9 @@
 #include "tests/scratch_folder.hpp"
 
 namespace troupe::models {
+
+BOOST_AUTO_TEST_SUITE(hugging_face)
+
 namespace {
 
 const std::string tiny = R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2, "n_positions": 4,
@@ -72,8 +75,6 @@ std::string refusal(const std::filesystem::path& folder, const tiny_model& m) {
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(hugging_face)
 
 BOOST_AUTO_TEST_CASE(a_written_folder_reads_back) {
   const tiny_model m;

@@ -7,6 +7,9 @@
 #include "tests/models/model_fixture.hpp"
 
 namespace troupe::models {
+
+BOOST_AUTO_TEST_SUITE(light)
+
 namespace {
 
 const std::vector<std::string> families = {
@@ -66,8 +69,6 @@ std::vector<at::Tensor> results_of(const std::string& json, core::dtype type, ke
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(light)
 
 BOOST_AUTO_TEST_CASE(what_is_made_again_has_the_bits_of_what_is_kept) {
   for (const auto& json : families)

@@ -12,6 +12,9 @@
 #include "tests/models/model_fixture.hpp"
 
 namespace troupe::models {
+
+BOOST_AUTO_TEST_SUITE(memory)
+
 namespace {
 
 /// Counts live bytes on top of LibTorch's allocator, from its first use to the end of the program. One thread.
@@ -181,8 +184,6 @@ void check_weight_bytes(const std::string& json, core::dtype type, uint64_t rows
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(memory)
 
 const std::string gpt2_json = R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 128, "n_head": 4, "n_positions": 128,
                                   "vocab_size": 400})";

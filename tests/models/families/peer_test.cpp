@@ -9,6 +9,9 @@
 #include "tests/places.hpp"
 
 namespace troupe::models {
+
+BOOST_AUTO_TEST_SUITE(peer)
+
 namespace {
 
 const std::filesystem::path fixtures = std::filesystem::path(troupe::places::source_dir) / "tests" / "models" / "fixtures";
@@ -119,8 +122,6 @@ void check_narrow_types(const std::string& name) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(peer)
 
 BOOST_AUTO_TEST_CASE(the_loss_and_all_gradients_are_the_peers) {
   for (const char* name : names) {

@@ -16,6 +16,9 @@
 #include "tests/models/model_fixture.hpp"
 
 namespace troupe::models {
+
+BOOST_AUTO_TEST_SUITE(row_tiles)
+
 namespace {
 
 const std::vector<std::string> families = {
@@ -86,8 +89,6 @@ void check_same(const result& got, const result& wanted) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(row_tiles)
 
 BOOST_AUTO_TEST_CASE(tiles_of_any_number_of_panels_have_the_bits_of_all_rows_at_once) {
   for (const auto& json : families)

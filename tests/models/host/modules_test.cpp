@@ -20,6 +20,9 @@
 #include "tests/models/model_fixture.hpp"
 
 namespace troupe::models {
+
+BOOST_AUTO_TEST_SUITE(modules)
+
 namespace {
 
 namespace nn = torch::nn;
@@ -95,8 +98,6 @@ micro_batch batch_of(const host_batch& tensors, uint64_t step = 0) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(modules)
 
 BOOST_AUTO_TEST_CASE(the_table_names_parameters_by_unit_and_knows_shared_ones) {
   const auto p = prepared(convolutional, images());

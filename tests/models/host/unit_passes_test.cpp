@@ -17,6 +17,9 @@
 #include "tests/models/model_fixture.hpp"
 
 namespace troupe::models {
+
+BOOST_AUTO_TEST_SUITE(unit_passes)
+
 namespace {
 
 namespace nn = torch::nn;
@@ -94,8 +97,6 @@ module_model perceptron() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(unit_passes)
 
 BOOST_AUTO_TEST_CASE(a_linear_layer_with_its_activation_has_the_bits_of_both) {
   at::manual_seed(3);

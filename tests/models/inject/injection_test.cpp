@@ -12,6 +12,8 @@
 #include "models/host/prepared_modules.hpp"
 #include "tests/host_blocks.hpp"
 
+BOOST_AUTO_TEST_SUITE(injection)
+
 using namespace troupe;
 using namespace troupe::models;
 using namespace troupe::tests;
@@ -82,8 +84,6 @@ injection_policy mlp_policy() {
 const uint64_t width = block_width;
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(injection)
 
 BOOST_AUTO_TEST_CASE(summands_of_an_mlp_and_an_attention_add_up_forward_and_backward) {
   at::manual_seed(7);

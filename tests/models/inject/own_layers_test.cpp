@@ -8,6 +8,8 @@
 
 #include "tests/host_blocks.hpp"
 
+BOOST_AUTO_TEST_SUITE(own_layers)
+
 using namespace troupe;
 using namespace troupe::models;
 using namespace troupe::tests;
@@ -51,8 +53,6 @@ nn::LayerNorm uneven_norm() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(own_layers)
 
 BOOST_AUTO_TEST_CASE(norms_in_a_sequential_and_by_themselves_are_ours_and_compute_the_same) {
   at::manual_seed(7);

@@ -9,6 +9,9 @@
 #include "tests/models/model_fixture.hpp"
 
 namespace troupe::models {
+
+BOOST_AUTO_TEST_SUITE(attention)
+
 namespace {
 
 constexpr int64_t rows = 2, columns = 150;
@@ -51,8 +54,6 @@ at::Tensor random(int64_t width, at::ScalarType type) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(attention)
 
 BOOST_AUTO_TEST_CASE(fused_values_and_gradients_are_those_of_the_composed_one_in_fp64) {
   const attention_fixture f;

@@ -4,6 +4,9 @@
 #include "tests/models/model_fixture.hpp"
 
 namespace troupe::models {
+
+BOOST_AUTO_TEST_SUITE(dropout)
+
 namespace {
 
 const std::string json =
@@ -21,8 +24,6 @@ at::Tensor hidden_of(bound_model& m, const micro_batch& batch) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(dropout)
 
 BOOST_AUTO_TEST_CASE(a_sample_has_the_same_bits_alone_and_among_others) {
   bound_model m(json, core::dtype::f32, 3, 150);

@@ -7,6 +7,9 @@
 #include "tests/models/model_fixture.hpp"
 
 namespace troupe::models {
+
+BOOST_AUTO_TEST_SUITE(split)
+
 namespace {
 
 const std::vector<std::string> families = {
@@ -103,8 +106,6 @@ void check_same(const rig& r, const tensor_sink& got, const tensor_sink& wanted)
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(split)
 
 // Two micro-batches are added up; the input parts of both come first, and no parameter has bytes in the weight parts.
 BOOST_AUTO_TEST_CASE(both_parts_give_the_bits_of_backward_at_once) {

@@ -7,6 +7,9 @@
 #include "tests/models/model_fixture.hpp"
 
 namespace troupe::models {
+
+BOOST_AUTO_TEST_SUITE(binding)
+
 namespace {
 
 const std::string gpt2_json =
@@ -35,8 +38,6 @@ void run_backward(segment_runs& runs, at::Tensor gradient, gradient_sink& sink) 
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(binding)
 
 BOOST_AUTO_TEST_CASE(a_parameter_is_bound_while_it_has_bytes) {
   bound_model m(gpt2_json, core::dtype::f32, 1, 4);

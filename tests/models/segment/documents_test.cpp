@@ -7,6 +7,9 @@
 #include "tests/models/model_fixture.hpp"
 
 namespace troupe::models {
+
+BOOST_AUTO_TEST_SUITE(documents)
+
 namespace {
 
 constexpr uint32_t vocabulary = 30;
@@ -86,8 +89,6 @@ void check_alone(const std::string& json) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(documents)
 
 BOOST_AUTO_TEST_CASE(packed_documents_have_the_same_values_and_gradients_as_alone) {
   for (const std::string& json : {gpt2, llama}) check_alone(json);

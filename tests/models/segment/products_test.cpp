@@ -27,6 +27,8 @@
 #include "models/segment/torch_dtype.hpp"
 #include "models/segment/widened_products.hpp"
 
+BOOST_AUTO_TEST_SUITE(products)
+
 namespace {
 
 using namespace troupe::models;
@@ -99,8 +101,6 @@ constexpr factors shapes[] = {{1, 1, 1},    {1, 64, 48},    {3, 5, 7},      {17,
                               {32, 96, 40}, {64, 256, 128}, {129, 257, 31}, {200, 1, 300}};
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(products)
 
 BOOST_AUTO_TEST_CASE(products_of_any_shape_layout_and_type_are_within_rounding_of_the_exact_ones) {
   for (const auto& [m, k, n] : shapes)

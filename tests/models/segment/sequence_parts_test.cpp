@@ -12,6 +12,8 @@
 #include "models/segment/columns.hpp"
 #include "models/table/model_spec.hpp"
 
+BOOST_AUTO_TEST_SUITE(sequence_parts)
+
 using namespace troupe;
 using namespace troupe::models;
 
@@ -49,8 +51,6 @@ sequence_parts parts_of(const model_spec& spec, const sequence_split& split, uin
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(sequence_parts)
 
 BOOST_AUTO_TEST_CASE(all_columns_of_own_heads_arrive_in_order_and_own_columns_of_all_heads_come_back) {
   const scope_fixture f;

@@ -5,6 +5,9 @@
 #include "models/table/model_spec.hpp"
 
 namespace troupe::models {
+
+BOOST_AUTO_TEST_SUITE(flops)
+
 namespace {
 
 model_spec spec_of(const std::string& json) {
@@ -26,8 +29,6 @@ uint64_t parameters(const core::model_table& t, const core::unit_info& u) {
 constexpr double close = 1e-2;
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(flops)
 
 BOOST_AUTO_TEST_CASE(the_costs_of_gpt2_small_agree_with_counts_by_hand) {
   // 12 layers of width 768, 1,024 positions, a vocabulary of 50,257: 124,439,808 parameters as Hugging Face counts them

@@ -6,6 +6,9 @@
 #include "tests/models/model_fixture.hpp"
 
 namespace troupe::models {
+
+BOOST_AUTO_TEST_SUITE(layers)
+
 namespace {
 
 using core::layer_info;
@@ -34,8 +37,6 @@ const layer_info& find(const core::model_table& table, const std::string& name) 
 std::vector<int64_t> signed_of(std::initializer_list<uint64_t> sizes) { return {sizes.begin(), sizes.end()}; }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(layers)
 
 BOOST_AUTO_TEST_CASE(the_layers_of_a_segment_hold_its_parameters_in_its_order) {
   for (const auto& json : families) {

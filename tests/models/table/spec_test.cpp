@@ -7,6 +7,9 @@
 #include <string>
 
 namespace troupe::models {
+
+BOOST_AUTO_TEST_SUITE(spec)
+
 namespace {
 
 model_spec parsed(const std::string& json) {
@@ -29,8 +32,6 @@ const core::parameter_info& find(const core::model_table& table, const std::stri
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(spec)
 
 BOOST_AUTO_TEST_CASE(absent_gpt2_keys_take_the_defaults_of_transformers) {
   const auto s = parsed(R"({"model_type": "gpt2"})");

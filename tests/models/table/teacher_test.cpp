@@ -6,6 +6,9 @@
 #include "tests/models/model_fixture.hpp"
 
 namespace troupe::models {
+
+BOOST_AUTO_TEST_SUITE(teacher)
+
 namespace {
 
 model_spec spec_of(int layers, int width) {
@@ -17,8 +20,6 @@ model_spec spec_of(int layers, int width) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(teacher)
 
 BOOST_AUTO_TEST_CASE(a_teacher_stands_in_front_frozen_and_its_head_beside_the_models_own) {
   const auto model = make_model_table(spec_of(1, 16), 2, 8, 4), alone = make_model_table(spec_of(2, 24), 2, 8, 4);

@@ -10,6 +10,9 @@
 #include "models/table/model_spec.hpp"
 
 namespace troupe::models {
+
+BOOST_AUTO_TEST_SUITE(tp_split)
+
 namespace {
 
 using core::exchange_op;
@@ -65,8 +68,6 @@ const core::parameter_cut& cut_of(const core::tp_plan& plan, const core::model_t
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(tp_split)
 
 BOOST_AUTO_TEST_CASE(a_ranks_parameters_have_the_shapes_of_their_cuts) {
   for_each_cut([](const model_spec& spec, const tensor_split& split) {

@@ -9,6 +9,8 @@
 #include "tests/plan/saboteur.hpp"
 #include "tests/plan/tied_samples.hpp"
 
+BOOST_AUTO_TEST_SUITE(any_order)
+
 using namespace troupe::plan;
 
 namespace {
@@ -70,8 +72,6 @@ std::string broken(const shared_plans& whole, F change) {
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(any_order)
 
 BOOST_AUTO_TEST_CASE(sums_follow_the_stage_at_every_zero_stage_in_both_orders_of_gradients) {
   const auto table = gpt_table(4, 32, 100, false);

@@ -11,9 +11,9 @@
 #include "tests/plan/saboteur.hpp"
 #include "tests/plan/taught_samples.hpp"
 
-using namespace troupe::plan;
-
 BOOST_AUTO_TEST_SUITE(breakage)
+
+using namespace troupe::plan;
 
 namespace {
 

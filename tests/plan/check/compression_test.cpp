@@ -10,6 +10,8 @@
 #include "tests/plan/compression_saboteur.hpp"
 #include "tests/plan/tied_samples.hpp"
 
+BOOST_AUTO_TEST_SUITE(compression)
+
 using namespace troupe;
 using namespace troupe::plan;
 
@@ -49,8 +51,6 @@ std::string verdict_of(const std::vector<rank_plan>& plans) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(compression)
 
 BOOST_AUTO_TEST_CASE(each_use_of_a_unit_has_copies_of_the_parameters_that_it_reads) {
   const auto table = gpt_table(2, 32, 64, /*tied=*/true);

@@ -3,9 +3,9 @@
 #include "tests/plan/order_oracle.hpp"
 #include "tests/plan/samples.hpp"
 
-using namespace troupe::plan;
-
 BOOST_AUTO_TEST_SUITE(happens_before)
+
+using namespace troupe::plan;
 
 namespace {
 

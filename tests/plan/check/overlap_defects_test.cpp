@@ -3,9 +3,9 @@
 
 #include "plan/check/check.hpp"
 
-using namespace troupe::plan;
-
 BOOST_AUTO_TEST_SUITE(overlap_defects)
+
+using namespace troupe::plan;
 
 BOOST_AUTO_TEST_CASE(the_checker_refuses_each_and_names_the_instruction_and_the_bytes) {
   for (const auto& d : troupe::plan::overlap_defects()) BOOST_TEST_CONTEXT(d.name) {

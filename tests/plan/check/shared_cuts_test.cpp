@@ -7,10 +7,10 @@
 #include "tests/plan/exchange_saboteur.hpp"
 #include "tests/plan/exchange_samples.hpp"
 
+BOOST_AUTO_TEST_SUITE(shared_cuts)
+
 using namespace troupe;
 using namespace troupe::plan;
-
-BOOST_AUTO_TEST_SUITE(shared_cuts)
 
 namespace {
 

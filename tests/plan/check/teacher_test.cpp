@@ -6,6 +6,8 @@
 
 #include "tests/plan/samples.hpp"
 
+BOOST_AUTO_TEST_SUITE(teacher)
+
 using namespace troupe::plan;
 
 namespace {
@@ -29,8 +31,6 @@ plan_options options_at(uint32_t stage, mode what) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(teacher)
 
 BOOST_AUTO_TEST_CASE(a_teacher_computes_forward_in_steps_that_train_alone_and_is_never_saved) {
   for (uint32_t stage = 0; stage < 4; ++stage)

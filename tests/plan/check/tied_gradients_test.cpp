@@ -6,9 +6,9 @@
 #include "tests/plan/cuts.hpp"
 #include "tests/plan/tied_saboteur.hpp"
 
-using namespace troupe::plan;
-
 BOOST_AUTO_TEST_SUITE(tied_gradients)
+
+using namespace troupe::plan;
 
 namespace {
 

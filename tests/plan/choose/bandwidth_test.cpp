@@ -2,9 +2,9 @@
 
 #include <boost/test/unit_test.hpp>
 
-using namespace troupe::plan;
-
 BOOST_AUTO_TEST_SUITE(bandwidth)
+
+using namespace troupe::plan;
 
 namespace {
 

@@ -5,6 +5,8 @@
 
 #include "tests/plan/samples.hpp"
 
+BOOST_AUTO_TEST_SUITE(batch_need)
+
 using namespace troupe::plan;
 
 namespace {
@@ -21,8 +23,6 @@ troupe::core::model_table two_units() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(batch_need)
 
 BOOST_AUTO_TEST_CASE(tokens_and_activations_grow_with_rows_and_ranks) {
   const batch_request r{.rows = 10, .columns = 7, .accumulation = 1, .prefetched = 3, .ranks = 2};

@@ -6,6 +6,8 @@
 #include "plan/choose/measured_prices.hpp"
 #include "tests/plan/samples.hpp"
 
+BOOST_AUTO_TEST_SUITE(compile)
+
 using namespace troupe;
 using namespace troupe::plan;
 
@@ -32,8 +34,6 @@ compiled_step compiled_by(const compile_request& r) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(compile)
 
 BOOST_AUTO_TEST_CASE(without_a_limit_no_step_becomes_slower) {
   for (uint32_t stage = 0; stage <= 3; ++stage)

@@ -4,9 +4,9 @@
 
 #include "tests/plan/samples.hpp"
 
-using namespace troupe::plan;
-
 BOOST_AUTO_TEST_SUITE(cost)
+
+using namespace troupe::plan;
 
 namespace {
 

@@ -2,9 +2,9 @@
 
 #include "tests/plan/samples.hpp"
 
-using namespace troupe::plan;
-
 BOOST_AUTO_TEST_SUITE(estimate)
+
+using namespace troupe::plan;
 
 namespace {
 

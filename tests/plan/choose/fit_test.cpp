@@ -3,9 +3,9 @@
 #include "plan/check/check.hpp"
 #include "tests/plan/samples.hpp"
 
-using namespace troupe::plan;
-
 BOOST_AUTO_TEST_SUITE(fit)
+
+using namespace troupe::plan;
 
 namespace {
 

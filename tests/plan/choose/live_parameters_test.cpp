@@ -5,6 +5,8 @@
 
 #include "tests/plan/samples.hpp"
 
+BOOST_AUTO_TEST_SUITE(live_parameters)
+
 using namespace troupe::plan;
 
 namespace {
@@ -12,8 +14,6 @@ namespace {
 shared_plans plans(bool tied, const plan_options& o) { return plans_of(gpt_table(2, 64, 512, tied), o); }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(live_parameters)
 
 BOOST_AUTO_TEST_CASE(a_shared_parameter_counts_once) {
   auto o = small_options(2, 3);

@@ -3,6 +3,8 @@
 
 #include "tests/plan/samples.hpp"
 
+BOOST_AUTO_TEST_SUITE(profile)
+
 using namespace troupe::plan;
 
 namespace {
@@ -29,8 +31,6 @@ std::string refusal(const std::string& text) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(profile)
 
 BOOST_AUTO_TEST_CASE(what_is_written_is_read) {
   const auto table = gpt_table(3, 32, 100, false);

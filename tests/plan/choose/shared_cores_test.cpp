@@ -4,6 +4,8 @@
 
 #include "tests/plan/samples.hpp"
 
+BOOST_AUTO_TEST_SUITE(shared_cores)
+
 using namespace troupe::plan;
 
 namespace {
@@ -21,8 +23,6 @@ double work_of(rank_plans plans, const cost_model& costs) {
 constexpr uint32_t plenty = 4096;
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(shared_cores)
 
 BOOST_AUTO_TEST_CASE(with_a_core_for_everything_a_step_takes_what_the_cost_model_says) {
   for (uint64_t seed = 0; seed < 60; ++seed) BOOST_TEST_CONTEXT("seed " << seed) {

@@ -4,6 +4,8 @@
 #include "plan/choose/cost.hpp"
 #include "tests/plan/samples.hpp"
 
+BOOST_AUTO_TEST_SUITE(stage_costs)
+
 using namespace troupe::plan;
 
 namespace {
@@ -18,8 +20,6 @@ double compute_s(const shared_table& table, const plan_options& o, const cost_mo
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(stage_costs)
 
 BOOST_AUTO_TEST_CASE(units_take_together_what_a_plan_of_one_rank_takes) {
   const auto table = gpt_table(3, 32, 100, false);

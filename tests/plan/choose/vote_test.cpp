@@ -5,6 +5,8 @@
 
 #include "tests/plan/samples.hpp"
 
+BOOST_AUTO_TEST_SUITE(vote)
+
 using namespace troupe;
 using namespace troupe::plan;
 
@@ -32,8 +34,6 @@ measured_job three_ranks() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(vote)
 
 BOOST_AUTO_TEST_CASE(the_least_memory_the_highest_peak_and_mean_times_are_what_all_go_by) {
   auto job = three_ranks();

@@ -5,9 +5,9 @@
 
 #include "tests/plan/samples.hpp"
 
-using namespace troupe::plan;
-
 BOOST_AUTO_TEST_SUITE(generate)
+
+using namespace troupe::plan;
 
 namespace {
 

@@ -7,9 +7,9 @@
 #include "plan/check/check.hpp"
 #include "tests/plan/cuts.hpp"
 
-using namespace troupe::plan;
-
 BOOST_AUTO_TEST_SUITE(classes)
+
+using namespace troupe::plan;
 
 namespace {
 

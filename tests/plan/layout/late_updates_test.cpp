@@ -4,9 +4,9 @@
 #include "plan/check/check.hpp"
 #include "tests/plan/samples.hpp"
 
-using namespace troupe::plan;
-
 BOOST_AUTO_TEST_SUITE(late_updates)
+
+using namespace troupe::plan;
 
 namespace {
 

@@ -3,9 +3,9 @@
 #include "plan/layout/pieces.hpp"
 #include "tests/plan/samples.hpp"
 
-using namespace troupe::plan;
-
 BOOST_AUTO_TEST_SUITE(layout)
+
+using namespace troupe::plan;
 
 namespace {
 

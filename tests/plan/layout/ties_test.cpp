@@ -8,10 +8,10 @@
 #include "plan/layout/communicators.hpp"
 #include "tests/plan/tied_samples.hpp"
 
+BOOST_AUTO_TEST_SUITE(ties)
+
 using namespace troupe::plan;
 namespace core = troupe::core;
-
-BOOST_AUTO_TEST_SUITE(ties)
 
 BOOST_AUTO_TEST_CASE(a_copy_is_cut_as_its_original_and_all_others_as_if_it_were_not_there) {
   for (uint64_t seed = 0; seed < 200; ++seed) {

@@ -6,6 +6,8 @@
 #include <set>
 #include <string>
 
+BOOST_AUTO_TEST_SUITE(writer_assignment)
+
 using namespace troupe;
 using namespace troupe::plan;
 
@@ -25,8 +27,6 @@ std::string shown(const core::result<std::vector<std::optional<writer_share>>>& 
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(writer_assignment)
 
 BOOST_AUTO_TEST_CASE(under_pure_data_parallelism_work_is_shared_out_as_in_deepspeed) {
   writer_layout l{.ranks = 8, .machines = 2};

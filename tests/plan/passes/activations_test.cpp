@@ -5,10 +5,10 @@
 #include "plan/check/happens_before.hpp"
 #include "tests/plan/saboteur.hpp"
 
+BOOST_AUTO_TEST_SUITE(activations)
+
 using namespace troupe::plan;
 using troupe::core::model_table;
-
-BOOST_AUTO_TEST_SUITE(activations)
 
 namespace {
 

@@ -8,9 +8,9 @@
 #include "plan/show/accounts.hpp"
 #include "tests/plan/samples.hpp"
 
-using namespace troupe::plan;
-
 BOOST_AUTO_TEST_SUITE(passes)
+
+using namespace troupe::plan;
 
 namespace {
 

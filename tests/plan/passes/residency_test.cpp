@@ -5,9 +5,9 @@
 #include "plan/schedule/uses.hpp"
 #include "tests/plan/samples.hpp"
 
-using namespace troupe::plan;
-
 BOOST_AUTO_TEST_SUITE(residency)
+
+using namespace troupe::plan;
 
 namespace {
 

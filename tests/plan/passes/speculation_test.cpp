@@ -8,9 +8,9 @@
 #include "tests/plan/reorder.hpp"
 #include "tests/plan/samples.hpp"
 
-using namespace troupe::plan;
-
 BOOST_AUTO_TEST_SUITE(speculation)
+
+using namespace troupe::plan;
 
 namespace {
 

@@ -4,11 +4,11 @@
 #include "core/math.hpp"
 #include "tests/plan/samples.hpp"
 
+BOOST_AUTO_TEST_SUITE(memory)
+
 using namespace troupe::plan;
 using troupe::core::dtype;
 using troupe::core::size_of;
-
-BOOST_AUTO_TEST_SUITE(memory)
 
 namespace {
 

@@ -3,6 +3,8 @@
 
 #include "tests/plan/schedule/tables.hpp"
 
+BOOST_AUTO_TEST_SUITE(kept_search)
+
 using namespace troupe::plan;
 
 namespace {
@@ -14,8 +16,6 @@ search_request uneven() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(kept_search)
 
 BOOST_AUTO_TEST_CASE(the_same_request_gets_what_was_found) {
   const auto r = uneven();

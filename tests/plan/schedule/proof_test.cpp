@@ -6,9 +6,9 @@
 #include "plan/schedule/transfers.hpp"
 #include "tests/plan/schedule/tables.hpp"
 
-using namespace troupe::plan;
-
 BOOST_AUTO_TEST_SUITE(proof)
+
+using namespace troupe::plan;
 
 namespace {
 

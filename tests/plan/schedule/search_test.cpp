@@ -9,9 +9,9 @@
 #include "plan/schedule/proof.hpp"
 #include "tests/plan/schedule/tables.hpp"
 
-using namespace troupe::plan;
-
 BOOST_AUTO_TEST_SUITE(search)
+
+using namespace troupe::plan;
 
 namespace {
 

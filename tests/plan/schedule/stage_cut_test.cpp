@@ -5,9 +5,9 @@
 #include <functional>
 #include <random>
 
-using namespace troupe::plan;
-
 BOOST_AUTO_TEST_SUITE(stage_cut)
+
+using namespace troupe::plan;
 
 namespace {
 

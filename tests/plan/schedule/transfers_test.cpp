@@ -4,9 +4,9 @@
 #include "plan/schedule/proof.hpp"
 #include "tests/plan/schedule/tables.hpp"
 
-using namespace troupe::plan;
-
 BOOST_AUTO_TEST_SUITE(transfers)
+
+using namespace troupe::plan;
 
 BOOST_AUTO_TEST_CASE(a_send_stands_behind_what_it_sends_and_a_receive_where_the_sender_comes_to_it) {
   BOOST_TEST(write_table(with_transfers(named_table("1f1b", 2, 1, 2))) ==

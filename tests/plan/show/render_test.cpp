@@ -6,9 +6,9 @@
 
 #include "tests/plan/samples.hpp"
 
-using namespace troupe::plan;
-
 BOOST_AUTO_TEST_SUITE(render)
+
+using namespace troupe::plan;
 
 namespace {
 

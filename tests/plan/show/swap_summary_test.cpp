@@ -3,9 +3,9 @@
 #include "plan/choose/fit.hpp"
 #include "tests/plan/samples.hpp"
 
-using namespace troupe::plan;
-
 BOOST_AUTO_TEST_SUITE(swap_summary)
+
+using namespace troupe::plan;
 
 namespace {
 

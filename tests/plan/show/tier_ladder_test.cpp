@@ -4,9 +4,9 @@
 
 #include "tests/plan/samples.hpp"
 
-using namespace troupe::plan;
-
 BOOST_AUTO_TEST_SUITE(tier_ladder)
+
+using namespace troupe::plan;
 
 namespace {
 

@@ -8,10 +8,10 @@
 #include "tests/plan/cuts.hpp"
 #include "tests/plan/saboteur.hpp"
 
+BOOST_AUTO_TEST_SUITE(exchanges)
+
 using namespace troupe;
 using namespace troupe::plan;
-
-BOOST_AUTO_TEST_SUITE(exchanges)
 
 namespace {
 

@@ -4,6 +4,8 @@
 #include "plan/check/check.hpp"
 #include "tests/plan/samples.hpp"
 
+BOOST_AUTO_TEST_SUITE(optimizer)
+
 using namespace troupe::plan;
 
 namespace {
@@ -11,10 +13,6 @@ namespace {
 constexpr update_need elements = update_need::elements, norms = update_need::parameter_norms,
                       matrix = update_need::whole_matrix;
 
-size_t count(const rank_plan& p, kind k) {
-  return static_cast<size_t>(
-      std::count_if(p.instructions.begin(), p.instructions.end(), [k](const instruction& x) { return x.kind == k; }));
-}
 uint32_t first(const rank_plan& p, kind k) {
   const auto it =
       std::find_if(p.instructions.begin(), p.instructions.end(), [k](const instruction& x) { return x.kind == k; });
@@ -34,8 +32,6 @@ shared_plans plans_with(const std::vector<parameter_update>& optimizer, uint32_t
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(optimizer)
 
 BOOST_AUTO_TEST_CASE(moments_are_those_that_each_parameter_keeps) {
   const std::vector<parameter_update> optimizer = {{0, elements}, {1, elements}, {2, elements},

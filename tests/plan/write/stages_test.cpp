@@ -10,6 +10,8 @@
 #include "plan/schedule/timing.hpp"
 #include "tests/plan/saboteur.hpp"
 
+BOOST_AUTO_TEST_SUITE(stages)
+
 using namespace troupe::plan;
 namespace core = troupe::core;
 using core::axis;
@@ -35,10 +37,6 @@ shared_plans proved(const shared_table& table, const plan_options& o) {
   const auto verdict = check(plans);
   BOOST_TEST_REQUIRE(verdict.has_value(), (verdict ? "" : verdict.error().text));
   return plans;
-}
-
-size_t count(const rank_plan& p, kind k) {
-  return static_cast<size_t>(std::ranges::count(p.instructions, k, &instruction::kind));
 }
 
 /// Of every stage, in whole numbers.
@@ -76,8 +74,6 @@ double idle_of(const timeline& t, uint32_t rank) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(stages)
 
 BOOST_AUTO_TEST_CASE(every_named_schedule_is_proved_with_every_zero_stage) {
   const auto table = gpt_table(6, 32, 100, false);

@@ -5,9 +5,9 @@
 #include "plan/schedule/timing.hpp"
 #include "tests/plan/tied_samples.hpp"
 
-using namespace troupe::plan;
-
 BOOST_AUTO_TEST_SUITE(tied)
+
+using namespace troupe::plan;
 
 namespace {
 

@@ -12,6 +12,8 @@
 #include "tests/scratch_folder.hpp"
 #include "tests/storage/queues.hpp"
 
+BOOST_AUTO_TEST_SUITE(block_runner)
+
 using namespace troupe;
 
 namespace {
@@ -53,8 +55,6 @@ class fresh_pages {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(block_runner)
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(intermediate_memory_is_kept_until_nothing_is_in_flight, Engine, both_engines) {
   if (Engine::value == tests::engine::uring && !tests::has_uring()) return;

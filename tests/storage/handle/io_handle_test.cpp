@@ -13,6 +13,8 @@
 #include "tests/scratch_folder.hpp"
 #include "tests/storage/queues.hpp"
 
+BOOST_AUTO_TEST_SUITE(io_handle)
+
 using namespace troupe;
 using storage::io_handle_options;
 
@@ -51,8 +53,6 @@ io_handle_options small(storage::queue_engine engine) {
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(io_handle)
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(any_offset_length_and_address_reads_what_was_written, Engine, each_engine) {
   const tests::scratch_folder folder;

@@ -6,6 +6,8 @@
 
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(throughput)
+
 using namespace troupe;
 using core::error_kind;
 using storage::io_kind;
@@ -22,8 +24,6 @@ throughput_probe must(core::result<throughput_probe> opened) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(throughput)
 
 BOOST_AUTO_TEST_CASE(every_setting_moves_the_whole_file_both_ways) {
   const tests::scratch_folder folder;

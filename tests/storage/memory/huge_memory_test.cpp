@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+BOOST_AUTO_TEST_SUITE(huge_memory)
+
 using pool = troupe::storage::huge_memory;
 
 namespace {
@@ -21,8 +23,6 @@ uint64_t mapped_kib() {
 bool starts_at(const pool& m, uint64_t alignment) { return reinterpret_cast<uintptr_t>(m.data()) % alignment == 0; }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(huge_memory)
 
 BOOST_AUTO_TEST_CASE(zero_bytes_give_no_mapping) {
   const auto m = pool::allocate(0);

@@ -13,6 +13,8 @@
 
 #include "storage/memory/huge_memory.hpp"
 
+BOOST_AUTO_TEST_SUITE(locked_memory)
+
 using namespace troupe;
 
 namespace {
@@ -63,8 +65,6 @@ bool mlock_locks() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(locked_memory)
 
 BOOST_AUTO_TEST_CASE(memory_within_the_limit_is_locked_until_it_is_unmapped) {
   if (!mlock_locks()) return;

@@ -5,6 +5,8 @@
 
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(memory_room)
+
 using namespace troupe;
 using namespace troupe::tests;
 
@@ -17,8 +19,6 @@ void machine(const scratch_folder& at) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(memory_room)
 
 BOOST_AUTO_TEST_CASE(without_groups_it_is_the_machines_with_its_swap) {
   const scratch_folder at;

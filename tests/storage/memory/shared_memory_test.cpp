@@ -10,13 +10,13 @@
 #include <cstring>
 #include <utility>
 
+BOOST_AUTO_TEST_SUITE(shared_memory)
+
 namespace {
 
 using memory = troupe::storage::shared_memory;
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(shared_memory)
 
 BOOST_AUTO_TEST_CASE(zero_bytes_give_no_mapping) {
   const auto m = memory::create(0);

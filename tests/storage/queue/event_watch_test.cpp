@@ -8,6 +8,8 @@
 #include <condition_variable>
 #include <mutex>
 
+BOOST_AUTO_TEST_SUITE(event_watch)
+
 using namespace troupe;
 
 namespace {
@@ -38,8 +40,6 @@ struct calls {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(event_watch)
 
 BOOST_AUTO_TEST_CASE(each_is_called_once_until_it_asks_again) {
   const event first, second;

@@ -12,6 +12,8 @@
 #include "storage/memory/huge_memory.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(file)
+
 using namespace troupe;
 using storage::file_access;
 using storage::file_mode;
@@ -28,8 +30,6 @@ storage::file must(core::result<storage::file> opened) {
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(file)
 
 BOOST_AUTO_TEST_CASE(written_bytes_are_read_at_any_offset) {
   const tests::scratch_folder folder;

@@ -23,6 +23,8 @@
 #include "tests/seccomp_filter.hpp"
 #include "tests/storage/queues.hpp"
 
+BOOST_AUTO_TEST_SUITE(io_queue)
+
 using namespace troupe;
 using namespace troupe::storage;
 using tests::engine;
@@ -70,8 +72,6 @@ std::optional<core::error> move_all(io_queue& queue, const file& on, io_kind kin
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(io_queue)
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(written_bytes_are_read_back, Engine, tests::every_engine) {
   constexpr engine which = Engine::value;

@@ -9,6 +9,8 @@
 
 #include "tests/storage/queues.hpp"
 
+BOOST_AUTO_TEST_SUITE(modelled_queue)
+
 using namespace troupe;
 using namespace troupe::storage;
 
@@ -60,8 +62,6 @@ story write_sixteen(const disk_model& model) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(modelled_queue)
 
 BOOST_AUTO_TEST_CASE(transfers_take_the_models_time) {
   disk_model model;

@@ -13,6 +13,8 @@
 #include "tests/scratch_folder.hpp"
 #include "tests/storage/queues.hpp"
 
+BOOST_AUTO_TEST_SUITE(swap_file)
+
 using namespace troupe;
 using namespace troupe::storage;
 
@@ -54,8 +56,6 @@ void random_access(storage::swap_file& on, uint64_t seed, unsigned times) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(swap_file)
 
 BOOST_AUTO_TEST_CASE(any_range_at_any_address_is_written_and_read) {
   const tests::scratch_folder scratch;

@@ -7,11 +7,11 @@
 
 #include "tests/storage/swap_place.hpp"
 
+BOOST_AUTO_TEST_SUITE(swap_queue_faults)
+
 using namespace troupe;
 using namespace troupe::storage;
 using namespace troupe::tests::swap;
-
-BOOST_AUTO_TEST_SUITE(swap_queue_faults)
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_flipped_byte_on_disk_is_found_with_file_and_offset, Engine, tests::every_engine) {
   auto memory = *huge_memory::allocate(16 * page);

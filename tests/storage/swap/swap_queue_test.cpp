@@ -13,11 +13,11 @@
 #include "storage/queue/event_watch.hpp"
 #include "tests/storage/swap_place.hpp"
 
+BOOST_AUTO_TEST_SUITE(swap_queue)
+
 using namespace troupe;
 using namespace troupe::storage;
 using namespace troupe::tests::swap;
-
-BOOST_AUTO_TEST_SUITE(swap_queue)
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(bytes_swapped_out_are_swapped_in_again, Engine, tests::every_engine) {
   for (const bool single : {false, true})

@@ -14,6 +14,8 @@
 #include "storage/swap/swap_queue.hpp"
 #include "tests/storage/queues.hpp"
 
+BOOST_AUTO_TEST_SUITE(swap_simulation)
+
 using namespace troupe;
 using namespace troupe::storage;
 
@@ -215,8 +217,6 @@ uint64_t number(const char* variable, uint64_t usual) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(swap_simulation)
 
 BOOST_AUTO_TEST_CASE(five_hundred_disks_give_the_right_bytes_or_a_named_error) {
   tally all;

@@ -18,6 +18,8 @@
 #include "tests/scratch_folder.hpp"
 #include "tests/storage/queues.hpp"
 
+BOOST_AUTO_TEST_SUITE(swap_space)
+
 using namespace troupe;
 using namespace troupe::storage;
 namespace fs = std::filesystem;
@@ -51,8 +53,6 @@ core::error refusal(const swap_options& options) {
 bool says(const core::error& error, const std::string& what) { return error.text.find(what) != std::string::npos; }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(swap_space)
 
 BOOST_AUTO_TEST_CASE(the_folder_and_its_files_are_private_and_gone_at_the_end) {
   const tests::scratch_folder scratch;

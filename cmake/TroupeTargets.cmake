@@ -109,22 +109,22 @@ function(troupe_test_options target)
   troupe_cold(${target})
 endfunction()
 
-# troupe_places(target [name value ...]): where the target finds the tree and programs, as tests/places.hpp declares the
-# names. A second call adds to the first.
-function(troupe_places target)
-  set(file ${CMAKE_BINARY_DIR}/places/${target}.cpp)
-  get_target_property(content ${target} TROUPE_PLACES)
-  if(NOT content)
-    set(content "#include \"tests/places.hpp\"\n\nnamespace troupe::places {\nconst char* const source_dir = \"${CMAKE_SOURCE_DIR}\";\n")
-    target_sources(${target} PRIVATE ${file})
-    set_source_files_properties(${file} PROPERTIES GENERATED ON SKIP_PRECOMPILE_HEADERS ON)
-    file(GENERATE OUTPUT ${file} CONTENT "$<GENEX_EVAL:$<TARGET_PROPERTY:${target},TROUPE_PLACES>>\n}  // namespace troupe::places\n")
-  endif()
+# troupe_places(name value ...): where tests find programs, as tests/places.hpp declares the names. All are in one source,
+# which troupe_write_places() makes behind the last call: it alone differs from clone to clone.
+function(troupe_places)
   while(ARGN)
     list(POP_FRONT ARGN name value)
-    string(APPEND content "const char* const ${name} = \"${value}\";\n")
+    set_property(GLOBAL APPEND_STRING PROPERTY TROUPE_PLACES "const char* const ${name} = \"${value}\";\n")
   endwhile()
-  set_target_properties(${target} PROPERTIES TROUPE_PLACES "${content}")
+endfunction()
+
+function(troupe_write_places)
+  get_property(places GLOBAL PROPERTY TROUPE_PLACES)
+  set(file ${CMAKE_CURRENT_BINARY_DIR}/places.cpp)
+  file(GENERATE OUTPUT ${file}
+    CONTENT "#include \"tests/places.hpp\"\n\nnamespace troupe::places {\n${places}}  // namespace troupe::places\n")
+  add_library(troupe_places STATIC ${file})
+  target_link_libraries(troupe_places PRIVATE troupe_options)
 endfunction()
 
 # A test that hangs ends there. Sanitizers make some ten times slower.
@@ -159,8 +159,7 @@ function(troupe_tests folder)
   troupe_unity(sources ${target} PRELUDE tests/suites.hpp ${arg_SOURCES})
   add_executable(${target} $<TARGET_OBJECTS:troupe_test_main> ${sources} ${arg_ALONE})
   troupe_test_options(${target})
-  target_link_libraries(${target} PRIVATE ${arg_DEPENDS})
-  troupe_places(${target})
+  target_link_libraries(${target} PRIVATE ${arg_DEPENDS} troupe_places)
   troupe_precompile(${target} ${arg_PRECOMPILED})
   foreach(source IN LISTS arg_SOURCES arg_ALONE)
     get_filename_component(stem ${source} NAME_WE)

@@ -1,7 +1,5 @@
-// Where a test finds this tree and the programs of its build. Each test program has a source of its own that says so
-// (troupe_places() in cmake/TroupeTargets.cmake), so that no other object depends on the folder of a clone and ccache
-// finds all of them again. A program defines the names that its CMakeLists.txt gives; another name is an error of the
-// linker.
+// Where a test finds this tree and the programs of its build. One generated source defines all names (troupe_places() in
+// cmake/TroupeTargets.cmake), so that no other object depends on the folder of a clone, and ccache finds them again.
 #pragma once
 
 namespace troupe::places {

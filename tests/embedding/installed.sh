@@ -30,7 +30,8 @@ add_library(parsed OBJECT ${CMAKE_BINARY_DIR}/parsed.cpp)
 target_link_libraries(parsed PRIVATE troupe::troupe)
 target_precompile_headers(parsed PRIVATE <ATen/ATen.h> <torch/nn/modules/batchnorm.h> <torch/nn/modules/conv.h>
   <torch/nn/modules/dropout.h> <torch/nn/modules/embedding.h> <torch/nn/modules/linear.h>
-  <torch/nn/modules/normalization.h> <torch/nn/functional/loss.h> "actors/session/host_model.hpp" "actors/session/session.hpp")
+  <torch/nn/modules/normalization.h> <torch/nn/functional/loss.h> <actors/session/host_model.hpp>
+  <actors/session/session.hpp>)
 foreach(program own_layers own_compression own_model)
   target_precompile_headers(${program} REUSE_FROM parsed)
 endforeach()

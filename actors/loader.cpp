@@ -10,7 +10,8 @@ using loader_self = loader_actor::stateful_pointer<loader_state>;
 std::shared_ptr<const data::batch> cut(const loader_setup& s, const next_batch& k) {
   if (s.cut) return s.cut(k);
   if (k.which == plan::plan_choice::evaluate) {
-    // Evaluation run `step` takes the next micro-batches of the validation text, rank after rank, and wraps around.
+    // Evaluation run `step` takes the next micro-batches of the validation text, rank after rank. A rank for which none
+    // is left computes an earlier one again, which does not count (data::validation_rows).
     const uint64_t n = data::validation_batches(*s.corpus, s.shape.rows);
     const uint64_t index = (k.step * s.shape.ranks + k.rank) % std::max<uint64_t>(n, 1);
     return std::make_shared<const data::batch>(data::make_validation_batch(*s.corpus, s.shape.rows, index));

@@ -25,7 +25,9 @@ rank_report report_of(step_context& run) {
   const plan::mode mode = run.plan().options().mode;
   if (mode == plan::mode::train || mode == plan::mode::evaluate) out.decided = run.decide();
   if (mode == plan::mode::evaluate)
-    for (uint32_t m = 0; m < run.micros(); ++m) out.losses.push_back(mean_loss(run.plan(), run.votes, m));
+    for (uint32_t m = 0; m < run.micros(); ++m)
+      for (uint32_t r = 0; r < run.plan().options().data(); ++r)
+        out.losses.push_back(run.votes[run.plan().layout->loss_offset(r, m)]);
   out.outputs = std::exchange(run.logits, {});
   return out;
 }

@@ -14,7 +14,7 @@ namespace troupe::actors {
 struct rank_report {  ///< of one rank
   uint32_t rank = 0;
   verdict decided;                    ///< of plans that train or evaluate; the same on all ranks
-  std::vector<double> losses;         ///< [micro-batch] means over the data ranks, of plans that evaluate; likewise
+  std::vector<double> losses;         ///< [micro-batch x data position], of plans that evaluate; likewise
   telemetry::rank_spans spans;        ///< of any plan
   std::vector<model_output> outputs;  ///< [micro-batch], where the order keeps them and in generation
 };

@@ -78,12 +78,6 @@ verdict judge(const plan::rank_plan& p, std::span<const double> votes, double lo
   return v;
 }
 
-double mean_loss(const plan::rank_plan& p, std::span<const double> votes, uint32_t micro) {
-  double sum = 0;
-  for (uint32_t r = 0; r < p.options().data(); ++r) sum += votes[p.layout->loss_offset(r, micro)];
-  return sum / p.options().data();
-}
-
 const verdict& step_context::decide() {
   std::call_once(once_, [&] { verdict_ = judge(plan(), votes, order.loss_scale, rules, micros()); });
   return verdict_;

@@ -135,7 +135,4 @@ double factor_of_mean(const plan::rank_plan& p, double loss_scale, const job::sc
 verdict judge(const plan::rank_plan& p, std::span<const double> votes, double loss_scale,
               const job::scaling_rules& rules, uint32_t micros = 0);
 
-/// Pure: the mean loss of a micro-batch over the data ranks, from the votes of a run.
-double mean_loss(const plan::rank_plan& p, std::span<const double> votes, uint32_t micro);
-
 }  // namespace troupe::actors

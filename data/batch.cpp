@@ -58,11 +58,16 @@ uint64_t validation_batches(const corpus& corpus, uint64_t rows) {
   return core::div_up(corpus.validation_windows(), rows);
 }
 
+uint64_t validation_rows(const corpus& corpus, uint64_t rows, uint64_t index) {
+  const uint64_t windows = corpus.validation_windows();
+  return index < validation_batches(corpus, rows) ? std::min(rows, windows - index * rows) : 0;
+}
+
 batch make_validation_batch(const corpus& corpus, uint64_t rows, uint64_t index) {
   const uint64_t first = index * rows;
   assert(first < corpus.validation_windows());
   return fill(
-      corpus, std::min(rows, corpus.validation_windows() - first), [&](uint64_t r) { return first + r; },
+      corpus, validation_rows(corpus, rows, index), [&](uint64_t r) { return first + r; },
       [&](uint64_t window) { return corpus.validation(window); });
 }
 

@@ -60,6 +60,9 @@ batch make_batch(const corpus& corpus, const batch_shape& shape, uint64_t step, 
 /// Micro-batches of `rows` that cover every whole window of the held-out text once.
 uint64_t validation_batches(const corpus& corpus, uint64_t rows);
 
+/// Windows of the `index`-th of them; 0 behind the last one.
+uint64_t validation_rows(const corpus& corpus, uint64_t rows, uint64_t index);
+
 /// The `index`-th of them, windows in the corpus' order; the last one may have fewer rows. `samples` holds the windows'
 /// numbers.
 batch make_validation_batch(const corpus& corpus, uint64_t rows, uint64_t index);

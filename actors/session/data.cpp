@@ -3,6 +3,7 @@
 
 #include "actors/session/host_run.hpp"
 #include "actors/session/parts.hpp"
+#include "core/math.hpp"
 
 namespace troupe::actors {
 
@@ -102,8 +103,8 @@ core::result<uint64_t> session::parts::num_evaluations(uint64_t wanted) const {
   if (windows == 0)
     return core::fail(core::error_kind::bad_input,
                       "evaluation: there is no validation part; set data.validation_fraction");
-  const uint64_t whole = std::max<uint64_t>(1, windows / (data.loader.shape.rows * data.loader.shape.ranks));
-  return wanted > 0 ? std::min(wanted, whole) : whole;
+  const uint64_t all = core::div_up(windows, data.loader.shape.rows * data.loader.shape.ranks);
+  return wanted > 0 ? std::min(wanted, all) : all;
 }
 
 data::tokenizer* session::tokenizer() const {

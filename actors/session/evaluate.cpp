@@ -1,5 +1,5 @@
-// Evaluation: runs of as many micro-batches as the plan takes together, whose losses are added one after the other, so
-// that the mean does not depend on how many that are.
+// Evaluation: runs of as many micro-batches as the plan takes together. Owns that each window of the validation text
+// counts once, whatever the micro-batch, the number of ranks and how many micro-batches are computed together.
 #include <algorithm>
 
 #include "actors/outputs.hpp"
@@ -15,11 +15,45 @@ uint64_t output_bytes(const rank_report& rank) {
   return bytes;
 }
 
+/// The share of a whole micro-batch's windows that a rank has: [global micro-batch, position among the ranks that take
+/// different samples].
+using window_share = std::function<double(uint64_t micro, uint32_t position)>;
+
+window_share shares_of(const loader_setup& loader) {
+  if (loader.corpus == nullptr) return [](uint64_t, uint32_t) { return 1.0; };  // a host's own batches
+  return [&loader](uint64_t micro, uint32_t position) {
+    const auto& shape = loader.shape;
+    return double(data::validation_rows(*loader.corpus, shape.rows, micro * shape.ranks + position)) /
+           double(shape.rows);
+  };
+}
+
+/// Sum of the losses of a global micro-batch's windows and how many these are, in whole micro-batches of one rank.
+struct weighted_loss {
+  double sum = 0, weight = 0;
+};
+
+/// Of the `m`-th micro-batch of a run, which is number `micro` of the evaluation.
+weighted_loss loss_of(const rank_report& ran, uint32_t m, uint64_t micro, const window_share& share) {
+  const plan::job_layout& l = *ran.spans.plan->layout;
+  const uint32_t all = l.options.data(), in_columns = l.options.sequence_ranks();
+  weighted_loss out;
+  for (uint32_t r = 0; r < all; ++r) {
+    const double weight = share(micro, r / in_columns);
+    if (weight == 0) continue;
+    out.sum += weight * ran.losses[uint64_t{m} * all + r];
+    out.weight += weight;
+  }
+  return out;
+}
+
 /// Outputs of one run, whose first batch is `first`, handed over batch by batch and gone afterwards.
-void hand_over(rank_reports& ranks, uint64_t first, uint32_t micros, const evaluation_request& request) {
+void hand_over(rank_reports& ranks, uint64_t first, uint32_t micros, const evaluation_request& request,
+               const window_share& share) {
   const auto of = take_outputs(ranks);
   for (uint32_t m = 0; m < micros; ++m)
-    for (const auto& [data, all] : of) request.on_output({first + m, data, all[m].shape, all[m].values});
+    for (const auto& [data, all] : of)
+      if (share(first + m, data) > 0) request.on_output({first + m, data, all[m].shape, all[m].values});
 }
 
 /// Refuses what the last unit does not put out; `names` are those of a host's, empty for a family of ours.
@@ -46,35 +80,42 @@ core::result<void> check(const evaluation_request& request, const std::vector<st
 core::result<evaluation_report> session::evaluate(const evaluation_request& request) {
   auto& p = *parts_;
   if (auto ok = check(request, p.modules.outputs); !ok) return core::fail(ok.error());
-  const auto n = p.num_evaluations(request.batches);
-  if (!n) return core::fail(n.error());
-  return p.outlasting([&] { return p.evaluate(request, *n); });
+  return p.outlasting([&]() -> core::result<evaluation_report> {
+    const auto n = p.num_evaluations(request.batches);  // of the degrees of now: a loss changes them
+    if (!n) return core::fail(n.error());
+    return p.evaluate(request, *n);
+  });
 }
 
 core::result<evaluation_report> session::parts::evaluate(const evaluation_request& request, uint64_t n) {
   const uint64_t together = plan.options[static_cast<size_t>(plan::plan_choice::evaluate)].accumulation;
   const bool keeps = static_cast<bool>(request.on_output);
   uint64_t at_once = keeps ? 1 : together;  // until it is known what an output takes
+  const auto share = shares_of(data.loader);
   evaluation_report out;
+  double ranks_with_windows = 0;
   for (uint64_t done = 0; done < n;) {
     const auto micros = static_cast<uint32_t>(std::min(n - done, at_once));
     auto did = run_and_tell(
         plan::plan_choice::evaluate, done,
         {.micros = micros, .keeps_logits = keeps, .output = request.output, .computes_loss = request.compute_loss});
     if (!did) return core::fail(did.error());
-    done += micros;
     rank_reports& ranks = *did->ranks;
-    if (request.compute_loss)
-      out.losses.insert(out.losses.end(), ranks.front().losses.begin(), ranks.front().losses.end());
-    for (uint32_t m = request.compute_loss ? micros : 0; m > 0; --m) out.loss += out.losses[out.losses.size() - m];
+    for (uint32_t m = 0; m < (request.compute_loss ? micros : 0); ++m) {
+      const weighted_loss of = loss_of(ranks.front(), m, done + m, share);
+      out.losses.push_back(of.sum / of.weight);
+      out.loss += of.sum;
+      ranks_with_windows += of.weight;
+    }
+    done += micros;
     if (!keeps) continue;
     uint64_t bytes = 0;
     for (const auto& r : ranks) bytes += output_bytes(r);
     at_once = std::clamp<uint64_t>(request.output_bytes / std::max<uint64_t>(1, bytes / micros), 1, together);
-    hand_over(ranks, done - micros, micros, request);
+    hand_over(ranks, done - micros, micros, request, share);
   }
   if (!request.compute_loss) return out;
-  out.loss /= double(n);
+  out.loss /= ranks_with_windows;
   record_loss(out.loss);
   if (host.hooks.on_evaluation) host.hooks.on_evaluation(progress.steps, out.loss);
   return out;

@@ -163,7 +163,7 @@ struct evaluated_output {
 
 /// What is evaluated, and what is asked of it beside the loss.
 struct evaluation_request {
-  uint64_t batches = 0;  ///< global micro-batches at most; 0: all whole ones
+  uint64_t batches = 0;  ///< global micro-batches at most; 0: all
   /// Called batch after batch, in each in the order of data ranks, on the caller's thread; what it is given is gone
   /// when it returns. Empty: outputs are not kept.
   std::function<void(const evaluated_output&)> on_output{};
@@ -177,8 +177,8 @@ struct evaluation_request {
 };
 
 struct evaluation_report {     ///< what an evaluation found
-  double loss = 0;             ///< mean of `losses`, nats per token; 0 without any
-  std::vector<double> losses;  ///< [global micro-batch] means over the data ranks; empty where none was asked for
+  double loss = 0;             ///< mean over all tokens, in nats; 0 without any
+  std::vector<double> losses;  ///< [global micro-batch] means over its tokens; empty where none was asked for
 };
 
 /// Degrees that a configuration left open (`parallel: auto`), chosen for a run.
@@ -272,7 +272,8 @@ class session {  ///< a training run
   /// shows later, that step fails and the states can be saved.
   core::result<void> compile(std::vector<scheduled_passes> schedule);
 
-  /// Mean loss over the validation part, in nats per token; at most `batches` global micro-batches (0: all whole ones).
+  /// Mean loss over the validation part, in nats per token; at most `batches` global micro-batches (0: all). Every window
+  /// counts once: the last global micro-batch may have fewer of them, and some ranks none.
   core::result<double> evaluate(uint64_t batches = 0);
   /// The same with the loss of each micro-batch and, on request, what the model put out. The numbers are those of an
   /// uncut run of the same data degree, whatever the cut into stages; of a pipeline several micro-batches are in

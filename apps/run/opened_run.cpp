@@ -73,7 +73,7 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
   end_.trained = steps_;
   end_.checkpoints = saved_.counts();
   if (!end_.stopped && session_.validation_tokens() > 0) {
-    if (auto ok = evaluate(0, end_.steps); !ok) return core::fail(ok.error());
+    if (auto ok = evaluate(config_.evaluation.batches, end_.steps); !ok) return core::fail(ok.error());
     end_.has_validation = true;
   }
   if (auto ok = sample(); !ok) return core::fail(ok.error());

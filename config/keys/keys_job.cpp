@@ -239,7 +239,9 @@ void add_evaluation_keys(key_rows& t) {
       .by_default("0")
       .at_least(0)
       .into<&job::evaluation, &eval::batches>()
-      .means("Global batches of one evaluation; 0: all there are.");
+      .means(
+          "Global micro-batches (micro-batch x data ranks) of each evaluation, the last one too; 0: all of the "
+          "validation text.");
 }
 
 void add_telemetry_keys(key_rows& t) {

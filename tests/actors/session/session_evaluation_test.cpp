@@ -79,11 +79,11 @@ BOOST_AUTO_TEST_CASE(losses_are_those_of_the_uncut_run_whatever_number_is_asked_
   const double untrained = uncut->evaluate().value();
   const auto first = step_of(*uncut), second = step_of(*uncut);
   const auto all = evaluated(*uncut, {});
-  BOOST_TEST_REQUIRE(all.losses.size() == 6U);
+  BOOST_TEST_REQUIRE(all.losses.size() == 7U);  // 25 windows: 6 times 2 x 2, and one
   BOOST_TEST(all.loss != untrained);
   double sum = 0;
-  for (const double loss : all.losses) sum += loss;
-  BOOST_TEST(all.loss == sum / 6);
+  for (const double loss : all.losses) sum += loss * (loss == all.losses.back() ? 0.25 : 1);
+  BOOST_TEST(all.loss == sum / 6.25, boost::test_tools::tolerance(1e-14));
   for (const auto& each : cuts) BOOST_TEST_CONTEXT(each[0] << " " << each[1]) {
       const auto s = job.open(common + each);
       BOOST_TEST(s->evaluate().value() == untrained);
@@ -97,6 +97,31 @@ BOOST_AUTO_TEST_CASE(losses_are_those_of_the_uncut_run_whatever_number_is_asked_
             evaluated(*s, {.batches = n}).losses == std::vector(all.losses.begin(), all.losses.begin() + long(n)),
             boost::test_tools::per_element());
     }
+}
+
+BOOST_AUTO_TEST_CASE(every_window_counts_once_whatever_the_batch_and_the_number_of_ranks) {
+  const small_job job(tiny_llama, made_up_text(4970));  // 497 tokens are held out: 31 windows
+  const auto loss_of = [&](const std::string& rows, const std::string& ranks, const settings& more) {
+    const settings batch = {"data.validation_fraction=0.1", "train_micro_batch_size_per_gpu=" + rows,
+                            "parallel.data=" + ranks};
+    return job.open(batch + more)->evaluate().value();
+  };
+  const double wanted = loss_of("1", "1", {});
+  const auto near = boost::test_tools::tolerance(2e-6);
+  for (const auto& [rows, ranks] : {std::pair("20", "1"), {"10", "2"}, {"31", "1"}, {"7", "5"}, {"1", "20"}})
+    BOOST_TEST(loss_of(rows, ranks, {}) == wanted, near << rows << " x " << ranks);
+  for (const char* cut : {"parallel.pipeline=2", "parallel.tensor=2", "parallel.sequence=2", "parallel.context=2"})
+    for (const auto& [rows, ranks] : {std::pair("20", "1"), {"4", "3"}})
+      BOOST_TEST(loss_of(rows, ranks, {cut}) == wanted, near << cut << ", " << rows << " x " << ranks);
+}
+
+BOOST_AUTO_TEST_CASE(outputs_of_ranks_without_windows_are_not_handed_over) {
+  const small_job job(tiny_llama);
+  const auto s = job.open({"data.validation_fraction=0.1", "parallel.data=3"});  // 25 windows: 4 times 3 x 2, and one
+  const auto got = outputs_of(*s, 0, 0);
+  BOOST_TEST_REQUIRE(got.size() == 4U * 3 + 1);
+  BOOST_TEST(got.back().rank == 0U);
+  BOOST_TEST(got.back().shape == (std::vector<int64_t>{1, 16, 96}), boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(a_batch_of_fewer_rows_goes_through_all_stages) {
@@ -133,7 +158,7 @@ BOOST_AUTO_TEST_CASE(what_a_host_throws_leaves_the_evaluation_and_the_run_contin
     const auto refuse = [](const actors::evaluated_output&) { throw std::runtime_error("enough"); };
     BOOST_CHECK_THROW((void)s->evaluate({.on_output = refuse}), std::runtime_error);
     BOOST_TEST(step_of(*s).step == 1U);
-    BOOST_TEST(evaluated(*s, {}).losses.size() == 6U);
+    BOOST_TEST(evaluated(*s, {}).losses.size() == 7U);
   }
 }
 

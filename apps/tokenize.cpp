@@ -12,6 +12,7 @@
 #include "core/clock.hpp"
 #include "data/documents.hpp"
 #include "data/expand.hpp"
+#include "data/source_summary.hpp"
 #include "data/token_file.hpp"
 #include "data/token_stream.hpp"
 
@@ -53,16 +54,21 @@ class display {
   int64_t begin_ = core::now_ns(), next_ = begin_ + 200'000'000;
 };
 
-core::result<std::vector<fs::path>> all_files(const std::vector<std::string>& inputs) {
-  std::vector<fs::path> out;
-  for (const auto& input : inputs) {
-    auto files = data::source_files(input);
-    if (!files) return fail(files.error());
-    for (auto& f : *files) {
+/// One of the arguments and its files.
+struct input {
+  std::string name;
+  data::source_listing listed;
+};
+
+core::result<std::vector<input>> all_inputs(const std::vector<std::string>& names) {
+  std::vector<input> out;
+  for (const auto& name : names) {
+    auto listed = data::source_files(name);
+    if (!listed) return fail(listed.error());
+    for (const auto& f : listed->files)
       if (data::kind_of(f) == data::source_kind::tokens)
         return fail(error_kind::bad_input, fmt::format("'{}' holds tokens already: wanted text", f.string()));
-      out.push_back(std::move(f));
-    }
+    out.push_back({name, std::move(*listed)});
   }
   return out;
 }
@@ -77,7 +83,12 @@ core::result<data::bin_width> width_for(const tokenize_arguments& a, uint64_t vo
   return *width;
 }
 
-core::result<data::token_file> write(const tokenize_arguments& a, display& show, const interrupts& stop) {
+struct written_tokens {
+  data::token_file file;
+  std::vector<std::string> sources;  ///< a sentence for each input
+};
+
+core::result<written_tokens> write(const tokenize_arguments& a, display& show, const interrupts& stop) {
   const fs::path path = a.tokenizer == "bytes" ? fs::path() : fs::absolute(a.tokenizer).lexically_normal();
   auto tokenizer = data::open_tokenizer(path);
   if (!tokenizer) return fail(tokenizer.error());
@@ -90,8 +101,10 @@ core::result<data::token_file> write(const tokenize_arguments& a, display& show,
   const fs::path output = a.output;
   if (data::kind_of(output) != data::source_kind::tokens || data::is_packed(output))
     return fail(error_kind::bad_input, fmt::format("--output: wanted a name that ends in .bin, got '{}'", a.output));
-  const auto files = all_files(a.inputs);
-  if (!files) return fail(files.error());
+  const auto inputs = all_inputs(a.inputs);
+  if (!inputs) return fail(inputs.error());
+  size_t files = 0, number = 0;
+  for (const auto& in : *inputs) files += in.listed.files.size();
 
   auto bin = checkpoint::atomic_file::create(output);
   if (!bin) return fail(bin.error());
@@ -103,17 +116,26 @@ core::result<data::token_file> write(const tokenize_arguments& a, display& show,
         return !stop.requested();
       });
   uint64_t budget = data::source_options{}.max_bytes;
-  for (size_t i = 0; i < files->size(); ++i) {
-    const auto& f = (*files)[i];
-    show.file(i + 1, files->size());
-    std::error_code ec;
-    const auto scratch = fs::temp_directory_path(ec);
-    data::scratch_file expanded;
-    const auto text = data::open_expanded(f, budget, expanded, ec ? fs::path(".") : scratch,
-                                          [&](uint64_t, uint64_t) { return !stop.requested(); });
-    if (!text) return fail(text.error());
-    if (data::is_packed(f)) budget -= text->size();
-    if (auto ok = encoder.add(f, *text, a.text_key, budget); !ok) return fail(ok.error());
+  std::vector<std::string> sources;
+  for (const auto& in : *inputs) {
+    data::source_summary read{.ends_documents = made.tokenizer.end_of_text.has_value()};
+    data::name_left_out(read, in.name, in.listed.left_out);
+    const uint64_t documents = encoder.documents(), tokens = encoder.tokens();
+    for (const auto& f : in.listed.files) {
+      show.file(++number, files);
+      std::error_code ec;
+      const auto scratch = fs::temp_directory_path(ec);
+      data::scratch_file expanded;
+      const auto text = data::open_expanded(f, budget, expanded, ec ? fs::path(".") : scratch,
+                                            [&](uint64_t, uint64_t) { return !stop.requested(); });
+      if (!text) return fail(text.error());
+      if (data::is_packed(f)) budget -= text->size();
+      data::count_file(read, in.name, f, text->size());
+      if (auto ok = encoder.add(f, *text, a.text_key, budget); !ok) return fail(ok.error());
+    }
+    read.documents = encoder.documents() - documents;
+    read.tokens = encoder.tokens() - tokens;
+    sources.push_back(data::sentence_of(read, in.name));
   }
   if (auto ok = encoder.flush(); !ok) return fail(ok.error());
   made.tokens = encoder.tokens();
@@ -126,7 +148,7 @@ core::result<data::token_file> write(const tokenize_arguments& a, display& show,
   if (auto ok = bin->commit(); !ok) return fail(ok.error());
   if (auto ok = checkpoint::write_file_atomically(data::description_path(output), data::as_text(made)); !ok)
     return fail(ok.error());
-  return made;
+  return written_tokens{std::move(made), std::move(sources)};
 }
 
 }  // namespace
@@ -137,12 +159,14 @@ int tokenize(const tokenize_arguments& a) {
   const auto made = write(a, show, stop);
   show.clear();
   if (!made) return failed(made.error());
-  if (a.verbosity != verbosity::quiet)
-    std::printf(
-        "%s", fmt::format("{}: {} tokens of {} document{}, {}, {:.1f} s, {:.2f} M tokens/s\n", a.output, made->tokens,
-                          made->documents, made->documents == 1 ? "" : "s", data::name_of(made->width), show.seconds(),
-                          double(made->tokens) / show.seconds() / 1e6)
-                  .c_str());
+  if (a.verbosity == verbosity::quiet) return 0;
+  for (const auto& source : made->sources) std::printf("%s\n", source.c_str());
+  const auto& file = made->file;
+  std::printf(
+      "%s", fmt::format("{}: {} tokens of {} document{}, {}, {:.1f} s, {:.2f} M tokens/s\n", a.output, file.tokens,
+                        file.documents, file.documents == 1 ? "" : "s", data::name_of(file.width), show.seconds(),
+                        double(file.tokens) / show.seconds() / 1e6)
+                .c_str());
   return 0;
 }
 

@@ -125,8 +125,8 @@ core::result<core::source_file> open_expanded(const std::filesystem::path& path,
                                               scratch_file& scratch, const std::filesystem::path& folder,
                                               const expand_watch& watch) {
   const auto looked_at = [&](core::result<core::source_file> file) {
-    if (!file || kind_of(path) != source_kind::text) return file;
-    if (auto ok = refuse_packed_text(*file); !ok) return core::result<core::source_file>(fail(ok.error()));
+    if (!file) return file;
+    if (auto ok = refuse_other_content(path, *file); !ok) return core::result<core::source_file>(fail(ok.error()));
     return file;
   };
   if (!is_packed(path)) return looked_at(core::source_file::open(path));

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "data/expand.hpp"
+#include "data/formats/bare_tokens.hpp"
 #include "data/formats/indexed_pair.hpp"
 #include "data/scratch_file.hpp"
 #include "data/token_stream.hpp"
@@ -61,6 +62,8 @@ class stream_builder {
     stream_->tokens_are_bytes_ = bytes_are_tokens_;
   }
 
+  void leave_out(const std::vector<left_out_file>& files) { name_left_out(stream_->summary_, options_.path, files); }
+
   core::result<void> add(const fs::path& path, bool may_copy) {
     const auto kind = kind_of(path);
     if (!first_file_) first_file_ = path;
@@ -72,11 +75,13 @@ class stream_builder {
     auto file = open_expanded(path, budget_, expanded_, options_.scratch, watch);
     if (!file) return fail(file.error());
     if (is_packed(path)) budget_ -= file->size();
+    count_file(stream_->summary_, options_.path, path, file->size());
     if (kind == source_kind::tokens) {
       if (const auto index = index_of(path)) return add_indexed(path, *index, std::move(*file));
       return add_tokens(path, std::move(*file), begin, may_copy);
     }
-    if (kind == source_kind::text && bytes_are_tokens_) return add_bytes(path, std::move(*file), begin, may_copy, 1);
+    if (kind == source_kind::text && bytes_are_tokens_)
+      return add_bytes(path, std::move(*file), begin, may_copy, {0, 1});
     return encode(path, *file);
   }
 
@@ -93,21 +98,30 @@ class stream_builder {
     if (stream_->size_ == 0)
       return fail(error_kind::bad_input,
                   fmt::format("'{}' holds no text: nothing to train on", options_.path.string()));
+    auto& told = stream_->summary_;
+    told.documents = stream_->documents_;
+    told.tokens = stream_->size_;
+    told.ends_documents = stream_->end_of_text_.has_value() || has_index_;
     return stream_;
   }
 
  private:
+  struct token_place {  ///< of tokens in a file
+    uint64_t begin_byte = 0;
+    uint8_t width = 1;
+  };
+
   core::result<void> add_tokens(const fs::path& path, core::source_file file, uint64_t begin, bool may_copy) {
     const auto described = read_token_file(path, file.size());
     if (!described) return fail(described.error());
     const auto& mine = options_.tokens_of->description();
-    auto width = static_cast<uint8_t>(options_.bin);
+    token_place place;
     uint64_t documents = 1;
     std::optional<uint32_t> end;
     bool bytes = false;
     if (*described) {
       const auto& d = **described;
-      width = static_cast<uint8_t>(d.width);
+      place.width = static_cast<uint8_t>(d.width);
       documents = d.documents;
       end = d.tokenizer.end_of_text;
       bytes = d.tokenizer.kind == "bytes";
@@ -122,16 +136,26 @@ class stream_builder {
                     fmt::format("'{}' holds {} documents with no end-of-text token between them: their borders, which "
                                 "data.document_mask wants, are lost",
                                 path.string(), documents));
+    } else {
+      const auto bare = look_at_tokens(file, options_.bin, options_.vocab_size);
+      if (!bare) return fail(bare.error());
+      place = {bare->begin_byte, static_cast<uint8_t>(bare->width)};
+      if (options_.keep_documents)
+        return fail(error_kind::bad_input,
+                    fmt::format("'{}': nothing says where its documents begin, which data.document_mask wants: wanted "
+                                "tokens that `troupe data tokenize` wrote, or a Megatron index beside it",
+                                path.string()));
+      stream_->summary_.knows_documents = false;
     }
     if (stream_->segments_.empty()) {
       stream_->end_of_text_ = end;
-    } else if (width != stream_->width_ || end != stream_->end_of_text_) {
+    } else if (place.width != stream_->width_ || end != stream_->end_of_text_) {
       return fail(error_kind::bad_input, fmt::format("the data folder mixes tokens of two kinds: '{}' and '{}'",
                                                      first_file_->string(), path.string()));
     }
     stream_->tokens_are_bytes_ = bytes;
     stream_->documents_ += documents - 1;  // add_bytes counts one
-    return add_bytes(path, std::move(file), begin, may_copy, width);
+    return add_bytes(path, std::move(file), begin, may_copy, place);
   }
 
   /// Megatron's pair. Tokens are read where they lie, or copied where the stream's form is another: of signed small,
@@ -160,6 +184,7 @@ class stream_builder {
     if (first) stream_->width_ = stays ? width : token_width(options_.vocab_size);
     for (const uint64_t start : pair->starts()) stream_->starts_.push_back(stream_->size_ + start);
     stream_->documents_ += pair->documents();
+    has_index_ = true;
     stream_->tokens_are_bytes_ = false;
     if (stays) {
       const uint64_t vocab =
@@ -181,25 +206,26 @@ class stream_builder {
   }
 
   core::result<void> add_bytes(const fs::path& path, core::source_file file, uint64_t begin, bool may_copy,
-                               uint8_t width) {
-    stream_->width_ = width;
-    if (file.size() % width != 0)
+                               token_place place) {
+    const uint8_t width = stream_->width_ = place.width;
+    const uint64_t first = place.begin_byte, bytes = file.size() - first;
+    if (bytes % width != 0)
       return fail(error_kind::bad_input, fmt::format("'{}' has {} bytes, no multiple of the {} that one token takes",
-                                                     path.string(), file.size(), width));
-    if (file.size() == 0) return {};
+                                                     path.string(), bytes, width));
+    if (bytes == 0) return {};
     if (auto ok = end_encoding(); !ok) return ok;
-    const bool copies = may_copy && file.size() < copied_below_bytes;
-    const auto place = copies ? reserve(file.size()) : std::span<std::byte>();
-    if (auto ok = file.read(0, place); !ok) return ok;
-    if (auto ok = check(path, file, 0, file.size(), options_.vocab_size); !ok) return ok;
+    const bool copies = may_copy && bytes < copied_below_bytes;
+    const auto copy = copies ? reserve(bytes) : std::span<std::byte>();
+    if (auto ok = file.read(first, copy); !ok) return ok;
+    if (auto ok = check(path, file, first, bytes, options_.vocab_size); !ok) return ok;
     stream_->starts_.push_back(stream_->size_);
     ++stream_->documents_;
     if (copies)
-      append({.tokens = place.size() / width, .memory = place.data()});
+      append({.tokens = bytes / width, .memory = copy.data()});
     else if (is_packed(path))
-      append({.tokens = file.size() / width, .file = slot_of(expanded_slot_), .begin = begin});
+      append({.tokens = bytes / width, .file = slot_of(expanded_slot_), .begin = begin + first});
     else
-      append({.tokens = file.size() / width, .file = keep(std::move(file))});
+      append({.tokens = bytes / width, .file = keep(std::move(file)), .begin = first});
     return {};
   }
 
@@ -299,6 +325,7 @@ class stream_builder {
   source_options options_;
   uint64_t budget_;  ///< what expansions may still take
   bool bytes_are_tokens_ = true;
+  bool has_index_ = false;  ///< whose tokens may have ends of documents of their own
   std::optional<fs::path> first_file_;
   scratch_file expanded_, encoded_;
   std::optional<size_t> expanded_slot_, encoded_slot_;  ///< among the stream's files
@@ -308,12 +335,13 @@ class stream_builder {
 };
 
 core::result<std::shared_ptr<const token_stream>> open_tokens(const source_options& options) {
-  const auto files = source_files(options.path);
-  if (!files) return fail(files.error());
+  const auto listed = source_files(options.path);
+  if (!listed) return fail(listed.error());
   std::error_code ec;
   const bool folder = fs::is_directory(options.path, ec);
   stream_builder builder(options);
-  for (const auto& file : *files)
+  builder.leave_out(listed->left_out);
+  for (const auto& file : listed->files)
     if (auto ok = builder.add(file, folder); !ok) return fail(ok.error());
   return builder.finish();
 }

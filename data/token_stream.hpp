@@ -13,6 +13,7 @@
 #include "core/error.hpp"
 #include "core/source_file.hpp"
 #include "data/documents.hpp"
+#include "data/source_summary.hpp"
 #include "data/token_file.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 
@@ -55,6 +56,8 @@ class token_stream {
   void document_starts(uint64_t first, std::span<const int64_t> tokens, std::span<uint32_t> out) const;
 
   [[nodiscard]] uint64_t documents() const { return documents_; }
+  /// What was read, for people.
+  [[nodiscard]] const source_summary& summary() const { return summary_; }
   /// True where each token is a byte of text, false where it is something else or unknown.
   [[nodiscard]] bool tokens_are_bytes() const { return tokens_are_bytes_; }
 
@@ -78,6 +81,7 @@ class token_stream {
   std::vector<uint64_t> starts_;                ///< of documents that no token ends; ascending
   std::optional<uint32_t> end_of_text_;         ///< the token behind it starts a document
   uint64_t documents_ = 0;
+  source_summary summary_;
   uint64_t size_ = 0;
   uint64_t vocab_size_ = 0;
   bool tokens_are_bytes_ = true;
@@ -86,8 +90,9 @@ class token_stream {
 
 /// Opens a file or a folder and checks every token against the vocabulary (the error names position and value). Texts
 /// are encoded here, each document followed by the tokenizer's end of text; their tokens lie in a nameless file.
-/// Refused: what is empty, a `.bin` that is no multiple of its tokens' width or not of the tokenizer asked for, a
-/// folder that mixes `.bin` with text or holds a link out of itself.
+/// Refused: what is empty, a `.bin` that is no multiple of its tokens' width, wider than that or not of the tokenizer
+/// asked for, one that nothing describes where documents are to be kept, a folder that mixes `.bin` with text or holds a
+/// link out of itself, content that is not what the name says (data/formats/packed_text.hpp).
 core::result<std::shared_ptr<const token_stream>> open_tokens(const source_options& options);
 
 }  // namespace troupe::data

@@ -114,6 +114,16 @@ data::tokenizer* session::tokenizer() const {
   return bytes && !parts_->data.loader.corpus->tokens_are_bytes() ? nullptr : parts_->data.tokenizer.get();
 }
 
+std::vector<std::string> session::read_sources() const {
+  std::vector<std::string> out;
+  if (parts_->modules.model != nullptr) return out;
+  const auto& corpus = *parts_->data.loader.corpus;
+  const auto named = parts_->sources();
+  for (size_t i = 0; i < corpus.sources() && i < named.size(); ++i)
+    out.push_back(data::sentence_of(corpus.source(i).summary(), named[i].text.string()));
+  return out;
+}
+
 bool session::tokens_are_bytes() const {
   return parts_->modules.model == nullptr && parts_->data.loader.corpus->tokens_are_bytes();
 }

@@ -289,6 +289,8 @@ class session {  ///< a training run
   [[nodiscard]] data::tokenizer* tokenizer() const;
   /// True where every token is one byte of text: losses are nats per byte.
   [[nodiscard]] bool tokens_are_bytes() const;
+  /// What was read of each source, a sentence for people; none of a host's own batches.
+  [[nodiscard]] std::vector<std::string> read_sources() const;
 
   /// Of several processes: whether this one leads, so that its host calls the steps. Where it does not, `serve` does
   /// what the leading one asks, until this one leads (it may, when that one is lost). Errors: the run is over; stopped,

@@ -108,6 +108,7 @@ class training {
         flops_per_token(session_->table(), config_->train_micro_batch_size_per_gpu * session_->sequence());
     show_.emplace(style_, config_->steps, flops, actors::print_interval(*config_), unit());
     page_state_.line(size_line(*session_));
+    for (const auto& source : session_->read_sources()) page_state_.line("data " + source);
     announce(*session_, *config_, start_, style_);
     auto end = opened_run(*session_, loaded_, saved_, *show_, state_, has_page() ? &page_state_ : nullptr, schedule_,
                           [style = style_](const std::string& line) { log_line(style, line); })(stop_);

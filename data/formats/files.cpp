@@ -5,6 +5,9 @@
 
 #include <algorithm>
 
+#include "core/text.hpp"
+#include "data/formats/repository.hpp"
+
 namespace troupe::data {
 namespace {
 
@@ -64,6 +67,12 @@ core::result<std::vector<fs::path>> files_below(const fs::path& folder) {
   return found;
 }
 
+std::string small(const fs::path& p) {
+  std::string out = p.string();
+  for (char& c : out) c = core::ascii_lower(c);
+  return out;
+}
+
 /// A `DatasetDict` of `datasets`, whose splits are not all for training.
 core::result<void> check_no_splits(const fs::path& folder) {
   std::error_code ec;
@@ -81,39 +90,46 @@ core::result<void> check_no_splits(const fs::path& folder) {
 }  // namespace
 
 bool is_packed(const fs::path& p) {
-  return p.extension() == ".gz" || p.extension() == ".dz" || p.extension() == ".tgz";
+  const auto ending = small(p.extension());
+  return ending == ".gz" || ending == ".dz" || ending == ".tgz";
+}
+
+std::string ending_of(const fs::path& p) {
+  const auto ending = small(p.extension());
+  return ending == ".gz" || ending == ".dz" ? small(p.stem().extension()) : ending;
 }
 
 source_kind kind_of(const fs::path& p) {
-  if (p.extension() == ".tgz") return source_kind::tar;
-  const auto extension = (is_packed(p) ? p.stem() : p).extension();
-  if (extension == ".bin") return source_kind::tokens;
-  if (extension == ".jsonl") return source_kind::json_lines;
-  if (extension == ".tar") return source_kind::tar;
-  if (extension == ".parquet") return source_kind::parquet;
-  for (const char* arrow : {".arrow", ".arrows", ".ipc", ".feather"})
-    if (extension == arrow) return source_kind::arrow;
-  return source_kind::text;
+  constexpr std::pair<std::string_view, source_kind> kinds[] = {
+      {".bin", source_kind::tokens},      {".jsonl", source_kind::json_lines}, {".ndjson", source_kind::json_lines},
+      {".json", source_kind::json_lines}, {".tar", source_kind::tar},          {".tgz", source_kind::tar},
+      {".parquet", source_kind::parquet}, {".arrow", source_kind::arrow},      {".arrows", source_kind::arrow},
+      {".ipc", source_kind::arrow},       {".feather", source_kind::arrow},    {".mds", source_kind::mds},
+  };
+  const auto found = std::ranges::find(kinds, ending_of(p), [](const auto& x) { return std::string(x.first); });
+  return found == std::end(kinds) ? source_kind::text : found->second;
 }
 
-core::result<std::vector<fs::path>> source_files(const fs::path& path) {
+core::result<source_listing> source_files(const fs::path& path) {
   std::error_code ec;
   if (!fs::is_directory(path, ec)) {
     const fs::path bin = path.string() + ".bin", index = path.string() + ".idx";  // a pair's name, as Megatron has it
-    if (!fs::exists(path, ec) && fs::exists(bin, ec) && fs::exists(index, ec)) return std::vector{bin};
-    return std::vector{path};
+    if (!fs::exists(path, ec) && fs::exists(bin, ec) && fs::exists(index, ec)) return source_listing{{bin}, {}};
+    return source_listing{{path}, {}};
   }
   if (auto ok = check_no_splits(path); !ok) return fail(ok.error());
   auto files = files_below(path);
-  if (files) std::erase_if(*files, [&](const fs::path& p) { return describes_tokens(p) || describes_rows(p); });
-  return files;
+  if (!files) return fail(files.error());
+  std::erase_if(*files, [&](const fs::path& p) { return describes_tokens(p) || describes_rows(p); });
+  return training_files_of(fs::canonical(path, ec), std::move(*files));
 }
 
 bool describes_rows(const fs::path& p) {
-  if (p.filename() != "dataset_info.json" && p.filename() != "state.json") return false;
+  const bool of_arrow = p.filename() == "dataset_info.json" || p.filename() == "state.json";
+  if (!of_arrow && p.filename() != "index.json") return false;
   std::error_code ec;
   for (fs::directory_iterator it(p.parent_path(), ec), end; !ec && it != end; it.increment(ec))
-    if (kind_of(it->path()) == source_kind::arrow) return true;
+    if (kind_of(it->path()) == (of_arrow ? source_kind::arrow : source_kind::mds)) return true;
   return false;
 }
 

@@ -1,10 +1,12 @@
-// A line is parsed as events, so that nothing but its text is ever built.
+// An object is parsed as events, so that nothing but its text is ever built.
 #include "data/formats/json_lines.hpp"
 
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 #include <optional>
+
+#include "core/text.hpp"
 
 namespace troupe::data {
 namespace {
@@ -65,46 +67,210 @@ class text_taker final : public nlohmann::json_sax<json> {
   bool mine_ = false;
 };
 
-/// The line at `from` without its end; more than max_json_line_bytes of it where it is longer than those.
-core::result<std::string_view> line_at(text_window& content, uint64_t from) {
+/// The line at `from` without its end, and where the next one begins; more than max_json_line_bytes of it where it is
+/// longer than those.
+struct json_line {
+  std::string_view text;
+  uint64_t next = 0;
+};
+
+core::result<json_line> line_at(text_window& content, uint64_t from) {
   for (uint64_t wanted = 1;;) {
     const auto text = content.at(from, wanted);
-    if (!text) return text;
+    if (!text) return core::fail(text.error());
     const auto end = text->find('\n');
-    if (end != std::string_view::npos) return text->substr(0, end);
-    if (text->size() > max_json_line_bytes || from + text->size() == content.size()) return text;
+    if (end != std::string_view::npos || text->size() > max_json_line_bytes ||
+        from + text->size() == content.size()) {
+      const auto line = text->substr(0, end);
+      const auto single = line.find('\r');  // inside a string JSON has none
+      if (single + 1 < line.size()) return json_line{line.substr(0, single), from + single + 1};
+      return json_line{line, from + line.size() + 1};
+    }
     wanted = 2 * text->size();
   }
 }
 
+/// Whether JSON's grammar has this number, however large it is.
+bool is_json_number(std::string_view word) {
+  size_t at = word.starts_with('-') ? 1 : 0;
+  const auto digits = [&] {
+    const size_t first = at;
+    while (at < word.size() && word[at] >= '0' && word[at] <= '9') ++at;
+    return at - first;
+  };
+  const size_t whole_at = at, whole = digits();
+  if (whole == 0 || (whole > 1 && word[whole_at] == '0')) return false;
+  if (at < word.size() && word[at] == '.' && (++at, digits() == 0)) return false;
+  if (at < word.size() && core::ascii_lower(word[at]) == 'e') {
+    ++at;
+    if (at < word.size() && (word[at] == '+' || word[at] == '-')) ++at;
+    if (digits() == 0) return false;
+  }
+  return at == word.size();
+}
+
+/// `object` with zeros for its numbers, and for those that Python writes and JSON does not have: NaN, Infinity. Numbers
+/// beyond the range of a double (1e999) are then no error.
+std::string with_zeros(std::string_view object) {
+  std::string out;
+  bool in_string = false;
+  for (size_t at = 0; at < object.size();) {
+    const char c = object[at];
+    if (in_string || !(core::is_ascii_word(c) || c == '-')) {
+      if (in_string && c == '\\' && at + 1 < object.size()) out += object[at++];
+      if (c == '"') in_string = !in_string;
+      out += object[at++];
+      continue;
+    }
+    size_t end = at + 1;
+    while (end < object.size() &&
+           (core::is_ascii_word(object[end]) || object[end] == '+' || object[end] == '-' || object[end] == '.'))
+      ++end;
+    const auto word = object.substr(at, end - at);
+    if (word == "NaN" || word == "Infinity" || word == "-Infinity" || is_json_number(word))
+      out += '0';
+    else
+      out += word;
+    at = end;
+  }
+  return out;
+}
+
+/// One file's objects, wherever they stand.
+class object_reader {
+ public:
+  object_reader(const std::string& file, const std::string& key,
+                const std::function<core::result<void>(std::string_view, uint64_t)>& visit)
+      : file_(file), key_(key), visit_(visit) {}
+
+  core::result<void> read_lines(text_window& content) {
+    uint64_t number = 0;
+    for (uint64_t at = 0; at < content.size();) {
+      ++number;
+      const auto line = line_at(content, at);
+      if (!line) return core::fail(line.error());
+      const std::string place = fmt::format("{}:{}", file_, number);
+      if (line->text.size() > max_json_line_bytes)
+        return wrong(place, fmt::format(": the line has more than {} bytes", max_json_line_bytes));
+      at = line->next;
+      if (line->text.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+      if (auto ok = take(line->text, place, "wanted one whole object a line, or an array of objects",
+                         std::min<uint64_t>(at, content.size()));
+          !ok)
+        return ok;
+    }
+    return {};
+  }
+
+  /// `at`: behind the bracket that opens the array.
+  core::result<void> read_array(text_window& content, uint64_t at) {
+    for (uint64_t number = 1;; ++number) {
+      const std::string place = fmt::format("{}: element {}", file_, number);
+      const auto begin = next_character(content, at);
+      if (!begin) return core::fail(begin.error());
+      at = begin->at;
+      if (begin->character == ']' && number == 1) return end_of_array(content, at + 1);
+      const auto element = element_at(content, at);
+      if (!element) return core::fail(element.error());
+      if (element->size() > max_json_line_bytes)
+        return wrong(place, fmt::format(": it has more than {} bytes", max_json_line_bytes));
+      const uint64_t end = at + element->size();
+      if (end == content.size()) return wrong(file_, ": the array has no end: the file is cut short");
+      if (auto ok = take(*element, place, "wanted one whole object", end); !ok) return ok;
+      const auto behind = next_character(content, end);
+      if (!behind) return core::fail(behind.error());
+      at = behind->at + 1;
+      if (behind->character == ']') return end_of_array(content, at);
+    }
+  }
+
+ private:
+  struct seen_character {
+    uint64_t at = 0;
+    char character = 0;  ///< 0: the file's end
+  };
+
+  static core::result<seen_character> next_character(text_window& content, uint64_t at) {
+    while (at < content.size()) {
+      const auto text = content.at(at, 1);
+      if (!text) return core::fail(text.error());
+      const auto found = text->find_first_not_of(" \t\r\n");
+      if (found != std::string_view::npos) return seen_character{at + found, (*text)[found]};
+      at += text->size();
+    }
+    return seen_character{content.size(), 0};
+  }
+
+  core::result<void> end_of_array(text_window& content, uint64_t at) const {
+    const auto more = next_character(content, at);
+    if (!more) return core::fail(more.error());
+    if (more->character == 0) return {};
+    return wrong(file_, fmt::format(": byte {}: something follows the end of the array", more->at + 1));
+  }
+
+  /// What stands before the comma or bracket that ends the element; the rest of the file where none does.
+  static core::result<std::string_view> element_at(text_window& content, uint64_t from) {
+    uint64_t depth = 0, done = 0;
+    bool in_string = false, is_escaped = false;
+    for (uint64_t wanted = 1;;) {
+      const auto text = content.at(from, wanted);
+      if (!text) return text;
+      for (; done < text->size(); ++done) {
+        const char c = (*text)[done];
+        if (in_string) {
+          if (!is_escaped && c == '"') in_string = false;
+          is_escaped = !is_escaped && c == '\\';
+          continue;
+        }
+        if (depth == 0 && (c == ',' || c == ']')) return text->substr(0, done);
+        if (c == '"') in_string = true;
+        if (c == '{' || c == '[') ++depth;
+        if ((c == '}' || c == ']') && depth > 0) --depth;
+      }
+      if (text->size() > max_json_line_bytes || from + text->size() == content.size()) return text;
+      wanted = 2 * text->size();
+    }
+  }
+
+  /// `end`: the byte behind the object.
+  core::result<void> take(std::string_view object, const std::string& place, const char* wanted, uint64_t end) {
+    std::optional<text_taker> taker(std::in_place, key_);
+    if (!json::sax_parse(object, &*taker)) {
+      const size_t broken_at = taker->broken_at;
+      const std::string mended = with_zeros(object);
+      taker.emplace(key_);
+      if (!json::sax_parse(mended, &*taker))
+        return wrong(place, fmt::format(":{}: broken JSON: {}", broken_at, wanted));
+    }
+    if (!taker->is_object) return wrong(place, fmt::format(": wanted an object with the text under '{}'", key_));
+    if (taker->other_type == "null") return {};
+    if (!taker->other_type.empty())
+      return wrong(place, fmt::format(": wanted text under '{}', got {}", key_, taker->other_type));
+    if (!taker->text) return wrong(place, fmt::format(": no key '{}', wanted the document's text there", key_));
+    return visit_(*taker->text, end);
+  }
+
+  static core::result<void> wrong(const std::string& place, const std::string& why) {
+    return core::fail(core::error_kind::bad_input, place + why);
+  }
+
+  const std::string& file_;
+  const std::string& key_;
+  const std::function<core::result<void>(std::string_view, uint64_t)>& visit_;
+};
+
 }  // namespace
 
 core::result<void> read_json_lines(text_window&& content, const std::string& file, const std::string& key,
-                                   const std::function<core::result<void>(std::string_view, uint64_t)>& visit,
-                                   null_text nulls) {
-  uint64_t number = 0;
-  for (uint64_t at = 0; at < content.size();) {
-    ++number;
-    const auto wrong = [&](const std::string& why) {
-      return core::fail(core::error_kind::bad_input, fmt::format("{}:{}{}", file, number, why));
-    };
-    const auto read = line_at(content, at);
-    if (!read) return core::fail(read.error());
-    const std::string_view line = *read;
-    if (line.size() > max_json_line_bytes)
-      return wrong(fmt::format(": the line has more than {} bytes", max_json_line_bytes));
-    at += line.size() + 1;
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    text_taker taker(key);
-    if (!json::sax_parse(line, &taker))
-      return wrong(fmt::format(":{}: broken JSON: wanted one whole object a line", taker.broken_at));
-    if (!taker.is_object) return wrong(fmt::format(": wanted an object with the text under '{}'", key));
-    if (nulls == null_text::passed_over && taker.other_type == "null") continue;
-    if (!taker.other_type.empty()) return wrong(fmt::format(": wanted text under '{}', got {}", key, taker.other_type));
-    if (!taker.text) return wrong(fmt::format(": no key '{}', wanted the document's text there", key));
-    if (auto ok = visit(*taker.text, std::min<uint64_t>(at, content.size())); !ok) return ok;
-  }
-  return {};
+                                   const std::function<core::result<void>(std::string_view, uint64_t)>& visit) {
+  constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+  object_reader reader(file, key, visit);
+  const auto begin = content.at(0, window_block_bytes);
+  if (!begin) return core::fail(begin.error());
+  const size_t mark = begin->starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
+  const size_t first = begin->find_first_not_of(" \t\r\n", mark);
+  if (first != std::string_view::npos && (*begin)[first] == '[') return reader.read_array(content, first + 1);
+  return reader.read_lines(content);
 }
 
 }  // namespace troupe::data

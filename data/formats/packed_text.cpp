@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <string_view>
+
+#include "data/formats/files.hpp"
 
 namespace troupe::data {
 namespace {
@@ -12,41 +15,167 @@ namespace {
 using namespace std::string_view_literals;
 
 constexpr const char* unpack = "unpack it, or pack it by gzip under a name in .gz";
+constexpr const char* no_text = "no text can be read from it";
+constexpr const char* array_to_tokens =
+    "tokens are written for training by `numpy.load(FILE).astype('uint16').tofile('NAME.bin')`";
+constexpr const char* rows_to_lines = "write its texts as JSON lines or Parquet";
+constexpr const char* as_utf8 = "convert it to UTF-8, for example by `iconv -f UTF-16 -t UTF-8`";
 
-struct kind {
-  std::string_view begins, from_fourth, ends;  ///< bytes of it; empty: any will do
-  const char *what, *mend;
+struct signature {
+  std::string_view begins;         ///< its first bytes
+  size_t at = 0;                   ///< where `also` stands
+  std::string_view also{}, ends{};  ///< further bytes, and the last ones; empty: any will do
+  const char *what = nullptr, *mend = nullptr;
 };
-constexpr kind kinds[] = {
-    {"\x28\xB5\x2F\xFD"sv, ""sv, ""sv, "a file packed by zstd", unpack},
-    {"\xFD"
-     "7zXZ\0"sv,
-     ""sv, ""sv, "a file packed by xz", unpack},
-    {"BZh"sv, "1AY&SY"sv, ""sv, "a file packed by bzip2", unpack},
-    {"\x04\x22\x4D\x18"sv, ""sv, ""sv, "a file packed by LZ4", unpack},
-    {"7z\xBC\xAF\x27\x1C"sv, ""sv, ""sv, "an archive of 7z", unpack},
-    {"PK\x03\x04"sv, ""sv, ""sv, "a zip archive", unpack},
-    {"\x1F\x8B\x08"sv, ""sv, ""sv, "a file packed by gzip", "give it a name in .gz"},
-    {"PAR1"sv, ""sv, "PAR1"sv, "a Parquet file", "give it a name in .parquet"},
-    {"ARROW1\0\0"sv, ""sv, "ARROW1"sv, "an Arrow file", "give it a name in .arrow"},
+constexpr signature signatures[] = {
+    {"\x28\xB5\x2F\xFD"sv, 0, {}, {}, "a file packed by zstd", unpack},
+    {"\xFD\x37zXZ\0"sv, 0, {}, {}, "a file packed by xz", unpack},
+    {"BZh"sv, 4, "1AY&SY"sv, {}, "a file packed by bzip2", unpack},
+    {"\x04\x22\x4D\x18"sv, 0, {}, {}, "a file packed by LZ4", unpack},
+    {"\xFF\x06\0\0sNaPpY"sv, 0, {}, {}, "a file packed by snappy", unpack},
+    {"LZIP\x01"sv, 0, {}, {}, "a file packed by lzip", unpack},
+    {"7z\xBC\xAF\x27\x1C"sv, 0, {}, {}, "an archive of 7z", unpack},
+    {"Rar!\x1A\x07"sv, 0, {}, {}, "an archive of RAR", unpack},
+    {"PK\x03\x04"sv, 0, {}, {}, "a zip archive", unpack},
+    {"\x1F\x8B\x08"sv, 0, {}, {}, "a file packed by gzip", "give it a name in .gz"},
+    {"PAR1"sv, 0, {}, "PAR1"sv, "a Parquet file", "give it a name in .parquet"},
+    {"ARROW1\0\0"sv, 0, {}, "ARROW1"sv, "an Arrow file", "give it a name in .arrow"},
+    {"FEA1"sv, 0, {}, "FEA1"sv, "a Feather file of version 1", rows_to_lines},
+    {"Obj\x01"sv, 0, {}, {}, "an Avro file", rows_to_lines},
+    {"SQLite format 3\0"sv, 0, {}, {}, "a data base of SQLite", rows_to_lines},
+    {"\x89HDF\r\n\x1A\n"sv, 0, {}, {}, "an HDF5 file", rows_to_lines},
+    {"\x93NUMPY"sv, 0, {}, {}, "an array of NumPy", array_to_tokens},
+    {"%PDF-"sv, 0, {}, {}, "a PDF document", "extract its text, for example by `pdftotext`"},
+    {"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1"sv, 0, {}, {}, "a document of Microsoft Office", "save it as text"},
+    {"{\\rtf"sv, 0, {}, {}, "a document in Rich Text Format", "save it as text"},
+    {"GGUF"sv, 5, "\0\0\0"sv, {}, "a model in GGUF", no_text},
+    {"\x7F"
+     "ELF"sv,
+     0, {}, {}, "a program (ELF)", no_text},
+    {"\xCF\xFA\xED\xFE"sv, 0, {}, {}, "a program (Mach-O)", no_text},
+    {"\xCA\xFE\xBA\xBE"sv, 0, {}, {}, "a program (Java or Mach-O)", no_text},
+    {"\0asm"sv, 0, {}, {}, "a program (WebAssembly)", no_text},
+    {"\x89PNG\r\n\x1A\n"sv, 0, {}, {}, "an image (PNG)", no_text},
+    {"\xFF\xD8\xFF"sv, 0, {}, {}, "an image (JPEG)", no_text},
+    {"GIF8"sv, 5, "a"sv, {}, "an image (GIF)", no_text},
+    {"II*\0"sv, 0, {}, {}, "an image (TIFF)", no_text},
+    {"MM\0*"sv, 0, {}, {}, "an image (TIFF)", no_text},
+    {"RIFF"sv, 8, "WEBP"sv, {}, "an image (WebP)", no_text},
+    {"RIFF"sv, 8, "WAVE"sv, {}, "a recording (WAV)", no_text},
+    {"OggS\0"sv, 0, {}, {}, "a recording (Ogg)", no_text},
+    {"fLaC\0"sv, 0, {}, {}, "a recording (FLAC)", no_text},
+    {"ID3"sv, 3, "\x03"sv, {}, "a recording (MP3)", no_text},
+    {"ID3"sv, 3, "\x04"sv, {}, "a recording (MP3)", no_text},
+    {"\x1A\x45\xDF\xA3"sv, 0, {}, {}, "a video (Matroska)", no_text},
+    {"\0\0\0"sv, 4, "ftyp"sv, {}, "a video (MP4)", no_text},
 };
+
+/// What holds text in an encoding that is not read.
+constexpr signature encodings[] = {
+    {"\xFF\xFE\0\0"sv, 0, {}, {}, "text in UTF-32", as_utf8},
+    {"\0\0\xFE\xFF"sv, 0, {}, {}, "text in UTF-32", as_utf8},
+    {"\xFF\xFE"sv, 0, {}, {}, "text in UTF-16", as_utf8},
+    {"\xFE\xFF"sv, 0, {}, {}, "text in UTF-16", as_utf8},
+};
+
+bool fits(const signature& s, std::string_view begin, std::string_view end) {
+  return begin.starts_with(s.begins) && end.ends_with(s.ends) &&
+         (s.also.empty() || begin.substr(std::min(s.at, begin.size())).starts_with(s.also));
+}
+
+/// A pickle of protocol 2 to 5, which ends with its STOP.
+bool is_pickle(std::string_view begin, std::string_view end) {
+  constexpr std::string_view first = "}](cXK\x8A\x8C\x95NG\x88\x89\x93";  // opcodes that a first value begins with
+  return begin.size() > 2 && begin[0] == '\x80' && begin[1] >= 2 && begin[1] <= 5 && end.ends_with('.') &&
+         first.find(begin[2]) != std::string_view::npos;
+}
+
+/// CRC-32C, bit by bit: of eight bytes it is needed once a file.
+uint32_t crc32c(std::string_view bytes) {
+  uint32_t crc = ~0U;
+  for (const char c : bytes) {
+    crc ^= static_cast<unsigned char>(c);
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (0x82F63B78U & -(crc & 1));
+  }
+  return ~crc;
+}
+
+/// A record of TensorFlow's begins with its length and the masked checksum of that.
+bool is_tfrecord(std::string_view begin, uint64_t bytes) {
+  if (begin.size() < 12 || bytes < 16) return false;
+  uint64_t length = 0;
+  uint32_t masked = 0;
+  std::memcpy(&length, begin.data(), sizeof length);
+  std::memcpy(&masked, begin.data() + sizeof length, sizeof masked);
+  const uint32_t crc = crc32c(begin.substr(0, sizeof length));
+  return length <= bytes - 16 && masked == (crc >> 15 | crc << 17) + 0xA282EAD8U;
+}
+
+/// A header's length, then the header, which is JSON.
+bool is_safetensors(std::string_view begin, uint64_t bytes) {
+  uint64_t length = 0;
+  if (begin.size() < 10) return false;
+  std::memcpy(&length, begin.data(), sizeof length);
+  return length >= 2 && bytes >= 8 && length <= bytes - 8 && begin.substr(8).starts_with("{\"");
+}
+
+/// How many samples, where each begins, then the description of the columns, which is JSON.
+bool is_mosaic_shard(std::string_view begin, uint64_t bytes) {
+  uint32_t samples = 0, first = 0;
+  if (begin.size() < 8) return false;
+  std::memcpy(&samples, begin.data(), sizeof samples);
+  std::memcpy(&first, begin.data() + 4, sizeof first);
+  const uint64_t description = 4 + 4 * (uint64_t{samples} + 1);
+  return first > description && first <= bytes && description < begin.size() && begin[description] == '{';
+}
+
+std::string_view what_has_zeros(std::string_view text) {
+  uint64_t even = 0, odd = 0;
+  for (size_t i = 0; i < text.size(); ++i)
+    if (text[i] == '\0') ++(i % 2 == 0 ? even : odd);
+  const uint64_t most = text.size() / 2;  // of either
+  if (10 * odd > 4 * most && 100 * even <= most) return "text in UTF-16, the lower byte first";
+  if (10 * even > 4 * most && 100 * odd <= most) return "text in UTF-16, the upper byte first";
+  return {};
+}
 
 }  // namespace
 
-core::result<void> refuse_packed_text(const core::source_file& file) {
-  std::array<char, 10> head{};
-  std::array<char, 6> tail{};
-  const size_t first = std::min<uint64_t>(head.size(), file.size()),
-               last = std::min<uint64_t>(tail.size(), file.size());
-  if (auto ok = file.read(0, std::as_writable_bytes(std::span(head).first(first))); !ok) return ok;
+core::result<void> refuse_other_content(const std::filesystem::path& path, const core::source_file& file) {
+  std::array<char, 8> tail{};
+  std::string head(std::min(searched_text_bytes, file.size()), '\0');
+  const size_t last = std::min<uint64_t>(tail.size(), file.size());
+  if (auto ok = file.read(0, std::as_writable_bytes(std::span(head))); !ok) return ok;
   if (auto ok = file.read(file.size() - last, std::as_writable_bytes(std::span(tail).first(last))); !ok) return ok;
-  const std::string_view begin(head.data(), first), end(tail.data(), last);
-  for (const auto& k : kinds)
-    if (begin.starts_with(k.begins) && end.ends_with(k.ends) &&
-        (k.from_fourth.empty() || begin.substr(std::min<size_t>(4, begin.size())).starts_with(k.from_fourth)))
-      return core::fail(core::error_kind::bad_input,
-                        fmt::format("'{}': wanted text, got {}: {}", file.name(), k.what, k.mend));
-  return {};
+  const std::string_view begin(head), end(tail.data(), last);
+  const auto kind = kind_of(path);
+  const char* const wanted = kind == source_kind::tokens ? "tokens" : "text";
+  const auto refused = [&](std::string_view what, std::string_view mend) {
+    return core::fail(core::error_kind::bad_input,
+                      fmt::format("'{}': wanted {}, got {}: {}", file.name(), wanted, what, mend));
+  };
+  if (begin.starts_with("version https://git-lfs.github.com/spec/"))
+    return refused("a pointer of git-lfs", "fetch the content by `git lfs pull`");
+  if (kind != source_kind::text && kind != source_kind::json_lines && kind != source_kind::tokens) return {};
+  for (const auto& s : signatures)
+    if (fits(s, begin, end) && (kind != source_kind::tokens || s.begins.size() + s.also.size() > 3))
+      return refused(s.what, s.mend);
+  if (is_pickle(begin, end) && kind != source_kind::tokens) return refused("a pickle of Python", rows_to_lines);
+  if (is_tfrecord(begin, file.size())) return refused("a TFRecord file", rows_to_lines);
+  if (kind == source_kind::tokens) return {};
+  const auto ending = ending_of(path);
+  if (ending == ".csv" || ending == ".tsv")
+    return refused("a table of separated values",
+                   "write its texts as JSON lines or Parquet, or give it a name in .txt to train on all of its characters");
+  for (const auto& s : encodings)
+    if (fits(s, begin, end)) return refused(s.what, s.mend);
+  const size_t zero = begin.find('\0');
+  if (zero == std::string_view::npos) return {};
+  if (begin.starts_with("ORC")) return refused("an ORC file", rows_to_lines);
+  if (is_safetensors(begin, file.size())) return refused("tensors (safetensors)", no_text);
+  if (is_mosaic_shard(begin, file.size())) return refused("a shard of MosaicML's", "give it a name in .mds");
+  if (const auto what = what_has_zeros(begin); !what.empty()) return refused(what, as_utf8);
+  return refused(fmt::format("binary data (byte {} is zero)", zero), no_text);
 }
 
 }  // namespace troupe::data

@@ -5,13 +5,15 @@
 #include <algorithm>
 
 #include "data/formats/arrow.hpp"
+#include "data/formats/mds.hpp"
 #include "data/formats/parquet.hpp"
 #include "data/formats/tar.hpp"
 
 namespace troupe::data {
 
 bool has_rows(source_kind kind) {
-  return kind == source_kind::parquet || kind == source_kind::arrow || kind == source_kind::tar;
+  return kind == source_kind::parquet || kind == source_kind::arrow || kind == source_kind::tar ||
+         kind == source_kind::mds;
 }
 
 core::result<void> read_rows(source_kind kind, const core::source_file& file, const std::string& key,
@@ -30,6 +32,7 @@ core::result<void> read_rows(source_kind kind, const core::source_file& file, co
     return visit(text, byte);
   };
   if (kind == source_kind::tar) return read_tar(file, key, counted);
+  if (kind == source_kind::mds) return read_mds(file, key, counted);
   return kind == source_kind::parquet ? read_parquet(file, key, counted) : read_arrow(file, key, counted);
 }
 

@@ -10,6 +10,7 @@
 #include "core/utf8.hpp"
 #include "data/tokenizers/byte_alphabet.hpp"
 #include "data/tokenizers/byte_pair.hpp"
+#include "data/tokenizers/tokenizer_class.hpp"
 
 namespace troupe::data {
 namespace {
@@ -155,6 +156,7 @@ core::result<std::unique_ptr<tokenizer>> open_byte_pair(const fs::path& vocab, c
   if (!vocab_file) return fail(vocab_file.error());
   const auto merges_file = open_text(merges);
   if (!merges_file) return fail(merges_file.error());
+  if (auto ok = check_tokenizer_class(vocab.parent_path()); !ok) return fail(ok.error());
   if (auto ok = check_pipeline(vocab.parent_path() / "tokenizer.json"); !ok) return fail(ok.error());
   auto numbers = read_vocab(vocab, *vocab_file);
   if (!numbers) return fail(numbers.error());

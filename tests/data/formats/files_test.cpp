@@ -20,7 +20,7 @@ BOOST_AUTO_TEST_CASE(what_is_hidden_or_lies_beside_rows_is_passed_over) {
   std::vector<std::string> read;
   const auto found = data::source_files(at / "in");
   BOOST_REQUIRE(found.has_value());
-  for (const auto& p : *found) read.push_back(std::filesystem::relative(p, at / "in").string());
+  for (const auto& p : found->files) read.push_back(std::filesystem::relative(p, at / "in").string());
   BOOST_TEST(read == (std::vector<std::string>{"a.txt", "b.txt", "of/_c.txt"}), boost::test_tools::per_element());
 }
 
@@ -33,12 +33,27 @@ BOOST_AUTO_TEST_CASE(links_of_hugging_faces_cache_are_read_and_others_that_lead_
   for (const char* folder : {"hub/snapshots/abc", "hub/snapshots/abc/data"}) {
     const auto found = data::source_files(at / folder);
     BOOST_REQUIRE_MESSAGE(found.has_value(), found.error().text);
-    BOOST_TEST(found->size() == 1U);
-    BOOST_TEST(found->front().filename() == "train.parquet");
+    BOOST_TEST(found->files.size() == 1U);
+    BOOST_TEST(found->files.front().filename() == "train.parquet");
   }
   BOOST_TEST(opened({.path = at / "hub/snapshots/abc"})->documents() == foreign("plain_none.parquet").size());
   std::filesystem::create_symlink("../../../../secret", at / "hub/snapshots/abc/data/more.txt");
   check_refused({.path = at / "hub/snapshots/abc"}, core::error_kind::bad_input, "leads out of the data folder");
+}
+
+BOOST_AUTO_TEST_CASE(endings_are_read_whatever_their_letters) {
+  for (const auto& [name, kind] : std::vector<std::pair<const char*, data::source_kind>>{
+           {"a.JSONL", data::source_kind::json_lines},
+           {"a.ndjson", data::source_kind::json_lines},
+           {"c4-train.00000-of-01024.json.gz", data::source_kind::json_lines},
+           {"a.Json.GZ", data::source_kind::json_lines},
+           {"a.BIN", data::source_kind::tokens},
+           {"a.Parquet", data::source_kind::parquet},
+           {"a.TGZ", data::source_kind::tar},
+           {"shard.00000.mds", data::source_kind::mds},
+           {"a.txt", data::source_kind::text}})
+    BOOST_TEST((data::kind_of(name) == kind), name);
+  BOOST_TEST(data::is_packed("a.GZ"));
 }
 
 BOOST_AUTO_TEST_CASE(packed_files_and_other_formats_are_no_text) {
@@ -53,8 +68,41 @@ BOOST_AUTO_TEST_CASE(packed_files_and_other_formats_are_no_text) {
            {"PK\x03\x04 packed", "a zip archive"},
            {"\x1F\x8B\x08 packed", "packed by gzip: give it a name in .gz"},
            {content_of(foreign_path("plain_none.parquet")), "a Parquet file: give it a name in .parquet"},
-           {content_of(foreign_path("file.arrow")), "an Arrow file: give it a name in .arrow"}})
+           {content_of(foreign_path("file.arrow")), "an Arrow file: give it a name in .arrow"},
+           {"\x93NUMPY\x01\0v\0"s, "an array of NumPy: tokens are written for training by"},
+           {"\x80\x04\x95\x10\0\0\0.."s, "a pickle of Python"},
+           {"\x89HDF\r\n\x1A\n packed"s, "an HDF5 file"},
+           {"SQLite format 3\0 pages"s, "a data base of SQLite"},
+           {"%PDF-1.7 objects", "a PDF document"},
+           {"\x7F"s + "ELF\x02 code", "a program (ELF)"},
+           {"\x89PNG\r\n\x1A\n pixels", "an image (PNG)"},
+           {"\xFF\xD8\xFF\xE0 pixels", "an image (JPEG)"},
+           {"GIF89a pixels", "an image (GIF)"},
+           {"RIFF1234WAVE", "a recording (WAV)"},
+           {"Rar!\x1A\x07 packed", "an archive of RAR"},
+           {"Obj\x01 rows", "an Avro file"},
+           {"ORC\x01\0\x02"s, "an ORC file"},
+           {"\xFF\xFEt\0e\0"s, "text in UTF-16: convert it to UTF-8"},
+           {"\xFF\xFE\0\0t\0\0\0"s, "text in UTF-32"},
+           {"t\0e\0x\0t\0s\0"s, "text in UTF-16, the lower byte first"},
+           {"\0t\0e\0x\0t\0s"s, "text in UTF-16, the upper byte first"},
+           {"some text\0 and more"s, "binary data (byte 9 is zero)"},
+           {"version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 9\n",
+            "a pointer of git-lfs: fetch the content by `git lfs pull`"}}) {
     check_refused({.path = at.write("corpus.jsonl.zst", bytes)}, core::error_kind::bad_input, what);
+    check_refused({.path = at.write("corpus.jsonl", bytes)}, core::error_kind::bad_input, what);
+    check_refused({.path = at.write("corpus.json.gz", gzip(bytes))}, core::error_kind::bad_input, what);
+  }
+  // a record of TensorFlow's with 5 bytes: their number, its masked CRC-32C, the bytes, theirs
+  check_refused({.path = at.write("a.txt", "\x05\0\0\0\0\0\0\0\xEA\xB2\x04\x3E" "hello\0\0\0\0"s)},
+                core::error_kind::bad_input, "a TFRecord file");
+  check_refused({.path = at.write("a.csv", "text,n\nfirst,1\n")}, core::error_kind::bad_input,
+                "a table of separated values: write its texts as JSON lines or Parquet");
+  for (const char* name : {"a.parquet", "a.tar", "a.bin", "a.mds"})
+    check_refused({.path = at.write(name, "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 9\n")},
+                  core::error_kind::bad_input, "a pointer of git-lfs");
+  check_refused({.path = at.write("t.bin", "\x93NUMPY\x01\0"s), .vocab_size = 65536}, core::error_kind::bad_input,
+                "wanted tokens, got an array of NumPy");
   for (const std::string text : {"PAR1 is a word", "BZh", "PK", "ARROW1", "P"})
     BOOST_TEST(as_text(*opened({.path = at.write("t.txt", text)})) == text);
 }

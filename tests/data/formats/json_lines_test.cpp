@@ -45,9 +45,45 @@ BOOST_AUTO_TEST_CASE(lines_without_text_are_named) {
   check_refused("\n{\"text\": 3}", "f.jsonl:2: wanted text under 'text', got a number");
   check_refused("{\"text\": [\"a\"]}", "wanted text under 'text', got an array");
   check_refused("{\"text\": {\"text\": \"a\"}}", "wanted text under 'text', got an object");
-  check_refused("{\"text\": null}", "got null");
   check_refused("\"text\"", "f.jsonl:1: wanted an object");
-  check_refused("[{\"text\": \"a\"}]", "f.jsonl:1: wanted an object");
+}
+
+BOOST_AUTO_TEST_CASE(a_null_text_is_no_document) {
+  BOOST_TEST(*read("{\"text\": null}\n{\"text\": \"b\"}\n") == std::vector<std::string>{"b"},
+             boost::test_tools::per_element());
+  BOOST_TEST(read("[{\"text\": null}]")->empty());
+  BOOST_TEST(read("{\"text\": \"\"}")->size() == 1U);  // an empty one is
+}
+
+BOOST_AUTO_TEST_CASE(an_array_is_read_element_by_element) {
+  const auto got = read("\xEF\xBB\xBF [\n {\"text\": \"a, ] \\\" }\", \"n\": [1, {\"text\": 2}]},\n{\"text\": \"b\"}\n]\n");
+  BOOST_REQUIRE_MESSAGE(got, got.error().text);
+  BOOST_TEST(*got == (std::vector<std::string>{"a, ] \" }", "b"}), boost::test_tools::per_element());
+  BOOST_TEST(read("[]")->empty());
+  BOOST_TEST(read(" [ ] \n")->empty());
+  check_refused("[{\"text\": \"a\"}, {\"body\": 1}]", "f.jsonl: element 2: no key 'text'");
+  check_refused("[{\"text\": \"a\"}, 7]", "f.jsonl: element 2: wanted an object");
+  check_refused("[{\"text\": \"a\"},]", "f.jsonl: element 2:1: broken JSON");
+  check_refused("[{\"text\": \"a\"}", "f.jsonl: the array has no end: the file is cut short");
+  check_refused("[{\"text\": \"a\"}] {", "f.jsonl: byte 17: something follows the end of the array");
+  check_refused("[" + std::string(data::max_json_line_bytes + 2, '['), "f.jsonl: element 1: it has more than");
+}
+
+BOOST_AUTO_TEST_CASE(lines_end_as_python_ends_them) {
+  BOOST_TEST(*read("{\"text\": \"a\"}\r{\"text\": \"b\"}\r") == (std::vector<std::string>{"a", "b"}),
+             boost::test_tools::per_element());
+  check_refused("{\"text\": \"a\"}\r\n\r\n{\"text\": 1}\r\n", "f.jsonl:3: wanted text");
+}
+
+BOOST_AUTO_TEST_CASE(numbers_that_python_writes_are_passed_over) {
+  const auto got = read(
+      "{\"n\": NaN, \"m\": [-Infinity, Infinity], \"f\": 1e999, \"g\": -12345678901234567890123, \"text\": \"NaN 1e999 \\\" NaN\"}");
+  BOOST_REQUIRE_MESSAGE(got, got.error().text);
+  BOOST_TEST(got->front() == "NaN 1e999 \" NaN");
+  check_refused("{\"text\": NaN}", "f.jsonl:1: wanted text under 'text', got a number");
+  check_refused("{\"n\": Nan, \"text\": \"a\"}", "broken JSON");
+  check_refused("{\"n\": 01, \"text\": \"a\"}", "broken JSON");
+  check_refused("{\"n\": 1., \"text\": \"a\"}", "broken JSON");
 }
 
 BOOST_AUTO_TEST_CASE(broken_json_is_named_with_line_and_column) {
@@ -102,6 +138,8 @@ BOOST_AUTO_TEST_CASE(mutated_lines_are_read_or_refused) {
       text[random() % text.size()] = static_cast<char>(random());
     const auto got = read(text);
     BOOST_REQUIRE((got || got.error().text.starts_with("f.jsonl:")));
+    const auto array = read("[" + text + "]");
+    BOOST_REQUIRE((array || array.error().text.starts_with("f.jsonl:")));
   }
 }
 

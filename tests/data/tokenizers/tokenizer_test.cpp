@@ -172,6 +172,27 @@ BOOST_AUTO_TEST_CASE(a_family_that_cuts_or_normalises_text_in_another_way_is_ref
   check_no_tokenizer(at / "v", "tokenizer.json': wanted one JSON object");
 }
 
+BOOST_AUTO_TEST_CASE(two_files_of_another_kind_of_tokenizer_are_refused) {
+  const scratch_folder at;
+  at.write("v/vocab.json", content_of(fixture_path("gpt2/vocab.json")));
+  at.write("v/merges.txt", content_of(fixture_path("gpt2/merges.txt")));
+  for (const char* same : {"{}", R"({"tokenizer_class": "GPT2Tokenizer"})", R"({"tokenizer_class": "RobertaTokenizerFast"})",
+                           R"({"tokenizer_class": "PreTrainedTokenizerFast", "add_prefix_space": false})"}) {
+    at.write("v/tokenizer_config.json", same);
+    BOOST_TEST(!!data::open_tokenizer(at / "v"), same);
+  }
+  for (const char* other : {"Qwen2Tokenizer", "Qwen2TokenizerFast", "CLIPTokenizer", "CTRLTokenizer"}) {
+    at.write("v/tokenizer_config.json", R"({"tokenizer_class": ")" + std::string(other) + "\"}");
+    for (const char* path : {"v", "v/vocab.json"})
+      check_no_tokenizer(at / path, "tokenizer_class: wanted one that cuts words as GPT-2's does, got " +
+                                        std::string(other) + ", whose texts would become other tokens");
+  }
+  at.write("v/tokenizer_config.json", R"({"add_prefix_space": true})");
+  check_no_tokenizer(at / "v", "tokenizer_config.json': add_prefix_space: wanted false");
+  at.write("v/tokenizer_config.json", "{");
+  check_no_tokenizer(at / "v", "tokenizer_config.json': wanted one JSON object");
+}
+
 BOOST_AUTO_TEST_CASE(files_that_are_cut_short_are_refused) {
   const scratch_folder at;
   const auto vocab = content_of(fixture_path("gpt2/vocab.json"));

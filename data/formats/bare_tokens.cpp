@@ -1,0 +1,93 @@
+#include "data/formats/bare_tokens.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+namespace troupe::data {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+/// Source: karpathy/llm.c, dev/data/data_common.py: 256 numbers of 32 bits, of which three mean something.
+constexpr uint64_t header_bytes = 1024;
+constexpr uint32_t magic_of_gpt2 = 20240520, version_of_gpt2 = 1;
+constexpr uint32_t magic_of_llama3 = 20240801, version_of_llama3 = 7;
+
+/// So much of a file's front, middle and end is looked at; fewer numbers than this say nothing.
+constexpr uint64_t looked_at_bytes = uint64_t{1} << 16;
+constexpr size_t least_numbers = 32;
+/// A larger vocabulary's upper halves may be any number.
+constexpr uint64_t most_vocabulary = uint64_t{1} << 20;
+
+core::result<std::optional<bare_tokens>> header_of(const core::source_file& file) {
+  std::array<uint32_t, 3> head{};
+  if (file.size() < header_bytes) return std::nullopt;
+  if (auto ok = file.read(0, std::as_writable_bytes(std::span(head))); !ok) return fail(ok.error());
+  const bool gpt2 = head[0] == magic_of_gpt2 && head[1] == version_of_gpt2;
+  if (!gpt2 && (head[0] != magic_of_llama3 || head[1] != version_of_llama3)) return std::nullopt;
+  const bare_tokens out{header_bytes, gpt2 ? bin_width::u16 : bin_width::u32};
+  const uint64_t there = file.size() - header_bytes;
+  if (there != uint64_t{head[2]} * static_cast<uint64_t>(out.width))
+    return fail(error_kind::bad_input,
+                fmt::format("'{}': its header, llm.c's, says {} tokens of {} bytes, {} bytes follow it: wanted the whole "
+                            "file",
+                            file.name(), head[2], static_cast<int>(out.width), there));
+  return out;
+}
+
+/// What the numbers of a file show.
+struct seen_numbers {
+  bool upper_small = true;   ///< all with an odd index are no upper half of a token beyond the vocabulary
+  bool fourth_zero = true;   ///< of four numbers the last three are 0
+  bool any_lower = false;    ///< one with an even index is not 0
+  size_t count = 0;
+};
+
+template <class Number>
+void look(const std::vector<std::byte>& bytes, uint64_t most_upper, seen_numbers& to) {
+  const size_t n = bytes.size() / sizeof(Number);
+  for (size_t i = 0; i < n; ++i) {
+    Number x;
+    std::memcpy(&x, bytes.data() + i * sizeof x, sizeof x);
+    if (i % 2 == 1) to.upper_small = to.upper_small && x <= most_upper;
+    if (i % 4 != 0) to.fourth_zero = to.fourth_zero && x == 0;
+    if (i % 2 == 0) to.any_lower = to.any_lower || x != 0;
+  }
+  to.count += n;
+}
+
+}  // namespace
+
+core::result<bare_tokens> look_at_tokens(const core::source_file& file, bin_width wanted, uint64_t vocab_size) {
+  auto headed = header_of(file);
+  if (!headed) return fail(headed.error());
+  if (*headed) return **headed;
+  const bool narrow = wanted == bin_width::u16;
+  // Of 32-bit numbers the upper half of a token is always 0; of 16-bit ones as large as the vocabulary makes it.
+  const uint64_t most_upper = narrow && vocab_size <= most_vocabulary ? (vocab_size - 1) >> 16 : 0;
+  seen_numbers seen;
+  std::vector<std::byte> block(std::min(looked_at_bytes, file.size() / 8 * 8));
+  const uint64_t last = (file.size() - block.size()) / 8 * 8;
+  for (const uint64_t at : last == 0 ? std::vector<uint64_t>{0} : std::vector<uint64_t>{0, last / 16 * 8, last}) {
+    if (auto ok = file.read(at, block); !ok) return fail(ok.error());
+    narrow ? look<uint16_t>(block, most_upper, seen) : look<uint32_t>(block, most_upper, seen);
+  }
+  const bare_tokens as_wanted{0, wanted};
+  if (seen.count < least_numbers || !seen.upper_small || !seen.any_lower) return as_wanted;
+  const bool is_64 = !narrow || (seen.fourth_zero && file.size() % 8 == 0);
+  return fail(error_kind::bad_input,
+              fmt::format("'{}': its tokens look like numbers of {} bits, since every second number of {} is {}: {}",
+                          file.name(), is_64 ? 64 : 32, narrow ? 16 : 32,
+                          most_upper == 0 ? "0" : fmt::format("at most {}", most_upper),
+                          is_64 ? "write them as 32-bit ones, for example by `numpy.fromfile(FILE, "
+                                  "'int64').astype('uint32').tofile(NAME)`, and say data.bin_dtype: uint32"
+                                : "say data.bin_dtype: uint32 (`troupe data inspect --dtype uint32`)"));
+}
+
+}  // namespace troupe::data

@@ -1,0 +1,54 @@
+#include "data/source_summary.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <span>
+
+#include "core/text.hpp"
+
+namespace troupe::data {
+namespace {
+
+/// Of the files that are left out so many are named.
+constexpr size_t most_named = 6;
+
+std::string name_below(const std::filesystem::path& root, const std::filesystem::path& file) {
+  std::error_code ec;
+  if (!std::filesystem::is_directory(root, ec)) return core::shown(file.filename().string());
+  const auto whole = std::filesystem::canonical(root, ec);
+  return core::shown(file.lexically_relative(ec ? root : whole).string());
+}
+
+std::string counted(uint64_t n, const char* what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s"); }
+
+}  // namespace
+
+void count_file(source_summary& to, const std::filesystem::path& root, const std::filesystem::path& file,
+                uint64_t bytes) {
+  ++to.files;
+  to.bytes += bytes;
+  to.last = name_below(root, file);
+  if (to.files == 1) to.first = to.last;
+}
+
+void name_left_out(source_summary& to, const std::filesystem::path& root, const std::vector<left_out_file>& files) {
+  for (const auto& x : files) to.left_out.push_back(fmt::format("{} ({})", name_below(root, x.path), x.why));
+}
+
+std::string sentence_of(const source_summary& x, const std::string& name) {
+  std::string out = fmt::format("'{}': ", core::shown(name));
+  if (x.knows_documents)
+    out += counted(x.documents, "document") + ", ";
+  out += fmt::format("{}, {} in ", counted(x.tokens, "token"), counted(x.bytes, "byte"));
+  out += x.files == 1 ? x.first : fmt::format("{}, {} to {}", counted(x.files, "file"), x.first, x.last);
+  if (!x.knows_documents) out += "; nothing says where its documents begin";
+  if (x.knows_documents && x.documents > 1 && !x.ends_documents)
+    out += "; no end-of-text token stands between the documents";
+  if (x.left_out.empty()) return out;
+  const size_t named = std::min(most_named, x.left_out.size());
+  out += fmt::format("; left out: {}", fmt::join(std::span(x.left_out).first(named), ", "));
+  return named == x.left_out.size() ? out : out + fmt::format(" and {} more", x.left_out.size() - named);
+}
+
+}  // namespace troupe::data

@@ -63,7 +63,7 @@ template <class F>
 void fields(F& f, wanted_load& x) {
   f(x.path, x.tag, x.map, x.load_module_strict, x.load_optimizer_states, x.load_lr_scheduler_states, x.load_module_only,
     x.load_from_fp32_weights, x.pipeline_loading_checkpoint, x.swap_batch_bytes, x.fallback_to_previous, x.dequantise,
-    x.changed_batch, x.changed_seed, x.has_names, x.names, x.left_out);
+    x.changed_batch, x.changed_seed, x.changed_data, x.has_names, x.names, x.left_out);
 }
 template <class F>
 void fields(F& f, chosen_passes& x) {

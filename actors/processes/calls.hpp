@@ -37,6 +37,7 @@ struct wanted_load {
   bool pipeline_loading_checkpoint = false;
   uint64_t swap_batch_bytes = 0;
   bool fallback_to_previous = false, dequantise = false, changed_batch = false, changed_seed = false;
+  bool changed_data = false;
   bool has_names = false;          ///< custom_load_fn was given: who leads has asked it for all parameters
   std::vector<tensor_name> names;  ///< its answers
   std::optional<std::vector<core::left_out_steps>> left_out;

@@ -37,6 +37,7 @@ core::result<std::shared_ptr<save_job>> session::parts::make_save(checkpoint::fi
   for (const auto& p : plan.table->parameters)
     if (!p.is_copy() && !p.of_teacher) run.parameter_order.push_back(p.name);
   run.masks = saved_masks();
+  run.data = data_record();
   run.left_out = progress.left_out;
   run.recent_losses = progress.recent_losses;
   const auto saves = saving_plans();

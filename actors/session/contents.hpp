@@ -95,6 +95,8 @@ struct read_texts {
 /// What is trained on.
 struct session_data {
   std::shared_ptr<data::tokenizer> tokenizer;  ///< null for a host's own model
+  /// What checkpoints say of the data; none: not asked for yet, or it could not be read.
+  std::optional<checkpoint::data_record> record;
   loader_setup loader;
 };
 

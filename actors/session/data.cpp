@@ -1,6 +1,7 @@
 // A session's data: sources and tokenizer as the configuration names them.
 #include <fmt/format.h>
 
+#include "actors/session/data_record.hpp"
 #include "actors/session/host_run.hpp"
 #include "actors/session/parts.hpp"
 #include "core/math.hpp"
@@ -88,7 +89,19 @@ core::result<void> session::parts::make_corpus(std::vector<std::shared_ptr<const
                                                          .document_mask = c.data.document_mask});
   if (!corpus) return core::fail(corpus.error());
   data.loader.corpus = std::make_shared<const data::corpus>(std::move(*corpus));
+  if (c.checkpoint.is_on()) (void)data_record();  // while the files are there
   return {};
+}
+
+const std::optional<checkpoint::data_record>& session::parts::data_record() {
+  if (data.record || data.loader.corpus == nullptr) return data.record;
+  std::vector<std::string> names;
+  for (const auto& source : sources()) names.push_back(source.text.string());
+  const auto& d = data.tokenizer->description();
+  if (auto made = record_of(*data.loader.corpus, names, plan.config->data.validation_fraction,
+                            fmt::format("{} {}", d.kind, d.digest)))
+    data.record = std::move(*made);
+  return data.record;
 }
 
 core::result<uint64_t> session::parts::num_evaluations(uint64_t wanted) const {

@@ -8,6 +8,7 @@
 
 #include "actors/host_thread.hpp"
 #include "actors/session/checkpoint_load.hpp"
+#include "actors/session/data_record.hpp"
 #include "actors/session/parts.hpp"
 #include "actors/session/teacher.hpp"
 #include "checkpoint/commit/open_native.hpp"
@@ -36,6 +37,29 @@ std::optional<uint64_t> batch_of(const checkpoint::source_run& run) {
   if (run.samples_per_step) return run.samples_per_step;
   if (*run.steps == 0 || *run.samples % *run.steps != 0) return std::nullopt;
   return *run.samples / *run.steps;
+}
+
+/// Whether the data are those that the checkpoint's position is a place in; else the options must ask for it.
+core::result<void> same_data(const checkpoint::tensor_source& from, const load_options& options,
+                             const std::optional<checkpoint::data_record>& now, remarks& said) {
+  if (!now) return {};
+  const auto& was = from.run.data;
+  if (!was && from.run.seed)
+    said.unknown.push_back("which data it was trained on: those of now are taken for the same");
+  if (!was) return {};
+  const auto change = compare(*was, *now);
+  if (change.differences.empty()) return {};
+  const std::string what = fmt::format("{}", fmt::join(change.differences, "; "));
+  const std::string then = sentence_of(change, from.run.samples.value_or(0));
+  if (!options.changed_data)
+    return fail(error_kind::mismatch,
+                fmt::format("'{}': {}: checkpoint.load.changed_data: true (--changed-data) {}", from.folder.string(),
+                            what, then));
+  said.changed.push_back(change.validates_trained == 0
+                             ? what
+                             : fmt::format("{}; {} tokens that validate now may have been trained on", what,
+                                           change.validates_trained));
+  return {};
 }
 
 /// The sample at which step `run.steps` begins in this run. The seed determines the order of samples and the dropout
@@ -221,6 +245,7 @@ core::result<void> session::parts::take_over(const checkpoint::tensor_source& fr
   if (continues && run.teacher && teacher)
     if (auto ok = check_teacher(from.folder, *run.teacher, *teacher); !ok) return fail(ok.error());
   if (continues) {
+    if (auto ok = same_data(from, options, data_record(), said); !ok) return fail(ok.error());
     const auto place = place_in_data(from, options, plan.config->seed, data.loader.shape.global_rows(), said);
     if (!place) return fail(place.error());
     first_sample = *place;

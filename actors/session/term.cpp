@@ -89,6 +89,7 @@ core::result<void> session::parts::make_term(const term& before, const std::vect
   run.seed = before.plan.config->seed;
   run.loss_scale = before.progress.scale_record();
   run.masks = masks;
+  run.data = data_record();
   if (auto ok = take_over(from, {.left_out = before.progress.left_out}, resume_time::while_opening, unwatched); !ok)
     return ok;
   progress = before.progress;        // all of it, also what no checkpoint keeps

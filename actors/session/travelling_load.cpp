@@ -23,6 +23,7 @@ void copy_options(const From& from, To& to) {
   to.dequantise = from.dequantise;
   to.changed_batch = from.changed_batch;
   to.changed_seed = from.changed_seed;
+  to.changed_data = from.changed_data;
   to.left_out = from.left_out;
 }
 

@@ -112,6 +112,7 @@ core::result<run_start> checkpoint_start::choose(const say_function& say, bool a
   out.load.fallback_to_previous = load_.fallback_to_previous || (latest && !*latest);
   out.load.changed_batch = load_.changed_batch;
   out.load.changed_seed = load_.changed_seed;
+  out.load.changed_data = load_.changed_data;
   return out;
 }
 

@@ -48,6 +48,7 @@ train_arguments with_load_keys(train_arguments a) {
   if (a.fallback_to_previous) key("fallback_to_previous", "true");
   if (a.changed_batch) key("changed_batch", "true");
   if (a.changed_seed) key("changed_seed", "true");
+  if (a.changed_data) key("changed_data", "true");
   if (a.dequantise) a.set.emplace_back("model.dequantise=true");
   return a;
 }

@@ -21,7 +21,8 @@ struct train_arguments : common_arguments {
   bool load_module_only = false, no_load_optimizer_states = false, no_load_lr_scheduler_states = false;
   bool no_load_strict = false, fallback_to_previous = false;
   bool dequantise = false;                           ///< compressed weights may be what it begins with
-  bool changed_batch = false, changed_seed = false;  ///< compared with the run that is resumed
+  /// Compared with the run that is resumed.
+  bool changed_batch = false, changed_seed = false, changed_data = false;
 };
 
 /// Of a process whose host took the first host's part: steps of this run have been done, so that its own newest

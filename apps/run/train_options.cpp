@@ -33,6 +33,8 @@ void add_train_options(CLI::App& command, train_arguments& t) {
   command.add_flag("--changed-batch", t.changed_batch,
                    "continue at the sample where a run of another train_batch_size was");
   command.add_flag("--changed-seed", t.changed_seed, "continue at the sample where a run of another seed was");
+  command.add_flag("--changed-data", t.changed_data,
+                   "continue a run whose data were others, at the same sample of the data as they are now");
 }
 
 std::optional<train_arguments> read_train_arguments(int argc, char** argv) {

@@ -52,6 +52,7 @@ actors::load_options load_options_of(const config::checkpoint_load_section& load
   out.fallback_to_previous = load.fallback_to_previous;
   out.changed_batch = load.changed_batch;
   out.changed_seed = load.changed_seed;
+  out.changed_data = load.changed_data;
   return out;
 }
 

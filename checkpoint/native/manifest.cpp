@@ -148,6 +148,12 @@ core::result<void> check_left_out(const run_state& r) {
   return {};
 }
 
+core::result<void> check_data(const data_record& d) {
+  if (auto ok = limited("sources of its data", d.sources.size(), max_recorded_sources); !ok) return ok;
+  if (!(d.validation_fraction >= 0 && d.validation_fraction < 1)) return bad("its validation fraction is none");
+  return {};
+}
+
 }  // namespace
 
 core::result<void> check_manifest(const manifest& m) {
@@ -167,6 +173,8 @@ core::result<void> check_manifest(const manifest& m) {
   if (auto ok = check_order(m); !ok) return ok;
   if (m.run.loss_scale && !std::isfinite(m.run.loss_scale->cur_scale)) return bad("its loss scale is no number");
   if (auto ok = check_left_out(m.run); !ok) return ok;
+  if (m.run.data)
+    if (auto ok = check_data(*m.run.data); !ok) return ok;
   if (auto ok = limited("ranges of inputs", m.run.input_ranges.size(), max_tensors); !ok) return ok;
   for (const auto& x : m.run.input_ranges)
     if (x.layer.size() > max_name_bytes || !std::isfinite(x.least) || !std::isfinite(x.largest) || x.least > x.largest)

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "checkpoint/files/tensor_list.hpp"
+#include "checkpoint/native/data_record.hpp"
 #include "checkpoint/native/mask_record.hpp"
 #include "core/error.hpp"
 #include "core/left_out_steps.hpp"
@@ -67,6 +68,7 @@ struct run_state {                            ///< what a run needs to resume, a
   std::vector<mask_record> masks;         ///< of a run that prunes
   std::optional<teacher_record> teacher;  ///< none: it learns from data alone
   std::vector<input_range> input_ranges;
+  std::optional<data_record> data;             ///< that data_position is a place in; none: not said
   std::vector<core::left_out_steps> left_out;  ///< in the order of decisions
   std::vector<double> recent_losses;           ///< that a step's loss is compared with (`on_spike`), the oldest first
   bool operator==(const run_state&) const = default;

@@ -47,6 +47,19 @@ std::string masks_of(const run_state& r) {
   return out.empty() ? out : out + "]";
 }
 
+/// Nothing where the data are not known.
+std::string data_of(const run_state& r) {
+  if (!r.data) return {};
+  std::string out =
+      fmt::format(",\n\"data\":{{\"sequence_length\":{},\"validation_fraction\":{},\"tokenizer\":{},\"sources\":[",
+                  r.data->sequence_length, json(r.data->validation_fraction).dump(), quoted(r.data->tokenizer));
+  for (size_t i = 0; i < r.data->sources.size(); ++i) {
+    const auto& x = r.data->sources[i];
+    out += fmt::format("{}[{},{},{},\"{}\"]", i == 0 ? "" : ",", quoted(x.name), x.share, x.tokens, to_hex(x.digest));
+  }
+  return out + "]}";
+}
+
 /// Nothing where nothing was left out, and no losses are kept.
 std::string left_out_of(const run_state& r) {
   std::string out;
@@ -94,11 +107,11 @@ std::string manifest_body(const manifest& m) {
   std::string out = fmt::format(
       "\"save_id\":\"{}\",\n\"run\":{{\"step\":{},\"applied_updates\":{},\"loss_scale\":{},"
       "\"data_position\":{},\"seed\":{},\n\"config\":{},\n\"model\":{},\n\"client_state\":{},\n"
-      "\"schedule_position\":{},\"samples_per_step\":{},\"parameter_order\":[{}]{}{}{}{}}},\n\"committed_unix_ns\":{},"
+      "\"schedule_position\":{},\"samples_per_step\":{},\"parameter_order\":[{}]{}{}{}{}{}}},\n\"committed_unix_ns\":{},"
       "\n",
       to_hex(m.save_id), r.step, r.applied_updates, scale, r.data_position, r.seed, quoted(r.config), quoted(r.model),
       quoted(r.client_state), or_null(r.schedule_position), or_null(r.samples_per_step), order, masks_of(r), teacher,
-      ranges, left_out_of(r), m.committed_unix_ns);
+      ranges, data_of(r), left_out_of(r), m.committed_unix_ns);
   out += "\"files\":[";
   for (size_t i = 0; i < m.files.size(); ++i)
     out += fmt::format("{}[{},{}]", i == 0 ? "" : ",", quoted(m.files[i].name), m.files[i].bytes);

@@ -164,6 +164,8 @@ class taker {
           return false;
       }
     }
+    if (const auto data = v.find("data"); data != v.end() && !data->is_null())
+      if (!data_of(*data, out.data.emplace())) return false;
     if (const auto decisions = v.find("left_out"); decisions != v.end()) {
       if (!list(&*decisions, 0, "what it left out")) return false;
       for (const auto& x : *decisions)
@@ -183,6 +185,23 @@ class taker {
            number(member(*scale, "cur_iter", at), s.cur_iter, at) &&
            number(member(*scale, "last_overflow_iter", at), s.last_overflow_iter, at) &&
            number(member(*scale, "cur_hysteresis", at), s.cur_hysteresis, at);
+  }
+
+  bool data_of(const json& v, data_record& out) {
+    const char* at = "its data";
+    const json* sources = member(v, "sources", at);
+    if (!number(member(v, "sequence_length", at), out.sequence_length, at) ||
+        !number(member(v, "validation_fraction", at), out.validation_fraction, at) ||
+        !text(member(v, "tokenizer", at), out.tokenizer, at) || !list(sources, 0, at))
+      return false;
+    for (const auto& x : *sources) {
+      const char* one = "a source of its data";
+      auto& source = out.sources.emplace_back();
+      if (!list(&x, 4, one) || !text(&x[0], source.name, one) || !number(&x[1], source.share, one) ||
+          !number(&x[2], source.tokens, one) || !digest(&x[3], source.digest, one))
+        return false;
+    }
+    return true;
   }
 
   bool left_out(const json& v, core::left_out_steps& out) {

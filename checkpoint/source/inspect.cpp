@@ -91,6 +91,14 @@ json run_json(const source_run& r) {
            {"model", r.model},
            {"client_state", r.client_state}};
   if (r.teacher) out["teacher"] = {{"folder", r.teacher->folder}, {"digest", to_hex(r.teacher->digest)}};
+  if (r.data) {
+    auto& data = out["data"] = {{"sequence_length", r.data->sequence_length},
+                                {"validation_fraction", r.data->validation_fraction},
+                                {"tokenizer", r.data->tokenizer},
+                                {"sources", json::array()}};
+    for (const auto& x : r.data->sources)
+      data["sources"].push_back({{"name", x.name}, {"share", x.share}, {"tokens", x.tokens}, {"digest", to_hex(x.digest)}});
+  }
   for (const auto& x : r.left_out) {
     auto& one = out["left_out"].emplace_back(
         json{{"steps", {x.first, x.last}}, {"after_spike", x.after_spike}, {"samples", json::array()}});

@@ -81,6 +81,7 @@ tensor_source source_of(const checkpoint_folder& c) {
              .masks = m.run.masks,
              .teacher = m.run.teacher,
              .input_ranges = m.run.input_ranges,
+             .data = m.run.data,
              .left_out = m.run.left_out,
              .recent_losses = m.run.recent_losses};
   out.parameter_order = m.run.parameter_order;

@@ -46,6 +46,7 @@ struct source_run {
   std::vector<mask_record> masks{};          ///< of a run that prunes
   std::optional<teacher_record> teacher;
   std::vector<input_range> input_ranges{};       ///< as run_state::input_ranges
+  std::optional<data_record> data{};             ///< that `samples` is a place in; none: not said
   std::vector<core::left_out_steps> left_out{};  ///< as run_state::left_out
   std::vector<double> recent_losses{};           ///< as run_state::recent_losses
 };

@@ -106,6 +106,9 @@ void add_loading_keys(key_rows& t) {
   load_row<&loading::changed_seed>(key, "changed_seed", boolean, "false",
                                    "Resume a run of another seed, at the sample where it was, in the new seed's "
                                    "order; for the run's own checkpoints too.");
+  load_row<&loading::changed_data>(key, "changed_data", boolean, "false",
+                                   "Resume a run of other data (text, windows, held-out part, mixture), at the same "
+                                   "sample of the data as they are now; for the run's own checkpoints too.");
 }
 
 void add_memory_keys(key_rows& t) {

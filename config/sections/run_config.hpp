@@ -61,6 +61,7 @@ struct checkpoint_load_section {  ///< `checkpoint.load`
   bool fallback_to_previous = false;  ///< where the newest is damaged, the newest that is whole
   /// A run of another global batch or seed is gone on with, at the sample where it was.
   bool changed_batch = false, changed_seed = false;
+  bool changed_data = false;  ///< likewise one of other data, in the order of those of now
 };
 
 struct checkpoint_memory_section {  ///< `checkpoint.memory`

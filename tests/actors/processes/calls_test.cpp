@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(every_call_is_itself_behind_its_bytes) {
   opening.load.tag = "best";
   opening.load.load_from_fp32_weights = false;
   opening.load.swap_batch_bytes = 4096;
-  opening.load.changed_seed = opening.load.has_names = true;
+  opening.load.changed_seed = opening.load.changed_data = opening.load.has_names = true;
   opening.load.names = {{"w", "encoder.w"}, {"b", std::nullopt}};
   opening.passes.emplace();
   opening.passes->kept_units = {1, 3};
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(every_call_is_itself_behind_its_bytes) {
   BOOST_TEST(o.costs->disk_latency_s == 1.0 / 3);
   const auto& load = o.load;
   BOOST_TEST((load.path == "/runs/a" && load.tag == "best" && load.map.empty() && load.swap_batch_bytes == 4096));
-  BOOST_TEST((load.load_from_fp32_weights == false && load.changed_seed && !load.changed_batch));
+  BOOST_TEST((load.load_from_fp32_weights == false && load.changed_seed && load.changed_data && !load.changed_batch));
   BOOST_TEST((load.left_out == opening.load.left_out));
   BOOST_TEST((load.names.size() == 2 && load.names[0].name == "encoder.w" && !load.names[1].name));
   BOOST_TEST((o.passes->kept_units == opening.passes->kept_units && o.passes->gathering == opening.passes->gathering));

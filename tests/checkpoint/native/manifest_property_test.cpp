@@ -113,6 +113,11 @@ run_state random_run(dice& d) {
     for (uint64_t ranges = 1 + d.below(3), k = 0; k < ranges; ++k)
       x.samples.push_back({begin + 100 * k, begin + 100 * k + 1 + d.below(99)});
   }
+  if (d.one_in(2)) {
+    auto& data = r.data.emplace(data_record{d.any(), static_cast<double>(d.below(1000)) / 1000, d.text(), {}});
+    for (uint64_t n = d.below(3), i = 0; i < n; ++i)
+      data.sources.push_back({d.text(), d.any(), d.any(), {d.any(), d.any()}});
+  }
   for (uint64_t n = d.below(4), i = 0; i < n; ++i) r.recent_losses.push_back(static_cast<double>(d.any()) / 3);
   if (d.one_in(2)) r.client_state = fmt::format("{{\"a\": [{}, -1.5e-3, \"x\\n\"] }}", d.any());
   return r;

@@ -1,0 +1,178 @@
+// A run resumes with the data that its checkpoint's position is a place in, or says what is another.
+#include "actors/session/data_record.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "checkpoint/native/manifest_text.hpp"
+#include "tests/small_job.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const settings held_out = {"data.validation_fraction=0.1"};
+const std::string corpus_alone = "text: corpus.txt";
+
+/// Three steps of a run, saved; `data` is what its section says beside the windows.
+struct saved_run {
+  small_job job;
+  std::string data;
+  fs::path root = job.folder() / "saved";
+
+  explicit saved_run(std::string of = corpus_alone) : data(std::move(of)) {
+    auto s = actors::session::open({.config = config({}, data)});
+    if (!s) throw std::runtime_error(s.error().text);
+    for (int i = 0; i < 3; ++i) step_of(**s);
+    if (auto ok = (*s)->save({.root = root}); !ok) throw std::runtime_error(ok.error().text);
+  }
+
+  [[nodiscard]] std::shared_ptr<const config::job_config> config(const settings& set, const std::string& with) const {
+    std::string keys = training_keys;
+    keys.replace(keys.find(corpus_alone), corpus_alone.size(), with);
+    config::load_options options;
+    options.overrides = held_out + set;
+    auto loaded = config::load_text(tiny_gpt2 + keys, "job.yaml", job.folder().path(), options);
+    if (!loaded) throw std::runtime_error(config::render(loaded.error()));
+    return std::make_shared<const config::job_config>(loaded->config);
+  }
+
+  /// What resuming says: its warnings, or the refusal.
+  [[nodiscard]] std::string resumed(const settings& set, const std::string& with = corpus_alone,
+                                    bool changed_data = false) const {
+    std::string said;
+    actors::session_options options{
+        .config = config(set, with), .resume = root, .load = {.changed_data = changed_data}};
+    options.hooks.on_warning = [&](const std::string& line) { said += line + "\n"; };
+    const auto s = actors::session::open(std::move(options));
+    if (!s) return "refused: " + s.error().text;
+    BOOST_TEST((*s)->steps_done() == 3U);
+    step_of(**s);
+    return said;
+  }
+};
+
+bool has_words(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(data_record)
+
+BOOST_AUTO_TEST_CASE(the_same_data_elsewhere_are_the_same_data) {
+  const saved_run run;
+  BOOST_TEST(run.resumed({}) == "");
+  run.job.folder().write("moved/again/text.txt", made_up_text(4096));
+  BOOST_TEST(run.resumed({}, "text: moved/again") == "");
+  std::string tokens;  // as a file of tokens has them
+  for (const char c : made_up_text(4096)) (tokens += c) += '\0';
+  run.job.folder().write("text.bin", tokens);
+  BOOST_TEST(run.resumed({}, "text: text.bin") == "");
+}
+
+BOOST_AUTO_TEST_CASE(other_data_are_refused_with_what_is_another) {
+  const saved_run run;
+  const auto check = [&](const settings& set, const std::string& with, const std::string& words,
+                         const std::string& then = "") {
+    const auto said = run.resumed(set, with);
+    BOOST_TEST(has_words(said, words + ": checkpoint.load.changed_data: true (--changed-data) continues at sample 6 of "
+                                       "the data as they are now, whose text comes in another order" +
+                                   then),
+               said);
+    BOOST_TEST(said.starts_with("refused: '" + (run.root / "step-00000003").string() + "': "), said);
+  };
+  run.job.folder().write("grown.txt", made_up_text(4096) + made_up_text(1000));
+  check({}, "text: grown.txt", "grown.txt' has 5096 tokens, had 4096");
+  auto other = made_up_text(4096);
+  other[100] = other[100] == 'A' ? 'B' : 'A';
+  run.job.folder().write("other.txt", other);
+  check({}, "text: other.txt",
+        "other.txt' holds other tokens than '" + (run.job.folder() / "corpus.txt").string() + "' did");
+  check({"data.sequence_length=8"}, corpus_alone, "data.sequence_length is 8, was 16");
+  check({"data.validation_fraction=0.2"}, corpus_alone, "data.validation_fraction is 0.2, was 0.1",
+        "; 410 tokens that validate now may have been trained on");
+  check({"data.validation_fraction=0.05"}, corpus_alone, "data.validation_fraction is 0.05, was 0.1");
+  check({}, "sources: [{text: corpus.txt}, {text: grown.txt}]", "data has 2 sources, had 1");
+}
+
+BOOST_AUTO_TEST_CASE(other_data_are_taken_where_they_are_asked_for_and_the_next_save_has_them) {
+  const saved_run run;
+  const settings more = {"data.validation_fraction=0.2"};
+  const auto said = run.resumed(more, corpus_alone, true);
+  BOOST_TEST(has_words(said,
+                       "data.validation_fraction is 0.2, was 0.1; 410 tokens that validate now may have been trained on: "
+                       "the run continues at sample 6 of the data"),
+             said);
+  const auto config = run.config(more, corpus_alone);
+  auto s = actors::session::open({.config = config, .resume = run.root, .load = {.changed_data = true}});
+  BOOST_TEST_REQUIRE(s.has_value());
+  step_of(**s);
+  const auto later = run.job.folder() / "later";
+  BOOST_TEST_REQUIRE((*s)->save({.root = later}).has_value());
+  BOOST_TEST(actors::session::open({.config = config, .resume = later}).has_value());
+  BOOST_TEST(!actors::session::open({.config = run.config({}, corpus_alone), .resume = later}).has_value());
+  BOOST_TEST(!(*s)->load(run.root).has_value());
+  BOOST_TEST((*s)->load(run.root, {.changed_data = true}).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(shares_of_sources_are_compared_and_their_weights_are_not) {
+  const auto sources = [](const std::string& first, const std::string& second) {
+    return "sources: [{text: corpus.txt, weight: " + first + "}, {text: corpus.txt, weight: " + second + "}]";
+  };
+  const saved_run run(sources("1", "3"));
+  BOOST_TEST(run.resumed({}, sources("0.5", "1.5")) == "");
+  const auto said = run.resumed({}, sources("1", "2"));
+  BOOST_TEST(has_words(said, "corpus.txt' is 2, was 3"), said);
+}
+
+BOOST_AUTO_TEST_CASE(weights_alone_and_checkpoints_without_a_record_are_taken) {
+  const saved_run run;
+  auto options = actors::session_options{.config = run.config({"data.sequence_length=8"}, corpus_alone),
+                                         .resume = run.root,
+                                         .load = {.load_module_only = true}};
+  BOOST_TEST(actors::session::open(std::move(options)).has_value());
+
+  const auto file = run.root / "step-00000003" / "manifest.json";
+  std::string text;
+  std::getline(std::ifstream(file), text, '\0');
+  auto known = checkpoint::parse_manifest(text);
+  BOOST_TEST_REQUIRE(known.has_value());
+  BOOST_TEST_REQUIRE(known->run.data.has_value());
+  BOOST_TEST(known->run.data->sources.front().tokens == 4096U);
+  known->run.data.reset();
+  std::ofstream(file) << checkpoint::format_manifest(*known).value();
+  fs::remove(run.root / "latest");
+  std::string said;
+  actors::session_options older{.config = run.config({}, corpus_alone), .resume = run.root / "step-00000003"};
+  older.hooks.on_warning = [&](const std::string& line) { said += line; };
+  const auto s = actors::session::open(std::move(older));
+  BOOST_REQUIRE_MESSAGE(s, s.error().text);
+  BOOST_TEST(has_words(said, "does not say which data it was trained on: those of now are taken for the same"), said);
+}
+
+BOOST_AUTO_TEST_CASE(long_texts_are_compared_by_blocks_that_lie_evenly_over_them) {
+  const scratch_folder at;
+  std::string text(3 * actors::digested_tokens, 'a');
+  const auto record = [&] {
+    const auto stream = data::open_tokens({.path = at.write("t.txt", text)});
+    BOOST_TEST_REQUIRE(stream.has_value());
+    const auto corpus = data::corpus::make({{*stream}}, {.sequence = 16});
+    BOOST_TEST_REQUIRE(corpus.has_value());
+    return actors::record_of(*corpus, {"t.txt"}, 0, "bytes").value();
+  };
+  const auto first = record();
+  BOOST_TEST((record() == first));
+  for (const size_t place : {size_t{0}, text.size() - 1}) {
+    text[place] = 'b';
+    BOOST_TEST((record() != first), place);
+    text[place] = 'a';
+  }
+  for (size_t i = 0; i < 3 * actors::digested_block_tokens; ++i) text[text.size() / 2 + i] = 'b';
+  BOOST_TEST((record() != first));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -49,11 +49,7 @@ void announce(const actors::session& s, const config::job_config& c, const run_s
   const auto& from = start.load.path;
   const auto done = static_cast<unsigned long long>(s.steps_done());
   if (for_people) std::printf("%s", size_line(s).c_str());
-  for (const auto& source : s.read_sources()) {
-    if (for_people) std::printf("data %s\n", source.c_str());
-    if (style == output_style::json)
-      std::printf("{\"event\":\"data\",\"source\":%s}\n", core::json_string(source).c_str());
-  }
+  for (const auto& source : s.read_sources()) log_line(style, "data " + source);
   if (for_people && !from.empty()) std::printf("resumes after step %llu, from %s\n", done, from.c_str());
   if (s.steps_done() >= c.steps)
     std::fprintf(

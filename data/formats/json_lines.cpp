@@ -83,7 +83,8 @@ core::result<json_line> line_at(text_window& content, uint64_t from) {
         from + text->size() == content.size()) {
       const auto line = text->substr(0, end);
       const auto single = line.find('\r');  // inside a string JSON has none
-      if (single + 1 < line.size()) return json_line{line.substr(0, single), from + single + 1};
+      if (single != std::string_view::npos && single + 1 < line.size())
+        return json_line{line.substr(0, single), from + single + 1};
       return json_line{line, from + line.size() + 1};
     }
     wanted = 2 * text->size();

@@ -61,6 +61,44 @@ BOOST_AUTO_TEST_CASE(tokens_are_written_with_a_description_and_shown) {
       f.troupe({"data", "tokenize", "corpus.txt", "--tokenizer", "bytes", "--output", "b.bin", "--quiet"}).out.empty());
 }
 
+BOOST_AUTO_TEST_CASE(what_was_read_of_each_input_is_told_once) {
+  const tokens_folder f;
+  f.folder.write("repo/README.md", "---\nlicense: mit\n---\n# A data set\n");
+  f.folder.write("repo/data/train.json", "[{\"text\": \"first\"}, {\"text\": null}, {\"text\": \"second\"}]");
+  f.folder.write("repo/data/test.json", "[{\"text\": \"held out\"}]");
+  const auto made =
+      f.troupe({"data", "tokenize", "repo", "corpus.txt", "--tokenizer", "bytes", "--output", "t.bin"});
+  BOOST_TEST_REQUIRE(made.code == 0, made.err);
+  BOOST_TEST(made.out.starts_with(
+                 "'repo': 2 documents, 11 tokens, 55 bytes in data/train.json; no end-of-text token stands between the "
+                 "documents; left out: README.md (card or licence), data/test.json (split test)\n"
+                 "'corpus.txt': 1 document, 20000 tokens, 20000 bytes in corpus.txt\n"
+                 "t.bin: 20011 tokens of 3 documents, "),
+             made.out);
+  const auto run = f.troupe({"train", "job.yaml", "--steps", "1"});
+  BOOST_TEST_REQUIRE(run.code == 0, run.err);
+  BOOST_TEST(has(run.out, "corpus.txt': 1 document, 20000 tokens, 20000 bytes in corpus.txt\n"), run.out);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_whose_text_grew_is_refused_until_that_is_asked_for) {
+  const tokens_folder f(smallest + "checkpoint: {every_steps: 3}\n");
+  BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml"}).code == 0);
+  f.folder.write("corpus.txt", made_up_text(21000));
+  const auto refused = f.troupe({"train", "job.yaml", "--steps", "9"});
+  BOOST_TEST(refused.code == 1, refused.err);
+  BOOST_TEST(sentences_of(refused.err) == 1U, refused.err);
+  BOOST_TEST(has(refused.err,
+                 "corpus.txt' has 21000 tokens, had 20000: checkpoint.load.changed_data: true (--changed-data) continues at "
+                 "sample 48 of the data as they are now, whose text comes in another order; --fresh begins anew and sets "
+                 "it aside\n"),
+             refused.err);
+  const auto taken = f.troupe({"train", "job.yaml", "--steps", "9", "--changed-data"});
+  BOOST_TEST(taken.code == 0, taken.err);
+  BOOST_TEST(has(taken.err, "has 21000 tokens, had 20000: the run continues at sample 48 of the data"), taken.err);
+  const auto later = f.troupe({"train", "job.yaml", "--steps", "12"});
+  BOOST_TEST(later.code == 0, later.err);
+}
+
 BOOST_AUTO_TEST_CASE(a_working_directory_that_is_gone_is_refused_in_one_sentence) {
   const tokens_folder f;
   const auto gone = [&](const std::string& command) {

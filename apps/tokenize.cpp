@@ -118,7 +118,8 @@ core::result<written_tokens> write(const tokenize_arguments& a, display& show, c
   uint64_t budget = data::source_options{}.max_bytes;
   std::vector<std::string> sources;
   for (const auto& in : *inputs) {
-    data::source_summary read{.ends_documents = made.tokenizer.end_of_text.has_value()};
+    data::source_summary read;
+    read.ends_documents = made.tokenizer.end_of_text.has_value();
     data::name_left_out(read, in.name, in.listed.left_out);
     const uint64_t documents = encoder.documents(), tokens = encoder.tokens();
     for (const auto& f : in.listed.files) {

@@ -39,6 +39,7 @@ manifest full_manifest() {
            .masks = {{"h.0", "row_pruning", 3, {5}, {}}, {"h.0", "sparse_pruning", 2, {3}, {0.5F, -1}}},
            .teacher = std::nullopt,
            .input_ranges = {{"h.0", -0.1F, 3.5e-7F}, {"h.1", 0.0F, 1.0F / 3}},
+           .data = data_record{16, 0.1, "bytes 0123", {{"a \"text\"", 3, 4096, {1, 2}}}},
            .left_out = {},
            .recent_losses = {}};
   m.tied = {{"lm_head", "h.0.weight"}};

@@ -11,13 +11,13 @@ using core::error_kind;
 namespace {
 
 template <class Token>
-std::string tokens_below(uint32_t vocabulary, size_t count) {
+std::string bare_tokens_below(uint32_t vocabulary, size_t count) {
   std::vector<Token> out(count);
   for (size_t i = 0; i < count; ++i) out[i] = static_cast<Token>((i * 7919 + 13) % vocabulary);
   return as_bytes(out);
 }
 
-std::string with_header(uint32_t magic, uint32_t version, uint32_t count, const std::string& tokens) {
+std::string behind_a_header(uint32_t magic, uint32_t version, uint32_t count, const std::string& tokens) {
   std::vector<uint32_t> head(256);
   head[0] = magic, head[1] = version, head[2] = count;
   return as_bytes(head) + tokens;
@@ -29,17 +29,17 @@ BOOST_AUTO_TEST_SUITE(bare_tokens)
 
 BOOST_AUTO_TEST_CASE(tokens_of_llm_c_are_read_behind_their_header) {
   const scratch_folder at;
-  const auto gpt2 = at.write("fineweb_train_000001.bin", with_header(20240520, 1, 3, as_bytes<uint16_t>({50256, 1, 7})));
+  const auto gpt2 = at.write("fineweb_train_000001.bin", behind_a_header(20240520, 1, 3, as_bytes<uint16_t>({50256, 1, 7})));
   BOOST_TEST(all_tokens(*opened({.path = gpt2, .vocab_size = 50257})) == (std::vector<int64_t>{50256, 1, 7}),
              boost::test_tools::per_element());
-  const auto llama = at.write("llama.bin", with_header(20240801, 7, 2, as_bytes<uint32_t>({128000, 9})));
+  const auto llama = at.write("llama.bin", behind_a_header(20240801, 7, 2, as_bytes<uint32_t>({128000, 9})));
   BOOST_TEST(all_tokens(*opened({.path = llama, .vocab_size = 128256})) == (std::vector<int64_t>{128000, 9}),
              boost::test_tools::per_element());
-  at.write("in/a.bin", with_header(20240520, 1, 2, as_bytes<uint16_t>({5, 6})));
-  at.write("in/b.bin.gz", gzip(with_header(20240520, 1, 1, as_bytes<uint16_t>({8}))));
+  at.write("in/a.bin", behind_a_header(20240520, 1, 2, as_bytes<uint16_t>({5, 6})));
+  at.write("in/b.bin.gz", gzip(behind_a_header(20240520, 1, 1, as_bytes<uint16_t>({8}))));
   BOOST_TEST(all_tokens(*opened({.path = at / "in"})) == (std::vector<int64_t>{5, 6, 8}),
              boost::test_tools::per_element());
-  check_refused({.path = at.write("cut.bin", with_header(20240520, 1, 4, as_bytes<uint16_t>({1, 2, 3})))},
+  check_refused({.path = at.write("cut.bin", behind_a_header(20240520, 1, 4, as_bytes<uint16_t>({1, 2, 3})))},
                 error_kind::bad_input, "its header, llm.c's, says 4 tokens of 2 bytes, 6 bytes follow it");
 }
 
@@ -48,27 +48,27 @@ BOOST_AUTO_TEST_CASE(wider_tokens_than_those_asked_for_are_seen) {
   const auto narrow = [&](const std::string& bytes, uint64_t vocabulary) {
     return data::source_options{.path = at.write("t.bin", bytes), .vocab_size = vocabulary};
   };
-  check_refused(narrow(tokens_below<uint32_t>(50257, 1000), 50257), error_kind::bad_input,
+  check_refused(narrow(bare_tokens_below<uint32_t>(50257, 1000), 50257), error_kind::bad_input,
                 "its tokens look like numbers of 32 bits, since every second number of 16 is 0: say data.bin_dtype: uint32");
-  check_refused(narrow(tokens_below<uint32_t>(128256, 100'000), 128256), error_kind::bad_input,
+  check_refused(narrow(bare_tokens_below<uint32_t>(128256, 100'000), 128256), error_kind::bad_input,
                 "its tokens look like numbers of 32 bits, since every second number of 16 is at most 1");
-  check_refused(narrow(tokens_below<int64_t>(50257, 1000), 50257), error_kind::bad_input,
+  check_refused(narrow(bare_tokens_below<int64_t>(50257, 1000), 50257), error_kind::bad_input,
                 "its tokens look like numbers of 64 bits");
-  auto wide = narrow(tokens_below<int64_t>(50257, 1000), 50257);
+  auto wide = narrow(bare_tokens_below<int64_t>(50257, 1000), 50257);
   wide.bin = data::bin_width::u32;
   check_refused(wide, error_kind::bad_input, "numbers of 64 bits, since every second number of 32 is 0: write them as");
-  wide = narrow(tokens_below<uint32_t>(50257, 1000), 50257);
+  wide = narrow(bare_tokens_below<uint32_t>(50257, 1000), 50257);
   wide.bin = data::bin_width::u32;
   BOOST_TEST(opened(wide)->size() == 1000U);
   for (const uint64_t vocabulary : {uint64_t{256}, uint64_t{50257}, uint64_t{65536}, uint64_t{128256}})
-    BOOST_TEST(opened(narrow(tokens_below<uint16_t>(uint32_t(std::min<uint64_t>(vocabulary, 65536)), 1000), vocabulary))
+    BOOST_TEST(opened(narrow(bare_tokens_below<uint16_t>(uint32_t(std::min<uint64_t>(vocabulary, 65536)), 1000), vocabulary))
                    ->size() == 1000U);
   BOOST_TEST(opened(narrow(std::string(4000, '\0'), 256))->size() == 2000U);  // one token again and again
 }
 
 BOOST_AUTO_TEST_CASE(documents_that_nothing_tells_apart_are_refused_where_they_matter) {
   const scratch_folder at;
-  const auto path = at.write("t.bin", tokens_below<uint16_t>(256, 100));
+  const auto path = at.write("t.bin", bare_tokens_below<uint16_t>(256, 100));
   check_refused({.path = path, .keep_documents = true}, error_kind::bad_input,
                 "nothing says where its documents begin, which data.document_mask wants");
   BOOST_TEST(data::sentence_of(opened({.path = path})->summary(), "t.bin") ==

@@ -11,30 +11,30 @@ using namespace troupe::tests;
 
 namespace {
 
-std::string number(uint32_t x) {
+std::string mds_number(uint32_t x) {
   std::string out(sizeof x, '\0');
   std::memcpy(out.data(), &x, sizeof x);
   return out;
 }
 
 /// As MDSWriter joins them: the number of samples, where each begins, the columns, the samples.
-std::string shard_of(const std::vector<std::string>& samples, const std::string& columns) {
-  uint64_t at = 4 + 4 * (samples.size() + 1) + columns.size();
-  std::string table = number(static_cast<uint32_t>(samples.size())) + number(static_cast<uint32_t>(at)), all;
+std::string shard_of(const std::vector<std::string>& samples, const std::string& described) {
+  uint64_t at = 4 + 4 * (samples.size() + 1) + described.size();
+  std::string table = mds_number(static_cast<uint32_t>(samples.size())) + mds_number(static_cast<uint32_t>(at)), all;
   for (const auto& s : samples) {
-    table += number(static_cast<uint32_t>(at += s.size()));
+    table += mds_number(static_cast<uint32_t>(at += s.size()));
     all += s;
   }
-  return table + columns + all;
+  return table + described + all;
 }
 
 /// A column of text between one of fixed size and one of bytes.
-std::string sample(const std::string& text, const std::string& bytes = "xyz") {
-  return number(static_cast<uint32_t>(text.size())) + number(static_cast<uint32_t>(bytes.size())) + "12345678" + text +
-         bytes;
+std::string mds_sample(const std::string& text, const std::string& bytes = "xyz") {
+  return mds_number(static_cast<uint32_t>(text.size())) + mds_number(static_cast<uint32_t>(bytes.size())) + "12345678" +
+         text + bytes;
 }
 
-const std::string columns =
+const std::string mds_columns =
     R"({"column_encodings":["int","str","bytes"],"column_names":["id","text","tokens"],"column_sizes":[8,null,null],)"
     R"("compression":null,"format":"mds","hashes":[],"size_limit":67108864,"version":2})";
 
@@ -44,7 +44,8 @@ BOOST_AUTO_TEST_SUITE(mds)
 
 BOOST_AUTO_TEST_CASE(the_text_of_each_sample_is_read) {
   const scratch_folder at;
-  const auto path = at.write("shard.00000.mds", shard_of({sample("first one"), sample(""), sample("third", "")}, columns));
+  const auto path = at.write("shard.00000.mds",
+                             shard_of({mds_sample("first one"), mds_sample(""), mds_sample("third", "")}, mds_columns));
   const auto got = rows_of(path);
   BOOST_REQUIRE_MESSAGE(got, got.error().text);
   BOOST_TEST(*got == (std::vector<std::string>{"first one", "", "third"}), boost::test_tools::per_element());
@@ -52,8 +53,8 @@ BOOST_AUTO_TEST_CASE(the_text_of_each_sample_is_read) {
 
 BOOST_AUTO_TEST_CASE(a_folder_of_shards_is_read_without_its_index) {
   const scratch_folder at;
-  at.write("in/shard.00000.mds", shard_of({sample("one ")}, columns));
-  at.write("in/shard.00001.mds", shard_of({sample("two")}, columns));
+  at.write("in/shard.00000.mds", shard_of({mds_sample("one ")}, mds_columns));
+  at.write("in/shard.00001.mds", shard_of({mds_sample("two")}, mds_columns));
   at.write("in/index.json", R"({"shards": [], "version": 2})");
   const auto stream = opened({.path = at / "in"});
   BOOST_TEST(as_text(*stream) == "one two");
@@ -62,7 +63,7 @@ BOOST_AUTO_TEST_CASE(a_folder_of_shards_is_read_without_its_index) {
 
 BOOST_AUTO_TEST_CASE(columns_of_other_types_are_named) {
   const scratch_folder at;
-  const auto path = at.write("a.mds", shard_of({sample("first")}, columns));
+  const auto path = at.write("a.mds", shard_of({mds_sample("first")}, mds_columns));
   check_rows_refused(path, "no column 'body', it has id, text, tokens", "body");
   check_rows_refused(path, "column 'tokens': wanted text (str), got bytes, as of tokens", "tokens");
   check_rows_refused(at.write("b.mds", "ab"), "no sound shard of MosaicML's");
@@ -70,7 +71,7 @@ BOOST_AUTO_TEST_CASE(columns_of_other_types_are_named) {
 
 BOOST_AUTO_TEST_CASE(broken_shards_are_read_or_refused) {
   const scratch_folder at;
-  const auto sound = shard_of({sample("first one"), sample("second")}, columns);
+  const auto sound = shard_of({mds_sample("first one"), mds_sample("second")}, mds_columns);
   each_mutation(sound, 2000, [&](const std::string& broken) {
     const auto got = rows_of(at.write("a.mds", broken));
     BOOST_REQUIRE((got || !got.error().text.empty()));

@@ -11,23 +11,23 @@ using namespace troupe::tests;
 
 namespace {
 
-const std::string line = "{\"text\": \"a\"}\n";
+const std::string json_line = "{\"text\": \"a\"}\n";
 
-struct listed {
+struct listed_names {
   std::vector<std::string> files, left_out;
 };
 
 /// Of a folder `in` with these files; a name with an ending of rows has one line of JSON, whatever it is.
-class repository {
+class made_repository {
  public:
-  explicit repository(const std::vector<std::string>& names, const std::string& card = "") {
-    for (const auto& name : names) at_.write("in/" + name, line);
+  explicit made_repository(const std::vector<std::string>& names, const std::string& card = "") {
+    for (const auto& name : names) at_.write("in/" + name, json_line);
     if (!card.empty()) at_.write("in/README.md", "---\n" + card + "---\n# A data set\n");
   }
-  [[nodiscard]] core::result<listed> list() const {
+  [[nodiscard]] core::result<listed_names> list() const {
     const auto found = data::source_files(at_ / "in");
     if (!found) return core::fail(found.error());
-    listed out;
+    listed_names out;
     const auto name = [&](const std::filesystem::path& p) {
       return std::filesystem::relative(p, at_ / "in").string();
     };
@@ -53,10 +53,10 @@ class repository {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(repository_files)
+BOOST_AUTO_TEST_SUITE(repository)
 
 BOOST_AUTO_TEST_CASE(a_clone_of_the_hub_is_its_train_split) {
-  repository({".gitattributes", "README.md", "LICENSE", "dataset_infos.json", "data/train-00000-of-00001.parquet",
+  made_repository({".gitattributes", "README.md", "LICENSE", "dataset_infos.json", "data/train-00000-of-00001.parquet",
               "data/test-00000-of-00001.parquet"})
       .check({"data/train-00000-of-00001.parquet"},
              {"LICENSE: card or licence", "README.md: card or licence", "dataset_infos.json: describes the data",
@@ -64,23 +64,23 @@ BOOST_AUTO_TEST_CASE(a_clone_of_the_hub_is_its_train_split) {
 }
 
 BOOST_AUTO_TEST_CASE(splits_are_named_by_folders_and_files) {
-  repository({"train/a.jsonl", "train/b.jsonl", "validation/a.jsonl"})
+  made_repository({"train/a.jsonl", "train/b.jsonl", "validation/a.jsonl"})
       .check({"train/a.jsonl", "train/b.jsonl"}, {"validation/a.jsonl: split validation"});
-  repository({"en_train.jsonl", "en-dev.jsonl", "extra.jsonl"})
+  made_repository({"en_train.jsonl", "en-dev.jsonl", "extra.jsonl"})
       .check({"en_train.jsonl"}, {"en-dev.jsonl: split dev", "extra.jsonl: of no split"});
-  repository({"a.jsonl", "latest.jsonl", "retrieval.jsonl"}).check({"a.jsonl", "latest.jsonl", "retrieval.jsonl"}, {});
-  repository({"test.jsonl", "val.jsonl"}).check_refused("holds the splits test, val of a data set and none for training");
-  repository({"data/train_sft-00000-of-00001.parquet", "data/train_gen-00000-of-00001.parquet"})
+  made_repository({"a.jsonl", "latest.jsonl", "retrieval.jsonl"}).check({"a.jsonl", "latest.jsonl", "retrieval.jsonl"}, {});
+  made_repository({"test.jsonl", "val.jsonl"}).check_refused("holds the splits test, val of a data set and none for training");
+  made_repository({"data/train_sft-00000-of-00001.parquet", "data/train_gen-00000-of-00001.parquet"})
       .check_refused("holds the splits train_gen, train_sft of a data set: wanted the files or the folder of one of them");
 }
 
 BOOST_AUTO_TEST_CASE(folders_of_texts_are_read_whole) {
-  repository({"README.md", "LICENSE", "test/a.txt", "train/b.txt"})
+  made_repository({"README.md", "LICENSE", "test/a.txt", "train/b.txt"})
       .check({"LICENSE", "README.md", "test/a.txt", "train/b.txt"}, {});
 }
 
 BOOST_AUTO_TEST_CASE(texts_beside_a_card_have_splits) {
-  repository({"train.txt", "test.txt"}, "license: mit\n")
+  made_repository({"train.txt", "test.txt"}, "license: mit\n")
       .check({"train.txt"}, {"README.md: card or licence", "test.txt: split test"});
 }
 
@@ -88,30 +88,30 @@ BOOST_AUTO_TEST_CASE(the_card_says_which_files_are_trained_on) {
   const std::string files =
       "configs:\n- config_name: default\n  data_files:\n  - split: train\n    path: \"data/**/part-*\"\n"
       "  - split: test\n    path: [data/held/x.jsonl]\n";
-  repository({"data/a/part-1.jsonl", "data/part-2.jsonl", "data/held/x.jsonl", "data/other.jsonl"}, files)
+  made_repository({"data/a/part-1.jsonl", "data/part-2.jsonl", "data/held/x.jsonl", "data/other.jsonl"}, files)
       .check({"data/a/part-1.jsonl", "data/part-2.jsonl"},
              {"README.md: card or licence", "data/held/x.jsonl: split test", "data/other.jsonl: of no split"});
-  repository({"data/other.jsonl"}, files).check_refused("its README.md names data files, none of which is there");
-  repository({"a.jsonl"}, "configs: [\n").check_refused("its metadata cannot be read");
+  made_repository({"data/other.jsonl"}, files).check_refused("its README.md names data files, none of which is there");
+  made_repository({"a.jsonl"}, "configs: [\n").check_refused("its metadata cannot be read");
 }
 
 BOOST_AUTO_TEST_CASE(several_configurations_are_refused_unless_one_is_the_default) {
   const auto card = [](const std::string& more) {
     return "configs:\n- config_name: en\n  data_dir: en\n- config_name: de\n  data_dir: de\n" + more;
   };
-  repository({"en/a.jsonl", "de/a.jsonl"}, card("")).check_refused("holds the configurations en, de of a data set");
-  repository({"en/a.jsonl", "de/a.jsonl"}, card("  default: true\n"))
+  made_repository({"en/a.jsonl", "de/a.jsonl"}, card("")).check_refused("holds the configurations en, de of a data set");
+  made_repository({"en/a.jsonl", "de/a.jsonl"}, card("  default: true\n"))
       .check({"de/a.jsonl"}, {"README.md: card or licence", "en/a.jsonl: another configuration"});
 }
 
 BOOST_AUTO_TEST_CASE(a_data_set_in_several_forms_is_refused) {
-  repository({".gitattributes", "train.jsonl", "train.parquet"}).check_refused("holds a data set in several forms");
+  made_repository({".gitattributes", "train.jsonl", "train.parquet"}).check_refused("holds a data set in several forms");
 }
 
 BOOST_AUTO_TEST_CASE(a_long_pattern_costs_no_more_than_its_length) {
   std::string pattern;
   for (int i = 0; i < 2000; ++i) pattern += "*a";
-  repository({std::string(200, 'a') + ".jsonl"},
+  made_repository({std::string(200, 'a') + ".jsonl"},
              "configs:\n- data_files: \"" + pattern + "b\"\n  config_name: default\n")
       .check_refused("none of which is there");
 }
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(a_long_pattern_costs_no_more_than_its_length) {
 BOOST_AUTO_TEST_CASE(a_run_says_what_it_read_and_left_out) {
   const scratch_folder at;
   for (const char* name : {"in/.gitattributes", "in/README.md", "in/train/1.jsonl", "in/train/2.jsonl", "in/test.jsonl"})
-    at.write(name, line + line);
+    at.write(name, json_line + json_line);
   const auto stream = opened({.path = at / "in"});
   BOOST_TEST(data::sentence_of(stream->summary(), "in") ==
              "'in': 4 documents, 4 tokens, 56 bytes in 2 files, train/1.jsonl to train/2.jsonl; no end-of-text token "

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "data/bare_tokens.hpp"
 #include "data/expand.hpp"
-#include "data/formats/bare_tokens.hpp"
 #include "data/formats/indexed_pair.hpp"
 #include "data/scratch_file.hpp"
 #include "data/token_stream.hpp"

@@ -1,5 +1,5 @@
 // Tokens that nothing beside them describes.
-#include "data/formats/bare_tokens.hpp"
+#include "data/bare_tokens.hpp"
 
 #include "tests/data/text.hpp"
 #include "tests/scratch_folder.hpp"

@@ -1,4 +1,4 @@
-#include "data/formats/bare_tokens.hpp"
+#include "data/bare_tokens.hpp"
 
 #include <fmt/format.h>
 

@@ -12,7 +12,8 @@ data_command::data_command(CLI::App& parent)
   command_->require_subcommand(1);
   auto& t = tokenized_;
   tokenize_
-      ->add_option("inputs", t.inputs, "text, .jsonl, .json, Parquet, Arrow, .tar, .mds, .gz, .dz or folders, read in this order")
+      ->add_option("inputs", t.inputs,
+                   "text, .jsonl, .json, Parquet, Arrow, .tar, .mds, .gz, .dz or folders, read in this order")
       ->required();
   tokenize_
       ->add_option("--tokenizer", t.tokenizer,

@@ -163,11 +163,10 @@ int tokenize(const tokenize_arguments& a) {
   if (a.verbosity == verbosity::quiet) return 0;
   for (const auto& source : made->sources) std::printf("%s\n", source.c_str());
   const auto& file = made->file;
-  std::printf(
-      "%s", fmt::format("{}: {} tokens of {} document{}, {}, {:.1f} s, {:.2f} M tokens/s\n", a.output, file.tokens,
-                        file.documents, file.documents == 1 ? "" : "s", data::name_of(file.width), show.seconds(),
-                        double(file.tokens) / show.seconds() / 1e6)
-                .c_str());
+  std::printf("%s", fmt::format("{}: {} tokens of {} document{}, {}, {:.1f} s, {:.2f} M tokens/s\n", a.output,
+                                file.tokens, file.documents, file.documents == 1 ? "" : "s", data::name_of(file.width),
+                                show.seconds(), double(file.tokens) / show.seconds() / 1e6)
+                        .c_str());
   return 0;
 }
 

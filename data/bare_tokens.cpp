@@ -34,18 +34,19 @@ core::result<std::optional<bare_tokens>> header_of(const core::source_file& file
   const bare_tokens out{header_bytes, gpt2 ? bin_width::u16 : bin_width::u32};
   const uint64_t there = file.size() - header_bytes;
   if (there != uint64_t{head[2]} * static_cast<uint64_t>(out.width))
-    return fail(error_kind::bad_input,
-                fmt::format("'{}': its header, llm.c's, says {} tokens of {} bytes, {} bytes follow it: wanted the whole "
-                            "file",
-                            file.name(), head[2], static_cast<int>(out.width), there));
+    return fail(
+        error_kind::bad_input,
+        fmt::format("'{}': its header, llm.c's, says {} tokens of {} bytes, {} bytes follow it: wanted the whole "
+                    "file",
+                    file.name(), head[2], static_cast<int>(out.width), there));
   return out;
 }
 
 /// What the numbers of a file show.
 struct seen_numbers {
-  bool upper_small = true;   ///< all with an odd index are no upper half of a token beyond the vocabulary
-  bool fourth_zero = true;   ///< of four numbers the last three are 0
-  bool any_lower = false;    ///< one with an even index is not 0
+  bool upper_small = true;  ///< all with an odd index are no upper half of a token beyond the vocabulary
+  bool fourth_zero = true;  ///< of four numbers the last three are 0
+  bool any_lower = false;   ///< one with an even index is not 0
   size_t count = 0;
 };
 

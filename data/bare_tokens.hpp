@@ -15,9 +15,9 @@ struct bare_tokens {
   bin_width width = bin_width::u16;
 };
 
-/// Of `file`, whose tokens are below `vocab_size`; `wanted` is the width of those without a header. Refused (bad_input): a
-/// header whose number of tokens is not that of the file; tokens that every second number of `wanted`'s width shows to be
-/// wider.
+/// Of `file`, whose tokens are below `vocab_size`; `wanted` is the width of those without a header. Refused
+/// (bad_input): a header whose number of tokens is not that of the file; tokens that every second number of `wanted`'s
+/// width shows to be wider.
 core::result<bare_tokens> look_at_tokens(const core::source_file& file, bin_width wanted, uint64_t vocab_size);
 
 }  // namespace troupe::data

@@ -38,8 +38,7 @@ void name_left_out(source_summary& to, const std::filesystem::path& root, const 
 
 std::string sentence_of(const source_summary& x, const std::string& name) {
   std::string out = fmt::format("'{}': ", core::shown(name));
-  if (x.knows_documents)
-    out += counted(x.documents, "document") + ", ";
+  if (x.knows_documents) out += counted(x.documents, "document") + ", ";
   out += fmt::format("{}, {} in ", counted(x.tokens, "token"), counted(x.bytes, "byte"));
   out += x.files == 1 ? x.first : fmt::format("{}, {} to {}", counted(x.files, "file"), x.first, x.last);
   if (!x.knows_documents) out += "; nothing says where its documents begin";

@@ -1,5 +1,5 @@
-// What a run read of one of its sources, in numbers and one sentence for people: whoever names a wrong folder, column or
-// file sees it here before hours of training.
+// What a run read of one of its sources, in numbers and one sentence for people: whoever names a wrong folder, column
+// or file sees it here before hours of training.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ namespace troupe::data {
 
 struct source_summary {
   uint64_t documents = 0, tokens = 0;
-  uint64_t files = 0, bytes = 0;  ///< bytes of the files, expanded
-  std::string first, last;        ///< files, below the source's folder
-  bool knows_documents = true;    ///< false: of tokens that nothing describes
-  bool ends_documents = false;    ///< a token stands at each document's end
+  uint64_t files = 0, bytes = 0;      ///< bytes of the files, expanded
+  std::string first, last;            ///< files, below the source's folder
+  bool knows_documents = true;        ///< false: of tokens that nothing describes
+  bool ends_documents = false;        ///< a token stands at each document's end
   std::vector<std::string> left_out;  ///< files and why, in a few words
 };
 template <class F>

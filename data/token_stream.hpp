@@ -91,8 +91,8 @@ class token_stream {
 /// Opens a file or a folder and checks every token against the vocabulary (the error names position and value). Texts
 /// are encoded here, each document followed by the tokenizer's end of text; their tokens lie in a nameless file.
 /// Refused: what is empty, a `.bin` that is no multiple of its tokens' width, wider than that or not of the tokenizer
-/// asked for, one that nothing describes where documents are to be kept, a folder that mixes `.bin` with text or holds a
-/// link out of itself, content that is not what the name says (data/formats/packed_text.hpp).
+/// asked for, one that nothing describes where documents are to be kept, a folder that mixes `.bin` with text or holds
+/// a link out of itself, content that is not what the name says (data/formats/packed_text.hpp).
 core::result<std::shared_ptr<const token_stream>> open_tokens(const source_options& options);
 
 }  // namespace troupe::data

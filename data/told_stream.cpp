@@ -39,7 +39,7 @@ void fields(F& f, told_facts& x) {
 
 std::optional<std::string> told_streams::facts_of(const token_stream& x) {
   if (x.nameless_ == nullptr) return std::nullopt;
-  told_facts out{x.files_.front().name(), {},      x.starts_, x.end_of_text_, x.documents_, x.size_, x.vocab_size_,
+  told_facts out{x.files_.front().name(), {},       x.starts_, x.end_of_text_, x.documents_, x.size_, x.vocab_size_,
                  x.tokens_are_bytes_,     x.width_, x.summary_};
   for (const auto& s : x.segments_) out.segments.push_back({s.first, s.tokens, s.begin});
   return core::as_bytes(out);

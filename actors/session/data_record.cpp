@@ -21,7 +21,8 @@ core::result<checkpoint::digest128> digest_of_tokens(const data::token_stream& f
   checkpoint::digest_stream digest;
   for (uint64_t i = 0; i < count; ++i) {
     const uint64_t last = all - std::min(all, digested_block_tokens);
-    const uint64_t first = whole ? i * digested_block_tokens : last / (count - 1) * i + last % (count - 1) * i / (count - 1);
+    const uint64_t first =
+        whole ? i * digested_block_tokens : last / (count - 1) * i + last % (count - 1) * i / (count - 1);
     const auto part = std::span(block).first(std::min(digested_block_tokens, all - first));
     if (auto ok = from.copy(first, part); !ok) return core::fail(ok.error());
     digest.add(std::as_bytes(part));
@@ -80,7 +81,8 @@ data_change compare(const checkpoint::data_record& was, const checkpoint::data_r
 }
 
 std::string sentence_of(const data_change& change, uint64_t sample) {
-  std::string out = fmt::format("continues at sample {} of the data as they are now, whose text comes in another order", sample);
+  std::string out =
+      fmt::format("continues at sample {} of the data as they are now, whose text comes in another order", sample);
   if (change.validates_trained > 0)
     out += fmt::format("; {} tokens that validate now may have been trained on", change.validates_trained);
   return out;

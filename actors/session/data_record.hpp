@@ -1,6 +1,6 @@
-// Whether the data of a run are those that a checkpoint's position is a place in. Owns what is compared: the tokens, how
-// they are cut into windows, what is held out, how sources are mixed; not where files lie, when they were written or how
-// they are packed.
+// Whether the data of a run are those that a checkpoint's position is a place in. Owns what is compared: the tokens,
+// how they are cut into windows, what is held out, how sources are mixed; not where files lie, when they were written
+// or how they are packed.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace troupe::actors {
 
-/// Of all sources together so many tokens are read for the digests at most: all of a shorter source, else blocks that lie
-/// evenly over it, its first and last tokens among them.
+/// Of all sources together so many tokens are read for the digests at most: all of a shorter source, else blocks that
+/// lie evenly over it, its first and last tokens among them.
 inline constexpr uint64_t digested_tokens = uint64_t{1} << 22;
 inline constexpr uint64_t digested_block_tokens = 4096;
 

@@ -45,8 +45,8 @@ struct load_options {
   /// True: a run of another global batch or seed is resumed too, at the checkpoint's sample, with a warning. Another
   /// seed means another order of samples and other dropout masks. False: it is refused.
   bool changed_batch = false, changed_seed = false;
-  /// True: a run of other data is resumed too, at the checkpoint's sample of the data as they are now, with a warning that
-  /// says how much of what validates may have been trained on. False: it is refused.
+  /// True: a run of other data is resumed too, at the checkpoint's sample of the data as they are now, with a warning
+  /// that says how much of what validates may have been trained on. False: it is refused.
   bool changed_data = false;
   /// What the run leaves out from here on, instead of what the checkpoint and `data.skip` say: see session::left_out.
   std::optional<std::vector<core::left_out_steps>> left_out{};

@@ -128,7 +128,8 @@ struct session::parts {
                                                                       opening_watch& watch) const;
   core::result<void> make_corpus(std::vector<std::shared_ptr<const data::token_stream>> streams);
   core::result<uint64_t> num_evaluations(uint64_t wanted) const;
-  /// What checkpoints say of the data, measured once; none for a host's own batches, or where it cannot be read any more.
+  /// What checkpoints say of the data, measured once; none for a host's own batches, or where it cannot be read any
+  /// more.
   const std::optional<checkpoint::data_record>& data_record();
 
   // resume.cpp

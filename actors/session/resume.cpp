@@ -52,13 +52,12 @@ core::result<void> same_data(const checkpoint::tensor_source& from, const load_o
   const std::string what = fmt::format("{}", fmt::join(change.differences, "; "));
   const std::string then = sentence_of(change, from.run.samples.value_or(0));
   if (!options.changed_data)
-    return fail(error_kind::mismatch,
-                fmt::format("'{}': {}: checkpoint.load.changed_data: true (--changed-data) {}", from.folder.string(),
-                            what, then));
-  said.changed.push_back(change.validates_trained == 0
-                             ? what
-                             : fmt::format("{}; {} tokens that validate now may have been trained on", what,
-                                           change.validates_trained));
+    return fail(error_kind::mismatch, fmt::format("'{}': {}: checkpoint.load.changed_data: true (--changed-data) {}",
+                                                  from.folder.string(), what, then));
+  said.changed.push_back(
+      change.validates_trained == 0
+          ? what
+          : fmt::format("{}; {} tokens that validate now may have been trained on", what, change.validates_trained));
   return {};
 }
 

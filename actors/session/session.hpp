@@ -272,8 +272,8 @@ class session {  ///< a training run
   /// shows later, that step fails and the states can be saved.
   core::result<void> compile(std::vector<scheduled_passes> schedule);
 
-  /// Mean loss over the validation part, in nats per token; at most `batches` global micro-batches (0: all). Every window
-  /// counts once: the last global micro-batch may have fewer of them, and some ranks none.
+  /// Mean loss over the validation part, in nats per token; at most `batches` global micro-batches (0: all). Every
+  /// window counts once: the last global micro-batch may have fewer of them, and some ranks none.
   core::result<double> evaluate(uint64_t batches = 0);
   /// The same with the loss of each micro-batch and, on request, what the model put out. The numbers are those of an
   /// uncut run of the same data degree, whatever the cut into stages; of a pipeline several micro-batches are in

@@ -20,7 +20,7 @@ struct train_arguments : common_arguments {
   std::string map;            ///< a file of names for the tensors of `resume`
   bool load_module_only = false, no_load_optimizer_states = false, no_load_lr_scheduler_states = false;
   bool no_load_strict = false, fallback_to_previous = false;
-  bool dequantise = false;                           ///< compressed weights may be what it begins with
+  bool dequantise = false;  ///< compressed weights may be what it begins with
   /// Compared with the run that is resumed.
   bool changed_batch = false, changed_seed = false, changed_data = false;
 };

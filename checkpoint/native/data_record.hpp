@@ -13,10 +13,10 @@ namespace troupe::checkpoint {
 inline constexpr size_t max_recorded_sources = 1024;
 
 struct data_source_record {
-  std::string name;      ///< its path as the run had it; does not decide
-  uint64_t share = 1;    ///< of the samples, in whole numbers
-  uint64_t tokens = 0;   ///< all of them, those that validate too
-  digest128 digest;      ///< of its tokens
+  std::string name;     ///< its path as the run had it; does not decide
+  uint64_t share = 1;   ///< of the samples, in whole numbers
+  uint64_t tokens = 0;  ///< all of them, those that validate too
+  digest128 digest;     ///< of its tokens
   bool operator==(const data_source_record&) const = default;
 };
 

@@ -21,7 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 using json = nlohmann::ordered_json;
 
-
 /// " of shares of 384 along dimension 1: 192, 192"; nothing where it is whole.
 std::string cut_text(const core::parameter_cut& cut) {
   return cut.cuts() ? fmt::format(" of shares along dimension {} of {}", cut.dimension, core::widths_text(cut)) : "";
@@ -97,7 +96,8 @@ json run_json(const source_run& r) {
                                 {"tokenizer", r.data->tokenizer},
                                 {"sources", json::array()}};
     for (const auto& x : r.data->sources)
-      data["sources"].push_back({{"name", x.name}, {"share", x.share}, {"tokens", x.tokens}, {"digest", to_hex(x.digest)}});
+      data["sources"].push_back(
+          {{"name", x.name}, {"share", x.share}, {"tokens", x.tokens}, {"digest", to_hex(x.digest)}});
   }
   for (const auto& x : r.left_out) {
     auto& one = out["left_out"].emplace_back(

@@ -1,4 +1,5 @@
-// Which files a source is made of, and what their names say about their content. Reads no content but a data set's card.
+// Which files a source is made of, and what their names say about their content. Reads no content but a data set's
+// card.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,8 @@ namespace troupe::data {
 /// Most regular files below one data folder; more are refused.
 inline constexpr uint64_t max_source_files = uint64_t{1} << 20;
 
-/// The name says how a file is read, capitals or not, a last `.gz` or `.dz` aside: `.bin` holds tokens; each object of a
+/// The name says how a file is read, capitals or not, a last `.gz` or `.dz` aside: `.bin` holds tokens; each object of
+/// a
 /// `.jsonl`, `.ndjson` or `.json`, each row of a `.parquet` or of an Arrow file or stream (`.arrow`, `.arrows`, `.ipc`,
 /// `.feather`), each sample of a `.tar` or `.tgz` and of MosaicML's `.mds` is a document; everything else is one text.
 enum class source_kind : uint8_t { text, json_lines, tokens, parquet, arrow, tar, mds };
@@ -44,8 +46,8 @@ struct source_listing {
 /// `path` itself, or `path`.bin where only that and its `path`.idx exist, or all regular files below the folder, sorted
 /// by path; not those that are hidden (a name that begins with a dot) or that writers leave beside their rows
 /// (`_metadata`, `_common_metadata`, `_SUCCESS`). Of a folder that is a data set's repository: those of its train split
-/// (data/formats/repository.hpp). Refused: a link out of the folder, but for those of Hugging Face's cache, and a folder
-/// of `datasets` with several splits. Links that stay inside are passed over, as what they name is read anyway.
+/// (data/formats/repository.hpp). Refused: a link out of the folder, but for those of Hugging Face's cache, and a
+/// folder of `datasets` with several splits. Links that stay inside are passed over, as what they name is read anyway.
 core::result<source_listing> source_files(const std::filesystem::path& path);
 
 }  // namespace troupe::data

@@ -79,8 +79,7 @@ core::result<json_line> line_at(text_window& content, uint64_t from) {
     const auto text = content.at(from, wanted);
     if (!text) return core::fail(text.error());
     const auto end = text->find('\n');
-    if (end != std::string_view::npos || text->size() > max_json_line_bytes ||
-        from + text->size() == content.size()) {
+    if (end != std::string_view::npos || text->size() > max_json_line_bytes || from + text->size() == content.size()) {
       const auto line = text->substr(0, end);
       const auto single = line.find('\r');  // inside a string JSON has none
       if (single != std::string_view::npos && single + 1 < line.size())

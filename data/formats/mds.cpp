@@ -73,8 +73,8 @@ class mds_reader {
       const auto& sizes = parsed->at("column_sizes");
       if (names.size() != encodings.size() || names.size() != sizes.size()) return wrong("its columns' lists differ");
       for (size_t i = 0; i < names.size(); ++i)
-        columns_.push_back({names[i], encodings[i],
-                            sizes[i].is_null() ? std::nullopt : std::optional(sizes[i].get<uint64_t>())});
+        columns_.push_back(
+            {names[i], encodings[i], sizes[i].is_null() ? std::nullopt : std::optional(sizes[i].get<uint64_t>())});
     } catch (const std::exception& e) {
       return wrong(std::string("its columns: ") + e.what());
     }
@@ -82,15 +82,14 @@ class mds_reader {
     for (const auto& c : columns_) names.push_back(core::shown(c.name));
     const auto mine = std::ranges::find(columns_, key_, &mds_column::name);
     if (mine == columns_.end())
-      return fail(error_kind::bad_input, fmt::format("'{}': no column '{}', it has {}", file_.name(), key_,
-                                                     fmt::join(names, ", ")));
-    if (mine->encoding != "str")
       return fail(error_kind::bad_input,
-                  fmt::format("'{}': column '{}': wanted text (str), got {}{}", file_.name(), key_,
-                              core::shown(mine->encoding),
-                              mine->encoding == "bytes" || mine->encoding.starts_with("ndarray")
-                                  ? ", as of tokens: write them as a .bin"
-                                  : ""));
+                  fmt::format("'{}': no column '{}', it has {}", file_.name(), key_, fmt::join(names, ", ")));
+    if (mine->encoding != "str")
+      return fail(error_kind::bad_input, fmt::format("'{}': column '{}': wanted text (str), got {}{}", file_.name(),
+                                                     key_, core::shown(mine->encoding),
+                                                     mine->encoding == "bytes" || mine->encoding.starts_with("ndarray")
+                                                         ? ", as of tokens: write them as a .bin"
+                                                         : ""));
     column_ = static_cast<size_t>(mine - columns_.begin());
     return {};
   }

@@ -14,8 +14,8 @@ namespace troupe::data {
 inline constexpr uint64_t max_mds_description_bytes = uint64_t{1} << 20;
 inline constexpr uint64_t max_mds_sample_bytes = uint64_t{64} << 20;
 
-/// Gives the text of each sample's column `key`, which must be of type `str`. Errors (bad_input, limit) with the file and
-/// the sample's number.
+/// Gives the text of each sample's column `key`, which must be of type `str`. Errors (bad_input, limit) with the file
+/// and the sample's number.
 core::result<void> read_mds(const core::source_file& file, const std::string& key, const row_visit& visit);
 
 }  // namespace troupe::data

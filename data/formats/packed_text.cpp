@@ -22,8 +22,8 @@ constexpr const char* rows_to_lines = "write its texts as JSON lines or Parquet"
 constexpr const char* as_utf8 = "convert it to UTF-8, for example by `iconv -f UTF-16 -t UTF-8`";
 
 struct signature {
-  std::string_view begins;         ///< its first bytes
-  size_t at = 0;                   ///< where `also` stands
+  std::string_view begins;          ///< its first bytes
+  size_t at = 0;                    ///< where `also` stands
   std::string_view also{}, ends{};  ///< further bytes, and the last ones; empty: any will do
   const char *what = nullptr, *mend = nullptr;
 };
@@ -51,7 +51,11 @@ constexpr signature signatures[] = {
     {"GGUF"sv, 5, "\0\0\0"sv, {}, "a model in GGUF", no_text},
     {"\x7F"
      "ELF"sv,
-     0, {}, {}, "a program (ELF)", no_text},
+     0,
+     {},
+     {},
+     "a program (ELF)",
+     no_text},
     {"\xCF\xFA\xED\xFE"sv, 0, {}, {}, "a program (Mach-O)", no_text},
     {"\xCA\xFE\xBA\xBE"sv, 0, {}, {}, "a program (Java or Mach-O)", no_text},
     {"\0asm"sv, 0, {}, {}, "a program (WebAssembly)", no_text},
@@ -165,8 +169,9 @@ core::result<void> refuse_other_content(const std::filesystem::path& path, const
   if (kind == source_kind::tokens) return {};
   const auto ending = ending_of(path);
   if (ending == ".csv" || ending == ".tsv")
-    return refused("a table of separated values",
-                   "write its texts as JSON lines or Parquet, or give it a name in .txt to train on all of its characters");
+    return refused(
+        "a table of separated values",
+        "write its texts as JSON lines or Parquet, or give it a name in .txt to train on all of its characters");
   for (const auto& s : encodings)
     if (fits(s, begin, end)) return refused(s.what, s.mend);
   const size_t zero = begin.find('\0');

@@ -51,9 +51,8 @@ named_split split_in(std::string_view text) {
 /// NAME of NAME-00000-of-00001, how `push_to_hub` names the files of a split.
 std::optional<std::string> name_of_shards(std::string_view stem) {
   const auto digits = [&](size_t from, size_t count) {
-    return stem.size() >= from + count && std::ranges::all_of(stem.substr(from, count), [](char c) {
-             return c >= '0' && c <= '9';
-           });
+    return stem.size() >= from + count &&
+           std::ranges::all_of(stem.substr(from, count), [](char c) { return c >= '0' && c <= '9'; });
   };
   const size_t of = stem.find("-of-");
   if (of == std::string_view::npos || of < 7 || stem[of - 6] != '-' || !digits(of - 5, 5) || !digits(of + 4, 5))
@@ -173,9 +172,10 @@ core::result<card> read_card(const fs::path& folder) {
     for (size_t i = 0; all && all.IsSequence() && i < all.size(); ++i)
       out.configurations.push_back(configuration_of(all[i]));
   } catch (const YAML::Exception& e) {
-    return fail(error_kind::bad_input, fmt::format("'{}': its metadata cannot be read, which say what is trained on: {}: "
-                                                   "wanted one of its data files, or a folder of them",
-                                                   path.string(), e.what()));
+    return fail(error_kind::bad_input,
+                fmt::format("'{}': its metadata cannot be read, which say what is trained on: {}: "
+                            "wanted one of its data files, or a folder of them",
+                            path.string(), e.what()));
   }
   return out;
 }
@@ -214,8 +214,8 @@ class choosing {
       if (splits[i].name == taken && splits[i].kind == split::training)
         files.push_back(std::move(to_.files[i]));
       else
-        to_.left_out.push_back({std::move(to_.files[i]),
-                                splits[i].kind == split::none ? "of no split" : "split " + splits[i].name});
+        to_.left_out.push_back(
+            {std::move(to_.files[i]), splits[i].kind == split::none ? "of no split" : "split " + splits[i].name});
     }
     to_.files = std::move(files);
     return {};

@@ -198,9 +198,8 @@ class tar_reader {
     std::string line = *json;
     for (char& c : line)
       if (c == '\n' || c == '\r') c = ' ';  // between values: inside a string JSON has none
-    return read_json_lines(
-        text_window(line), fmt::format("{}: {}.json", file_.name(), name.substr(0, 200)), key_,
-        [&](std::string_view text, uint64_t) { return visit_(text, std::min(at_, file_.size())); });
+    return read_json_lines(text_window(line), fmt::format("{}: {}.json", file_.name(), name.substr(0, 200)), key_,
+                           [&](std::string_view text, uint64_t) { return visit_(text, std::min(at_, file_.size())); });
   }
 
   const core::source_file& file_;

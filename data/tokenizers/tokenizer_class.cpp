@@ -21,9 +21,9 @@ using core::fail;
 
 /// Without a last "Fast". The general classes do what the tokenizer.json says, which is checked beside this.
 constexpr std::string_view as_gpt2[] = {
-    "GPT2Tokenizer", "RobertaTokenizer",    "BartTokenizer", "LongformerTokenizer", "LEDTokenizer",
-    "MvpTokenizer",  "BlenderbotTokenizer", "OPTTokenizer",  "DebertaTokenizer",    "CodeGenTokenizer",
-    "GPTNeoTokenizer", "GPTNeoXTokenizer",  "WhisperTokenizer", "PreTrainedTokenizer", "TokenizersBackend"};
+    "GPT2Tokenizer",   "RobertaTokenizer",    "BartTokenizer",    "LongformerTokenizer", "LEDTokenizer",
+    "MvpTokenizer",    "BlenderbotTokenizer", "OPTTokenizer",     "DebertaTokenizer",    "CodeGenTokenizer",
+    "GPTNeoTokenizer", "GPTNeoXTokenizer",    "WhisperTokenizer", "PreTrainedTokenizer", "TokenizersBackend"};
 
 }  // namespace
 
@@ -51,10 +51,11 @@ core::result<void> check_tokenizer_class(const std::filesystem::path& folder) {
   std::string_view name = whole;
   if (name.ends_with("Fast")) name.remove_suffix(4);
   if (std::ranges::find(as_gpt2, name) != std::end(as_gpt2)) return {};
-  return fail(error_kind::bad_input,
-              fmt::format("'{}': tokenizer_class: wanted one that cuts words as GPT-2's does, got {}, whose texts would "
-                          "become other tokens here than those that its model knows",
-                          path.string(), core::shown(whole)));
+  return fail(
+      error_kind::bad_input,
+      fmt::format("'{}': tokenizer_class: wanted one that cuts words as GPT-2's does, got {}, whose texts would "
+                  "become other tokens here than those that its model knows",
+                  path.string(), core::shown(whole)));
 }
 
 }  // namespace troupe::data

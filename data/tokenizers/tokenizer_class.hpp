@@ -8,8 +8,8 @@
 
 namespace troupe::data {
 
-/// By `tokenizer_config.json` in `folder`, where there is one. Refused (bad_input): a `tokenizer_class` that is not known
-/// to cut and merge as GPT-2's does, and `add_prefix_space`.
+/// By `tokenizer_config.json` in `folder`, where there is one. Refused (bad_input): a `tokenizer_class` that is not
+/// known to cut and merge as GPT-2's does, and `add_prefix_space`.
 core::result<void> check_tokenizer_class(const std::filesystem::path& folder);
 
 }  // namespace troupe::data

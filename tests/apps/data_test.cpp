@@ -66,8 +66,7 @@ BOOST_AUTO_TEST_CASE(what_was_read_of_each_input_is_told_once) {
   f.folder.write("repo/README.md", "---\nlicense: mit\n---\n# A data set\n");
   f.folder.write("repo/data/train.json", "[{\"text\": \"first\"}, {\"text\": null}, {\"text\": \"second\"}]");
   f.folder.write("repo/data/test.json", "[{\"text\": \"held out\"}]");
-  const auto made =
-      f.troupe({"data", "tokenize", "repo", "corpus.txt", "--tokenizer", "bytes", "--output", "t.bin"});
+  const auto made = f.troupe({"data", "tokenize", "repo", "corpus.txt", "--tokenizer", "bytes", "--output", "t.bin"});
   BOOST_TEST_REQUIRE(made.code == 0, made.err);
   BOOST_TEST(made.out.starts_with(
                  "'repo': 2 documents, 11 tokens, 55 bytes in data/train.json; no end-of-text token stands between the "
@@ -87,11 +86,12 @@ BOOST_AUTO_TEST_CASE(a_run_whose_text_grew_is_refused_until_that_is_asked_for) {
   const auto refused = f.troupe({"train", "job.yaml", "--steps", "9"});
   BOOST_TEST(refused.code == 1, refused.err);
   BOOST_TEST(sentences_of(refused.err) == 1U, refused.err);
-  BOOST_TEST(has(refused.err,
-                 "corpus.txt' has 21000 tokens, had 20000: checkpoint.load.changed_data: true (--changed-data) continues at "
-                 "sample 48 of the data as they are now, whose text comes in another order; --fresh begins anew and sets "
-                 "it aside\n"),
-             refused.err);
+  BOOST_TEST(
+      has(refused.err,
+          "corpus.txt' has 21000 tokens, had 20000: checkpoint.load.changed_data: true (--changed-data) continues at "
+          "sample 48 of the data as they are now, whose text comes in another order; --fresh begins anew and sets "
+          "it aside\n"),
+      refused.err);
   const auto taken = f.troupe({"train", "job.yaml", "--steps", "9", "--changed-data"});
   BOOST_TEST(taken.code == 0, taken.err);
   BOOST_TEST(has(taken.err, "has 21000 tokens, had 20000: the run continues at sample 48 of the data"), taken.err);

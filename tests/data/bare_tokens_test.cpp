@@ -29,7 +29,8 @@ BOOST_AUTO_TEST_SUITE(bare_tokens)
 
 BOOST_AUTO_TEST_CASE(tokens_of_llm_c_are_read_behind_their_header) {
   const scratch_folder at;
-  const auto gpt2 = at.write("fineweb_train_000001.bin", behind_a_header(20240520, 1, 3, as_bytes<uint16_t>({50256, 1, 7})));
+  const auto gpt2 =
+      at.write("fineweb_train_000001.bin", behind_a_header(20240520, 1, 3, as_bytes<uint16_t>({50256, 1, 7})));
   BOOST_TEST(all_tokens(*opened({.path = gpt2, .vocab_size = 50257})) == (std::vector<int64_t>{50256, 1, 7}),
              boost::test_tools::per_element());
   const auto llama = at.write("llama.bin", behind_a_header(20240801, 7, 2, as_bytes<uint32_t>({128000, 9})));
@@ -48,8 +49,9 @@ BOOST_AUTO_TEST_CASE(wider_tokens_than_those_asked_for_are_seen) {
   const auto narrow = [&](const std::string& bytes, uint64_t vocabulary) {
     return data::source_options{.path = at.write("t.bin", bytes), .vocab_size = vocabulary};
   };
-  check_refused(narrow(bare_tokens_below<uint32_t>(50257, 1000), 50257), error_kind::bad_input,
-                "its tokens look like numbers of 32 bits, since every second number of 16 is 0: say data.bin_dtype: uint32");
+  check_refused(
+      narrow(bare_tokens_below<uint32_t>(50257, 1000), 50257), error_kind::bad_input,
+      "its tokens look like numbers of 32 bits, since every second number of 16 is 0: say data.bin_dtype: uint32");
   check_refused(narrow(bare_tokens_below<uint32_t>(128256, 100'000), 128256), error_kind::bad_input,
                 "its tokens look like numbers of 32 bits, since every second number of 16 is at most 1");
   check_refused(narrow(bare_tokens_below<int64_t>(50257, 1000), 50257), error_kind::bad_input,
@@ -61,8 +63,9 @@ BOOST_AUTO_TEST_CASE(wider_tokens_than_those_asked_for_are_seen) {
   wide.bin = data::bin_width::u32;
   BOOST_TEST(opened(wide)->size() == 1000U);
   for (const uint64_t vocabulary : {uint64_t{256}, uint64_t{50257}, uint64_t{65536}, uint64_t{128256}})
-    BOOST_TEST(opened(narrow(bare_tokens_below<uint16_t>(uint32_t(std::min<uint64_t>(vocabulary, 65536)), 1000), vocabulary))
-                   ->size() == 1000U);
+    BOOST_TEST(
+        opened(narrow(bare_tokens_below<uint16_t>(uint32_t(std::min<uint64_t>(vocabulary, 65536)), 1000), vocabulary))
+            ->size() == 1000U);
   BOOST_TEST(opened(narrow(std::string(4000, '\0'), 256))->size() == 2000U);  // one token again and again
 }
 

@@ -66,7 +66,8 @@ BOOST_AUTO_TEST_CASE(copies_cross_the_borders_of_files_whether_mapped_or_copied)
   std::string whole;
   for (int i = 0; i < 40; ++i) {
     std::string text(i % 13 == 5 ? data::copied_below_bytes + 77 : 50'000 + static_cast<size_t>(i), '\0');
-    for (size_t j = 0; j < text.size(); ++j) text[j] = static_cast<char>(core::mix64(whole.size() + j) | 1);  // texts have no zeros
+    for (size_t j = 0; j < text.size(); ++j)
+      text[j] = static_cast<char>(core::mix64(whole.size() + j) | 1);  // texts have no zeros
     at.write("in/" + std::to_string(100 + i), text);
     whole += text;
   }

@@ -79,8 +79,9 @@ BOOST_AUTO_TEST_CASE(other_data_are_refused_with_what_is_another) {
   const auto check = [&](const settings& set, const std::string& with, const std::string& words,
                          const std::string& then = "") {
     const auto said = run.resumed(set, with);
-    BOOST_TEST(has_words(said, words + ": checkpoint.load.changed_data: true (--changed-data) continues at sample 6 of "
-                                       "the data as they are now, whose text comes in another order" +
+    BOOST_TEST(has_words(said, words +
+                                   ": checkpoint.load.changed_data: true (--changed-data) continues at sample 6 of "
+                                   "the data as they are now, whose text comes in another order" +
                                    then),
                said);
     BOOST_TEST(said.starts_with("refused: '" + (run.root / "step-00000003").string() + "': "), said);
@@ -103,10 +104,11 @@ BOOST_AUTO_TEST_CASE(other_data_are_taken_where_they_are_asked_for_and_the_next_
   const saved_run run;
   const settings more = {"data.validation_fraction=0.2"};
   const auto said = run.resumed(more, corpus_alone, true);
-  BOOST_TEST(has_words(said,
-                       "data.validation_fraction is 0.2, was 0.1; 410 tokens that validate now may have been trained on: "
-                       "the run continues at sample 6 of the data"),
-             said);
+  BOOST_TEST(
+      has_words(said,
+                "data.validation_fraction is 0.2, was 0.1; 410 tokens that validate now may have been trained on: "
+                "the run continues at sample 6 of the data"),
+      said);
   const auto config = run.config(more, corpus_alone);
   auto s = actors::session::open({.config = config, .resume = run.root, .load = {.changed_data = true}});
   BOOST_TEST_REQUIRE(s.has_value());

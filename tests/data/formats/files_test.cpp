@@ -94,7 +94,9 @@ BOOST_AUTO_TEST_CASE(packed_files_and_other_formats_are_no_text) {
     check_refused({.path = at.write("corpus.json.gz", gzip(bytes))}, core::error_kind::bad_input, what);
   }
   // a record of TensorFlow's with 5 bytes: their number, its masked CRC-32C, the bytes, theirs
-  check_refused({.path = at.write("a.txt", "\x05\0\0\0\0\0\0\0\xEA\xB2\x04\x3E" "hello\0\0\0\0"s)},
+  check_refused({.path = at.write("a.txt",
+                                  "\x05\0\0\0\0\0\0\0\xEA\xB2\x04\x3E"
+                                  "hello\0\0\0\0"s)},
                 core::error_kind::bad_input, "a TFRecord file");
   check_refused({.path = at.write("a.csv", "text,n\nfirst,1\n")}, core::error_kind::bad_input,
                 "a table of separated values: write its texts as JSON lines or Parquet");

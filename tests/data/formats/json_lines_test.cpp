@@ -56,7 +56,8 @@ BOOST_AUTO_TEST_CASE(a_null_text_is_no_document) {
 }
 
 BOOST_AUTO_TEST_CASE(an_array_is_read_element_by_element) {
-  const auto got = read("\xEF\xBB\xBF [\n {\"text\": \"a, ] \\\" }\", \"n\": [1, {\"text\": 2}]},\n{\"text\": \"b\"}\n]\n");
+  const auto got =
+      read("\xEF\xBB\xBF [\n {\"text\": \"a, ] \\\" }\", \"n\": [1, {\"text\": 2}]},\n{\"text\": \"b\"}\n]\n");
   BOOST_REQUIRE_MESSAGE(got, got.error().text);
   BOOST_TEST(*got == (std::vector<std::string>{"a, ] \" }", "b"}), boost::test_tools::per_element());
   BOOST_TEST(read("[]")->empty());
@@ -77,7 +78,8 @@ BOOST_AUTO_TEST_CASE(lines_end_as_python_ends_them) {
 
 BOOST_AUTO_TEST_CASE(numbers_that_python_writes_are_passed_over) {
   const auto got = read(
-      "{\"n\": NaN, \"m\": [-Infinity, Infinity], \"f\": 1e999, \"g\": -12345678901234567890123, \"text\": \"NaN 1e999 \\\" NaN\"}");
+      "{\"n\": NaN, \"m\": [-Infinity, Infinity], \"f\": 1e999, \"g\": -12345678901234567890123, \"text\": \"NaN 1e999 "
+      "\\\" NaN\"}");
   BOOST_REQUIRE_MESSAGE(got, got.error().text);
   BOOST_TEST(got->front() == "NaN 1e999 \" NaN");
   check_refused("{\"text\": NaN}", "f.jsonl:1: wanted text under 'text', got a number");

@@ -28,9 +28,7 @@ class made_repository {
     const auto found = data::source_files(at_ / "in");
     if (!found) return core::fail(found.error());
     listed_names out;
-    const auto name = [&](const std::filesystem::path& p) {
-      return std::filesystem::relative(p, at_ / "in").string();
-    };
+    const auto name = [&](const std::filesystem::path& p) { return std::filesystem::relative(p, at_ / "in").string(); };
     for (const auto& p : found->files) out.files.push_back(name(p));
     for (const auto& x : found->left_out) out.left_out.push_back(name(x.path) + ": " + x.why);
     return out;
@@ -57,7 +55,7 @@ BOOST_AUTO_TEST_SUITE(repository)
 
 BOOST_AUTO_TEST_CASE(a_clone_of_the_hub_is_its_train_split) {
   made_repository({".gitattributes", "README.md", "LICENSE", "dataset_infos.json", "data/train-00000-of-00001.parquet",
-              "data/test-00000-of-00001.parquet"})
+                   "data/test-00000-of-00001.parquet"})
       .check({"data/train-00000-of-00001.parquet"},
              {"LICENSE: card or licence", "README.md: card or licence", "dataset_infos.json: describes the data",
               "data/test-00000-of-00001.parquet: split test"});
@@ -68,10 +66,13 @@ BOOST_AUTO_TEST_CASE(splits_are_named_by_folders_and_files) {
       .check({"train/a.jsonl", "train/b.jsonl"}, {"validation/a.jsonl: split validation"});
   made_repository({"en_train.jsonl", "en-dev.jsonl", "extra.jsonl"})
       .check({"en_train.jsonl"}, {"en-dev.jsonl: split dev", "extra.jsonl: of no split"});
-  made_repository({"a.jsonl", "latest.jsonl", "retrieval.jsonl"}).check({"a.jsonl", "latest.jsonl", "retrieval.jsonl"}, {});
-  made_repository({"test.jsonl", "val.jsonl"}).check_refused("holds the splits test, val of a data set and none for training");
+  made_repository({"a.jsonl", "latest.jsonl", "retrieval.jsonl"})
+      .check({"a.jsonl", "latest.jsonl", "retrieval.jsonl"}, {});
+  made_repository({"test.jsonl", "val.jsonl"})
+      .check_refused("holds the splits test, val of a data set and none for training");
   made_repository({"data/train_sft-00000-of-00001.parquet", "data/train_gen-00000-of-00001.parquet"})
-      .check_refused("holds the splits train_gen, train_sft of a data set: wanted the files or the folder of one of them");
+      .check_refused(
+          "holds the splits train_gen, train_sft of a data set: wanted the files or the folder of one of them");
 }
 
 BOOST_AUTO_TEST_CASE(folders_of_texts_are_read_whole) {
@@ -99,26 +100,29 @@ BOOST_AUTO_TEST_CASE(several_configurations_are_refused_unless_one_is_the_defaul
   const auto card = [](const std::string& more) {
     return "configs:\n- config_name: en\n  data_dir: en\n- config_name: de\n  data_dir: de\n" + more;
   };
-  made_repository({"en/a.jsonl", "de/a.jsonl"}, card("")).check_refused("holds the configurations en, de of a data set");
+  made_repository({"en/a.jsonl", "de/a.jsonl"}, card(""))
+      .check_refused("holds the configurations en, de of a data set");
   made_repository({"en/a.jsonl", "de/a.jsonl"}, card("  default: true\n"))
       .check({"de/a.jsonl"}, {"README.md: card or licence", "en/a.jsonl: another configuration"});
 }
 
 BOOST_AUTO_TEST_CASE(a_data_set_in_several_forms_is_refused) {
-  made_repository({".gitattributes", "train.jsonl", "train.parquet"}).check_refused("holds a data set in several forms");
+  made_repository({".gitattributes", "train.jsonl", "train.parquet"})
+      .check_refused("holds a data set in several forms");
 }
 
 BOOST_AUTO_TEST_CASE(a_long_pattern_costs_no_more_than_its_length) {
   std::string pattern;
   for (int i = 0; i < 2000; ++i) pattern += "*a";
   made_repository({std::string(200, 'a') + ".jsonl"},
-             "configs:\n- data_files: \"" + pattern + "b\"\n  config_name: default\n")
+                  "configs:\n- data_files: \"" + pattern + "b\"\n  config_name: default\n")
       .check_refused("none of which is there");
 }
 
 BOOST_AUTO_TEST_CASE(a_run_says_what_it_read_and_left_out) {
   const scratch_folder at;
-  for (const char* name : {"in/.gitattributes", "in/README.md", "in/train/1.jsonl", "in/train/2.jsonl", "in/test.jsonl"})
+  for (const char* name :
+       {"in/.gitattributes", "in/README.md", "in/train/1.jsonl", "in/train/2.jsonl", "in/test.jsonl"})
     at.write(name, json_line + json_line);
   const auto stream = opened({.path = at / "in"});
   BOOST_TEST(data::sentence_of(stream->summary(), "in") ==

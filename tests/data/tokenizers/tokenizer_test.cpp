@@ -176,8 +176,9 @@ BOOST_AUTO_TEST_CASE(two_files_of_another_kind_of_tokenizer_are_refused) {
   const scratch_folder at;
   at.write("v/vocab.json", content_of(fixture_path("gpt2/vocab.json")));
   at.write("v/merges.txt", content_of(fixture_path("gpt2/merges.txt")));
-  for (const char* same : {"{}", R"({"tokenizer_class": "GPT2Tokenizer"})", R"({"tokenizer_class": "RobertaTokenizerFast"})",
-                           R"({"tokenizer_class": "PreTrainedTokenizerFast", "add_prefix_space": false})"}) {
+  for (const char* same :
+       {"{}", R"({"tokenizer_class": "GPT2Tokenizer"})", R"({"tokenizer_class": "RobertaTokenizerFast"})",
+        R"({"tokenizer_class": "PreTrainedTokenizerFast", "add_prefix_space": false})"}) {
     at.write("v/tokenizer_config.json", same);
     BOOST_TEST(!!data::open_tokenizer(at / "v"), same);
   }

@@ -44,7 +44,7 @@ core::result<void> same_data(const checkpoint::tensor_source& from, const load_o
                              const std::optional<checkpoint::data_record>& now, remarks& said) {
   if (!now) return {};
   const auto& was = from.run.data;
-  if (!was && from.run.seed)
+  if (!was && from.format == "troupe")
     said.unknown.push_back("which data it was trained on: those of now are taken for the same");
   if (!was) return {};
   const auto change = compare(*was, *now);

@@ -55,7 +55,8 @@ std::string data_of(const run_state& r) {
                   r.data->sequence_length, json(r.data->validation_fraction).dump(), quoted(r.data->tokenizer));
   for (size_t i = 0; i < r.data->sources.size(); ++i) {
     const auto& x = r.data->sources[i];
-    out += fmt::format("{}[{},{},{},\"{}\"]", i == 0 ? "" : ",", quoted(x.name), x.share, x.tokens, to_hex(x.digest));
+    const auto name = json(x.name).dump(-1, ' ', false, json::error_handler_t::replace);  // a path may be no UTF-8
+    out += fmt::format("{}[{},{},{},\"{}\"]", i == 0 ? "" : ",", name, x.share, x.tokens, to_hex(x.digest));
   }
   return out + "]}";
 }

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <functional>
@@ -10,8 +9,8 @@
 #include <set>
 #include <string_view>
 
-#include "core/source_file.hpp"
 #include "core/text.hpp"
+#include "data/formats/card.hpp"
 
 namespace troupe::data {
 namespace {
@@ -113,71 +112,6 @@ bool matches(std::string_view pattern, std::string_view path) {
     reached = std::move(next);
   }
   return reached.back() != 0;
-}
-
-struct card_split {
-  std::string name;
-  std::vector<std::string> paths;
-};
-
-struct card_configuration {
-  std::string name, folder;  ///< `folder`: its data_dir; empty: none
-  bool is_default = false;
-  std::vector<card_split> splits;  ///< empty: by the files' names
-};
-
-struct card {
-  bool is_there = false;  ///< README.md begins with metadata
-  std::vector<card_configuration> configurations;
-};
-
-std::vector<std::string> texts_of(const YAML::Node& x) {
-  std::vector<std::string> out;
-  if (x.IsScalar()) out.push_back(x.as<std::string>());
-  if (x.IsSequence())
-    for (const auto& one : x) out.push_back(one.as<std::string>());
-  return out;
-}
-
-card_configuration configuration_of(const YAML::Node& x) {
-  card_configuration out;
-  if (x["config_name"]) out.name = x["config_name"].as<std::string>();
-  if (x["data_dir"]) out.folder = x["data_dir"].as<std::string>();
-  out.is_default = out.name == "default" || (x["default"] && x["default"].as<bool>());
-  const auto files = x["data_files"];
-  if (!files) return out;
-  const bool has_splits = files.IsSequence() && files.size() > 0 && files[0].IsMap();
-  if (!has_splits) out.splits.push_back({"train", texts_of(files)});
-  for (size_t i = 0; has_splits && i < files.size(); ++i)
-    out.splits.push_back({files[i]["split"].as<std::string>(), texts_of(files[i]["path"])});
-  return out;
-}
-
-core::result<card> read_card(const fs::path& folder) {
-  card out;
-  std::error_code ec;
-  const auto path = folder / "README.md";
-  if (!fs::is_regular_file(path, ec) || fs::file_size(path, ec) > max_card_bytes) return out;
-  const auto text = core::read_file(path, max_card_bytes);
-  if (!text) return fail(text.error());
-  if (!text->starts_with("---\n") && !text->starts_with("---\r\n")) return out;
-  const auto end = text->find("\n---", 3);
-  if (end == std::string::npos) return out;
-  out.is_there = true;
-  const std::string metadata = text->substr(4, end - 3);
-  if (metadata.find("configs:") == std::string::npos) return out;
-  try {
-    const auto root = YAML::Load(metadata);
-    const auto all = root["configs"];
-    for (size_t i = 0; all && all.IsSequence() && i < all.size(); ++i)
-      out.configurations.push_back(configuration_of(all[i]));
-  } catch (const YAML::Exception& e) {
-    return fail(error_kind::bad_input,
-                fmt::format("'{}': its metadata cannot be read, which say what is trained on: {}: "
-                            "wanted one of its data files, or a folder of them",
-                            path.string(), e.what()));
-  }
-  return out;
 }
 
 bool has_row_kind(const fs::path& p) {

@@ -10,9 +10,6 @@
 
 namespace troupe::data {
 
-/// No longer card is read.
-inline constexpr uint64_t max_card_bytes = uint64_t{1} << 20;
-
 /// `files` lie below `folder`. It is a repository where any of them holds rows or objects, or its README.md begins with
 /// a card's metadata; else all files are taken. Left out: card, licence and what describes the data; files of other
 /// splits, by the card's `configs` or by their names (`data/test-00000-of-00001.parquet`, `validation/part.jsonl`);

@@ -93,7 +93,31 @@ BOOST_AUTO_TEST_CASE(the_card_says_which_files_are_trained_on) {
       .check({"data/a/part-1.jsonl", "data/part-2.jsonl"},
              {"README.md: card or licence", "data/held/x.jsonl: split test", "data/other.jsonl: of no split"});
   made_repository({"data/other.jsonl"}, files).check_refused("its README.md names data files, none of which is there");
-  made_repository({"a.jsonl"}, "configs: [\n").check_refused("its metadata cannot be read");
+  made_repository({"a.jsonl"}, "configs: [\n")
+      .check_refused("which say what is trained on, cannot be read: line 2 of its metadata");
+}
+
+BOOST_AUTO_TEST_CASE(cards_are_read_as_people_write_them) {
+  const std::vector<std::string> names = {"a/x.jsonl", "b/y.jsonl", "c.jsonl"};
+  const std::vector<std::string> left_out = {"README.md: card or licence", "b/y.jsonl: split test",
+                                             "c.jsonl: of no split"};
+  for (
+      const std::string card :
+      {"license: mit\nconfigs:\n  - config_name: \"main\"   # the only one\n    data_files:\n    - split: train\n      "
+       "path:\n      - 'a/*'\n      - \"z/*\"\n    - split: test\n      path: b/*\ntags:\n- text\n",
+       "dataset_info:\n  features:\n  - name: text\n    dtype: string\nconfigs:\n-\n  description: >-\n    some words: "
+       "more\n    of them\n  data_files:\n    -   path: \"a/x.jsonl\"\n        split: train\n    -   path: b/y.jsonl\n "
+       "    "
+       "   split: test\n"})
+    made_repository(names, card).check({"a/x.jsonl"}, left_out);
+  made_repository(names, "configs:\n- config_name: default\n  data_files: [a/*, \"c.jsonl\"]\n")
+      .check({"a/x.jsonl", "c.jsonl"}, {"README.md: card or licence", "b/y.jsonl: of no split"});
+  for (const std::string broken : {"configs:\n- config_name\n  data_files: a\n  - b\n",
+                                   "configs:\n- data_files: [a,\n  b]\n", "configs:\n- a: 1\n b: 2\n"})
+    made_repository(names, broken).check_refused("of its metadata is not understood");
+  std::string deep = "configs:\n";
+  for (int i = 0; i < 1000; ++i) deep += "- ";
+  made_repository(names, deep + "a\n").check_refused("line 3 of its metadata is not understood");
 }
 
 BOOST_AUTO_TEST_CASE(several_configurations_are_refused_unless_one_is_the_default) {

@@ -15,6 +15,7 @@
 
 #include "checkpoint/files/atomic_file.hpp"
 #include "checkpoint/files/queued_output.hpp"
+#include "core/lfs_pointer.hpp"
 #include "core/system_error.hpp"
 
 namespace troupe::checkpoint {
@@ -139,6 +140,7 @@ core::result<std::string> read_small_file(file_system& files, const fs::path& pa
                 fmt::format("'{}' has {} bytes, at most {} are read", path.string(), (*file)->bytes(), max_bytes));
   std::string out(static_cast<size_t>((*file)->bytes()), '\0');
   if (auto ok = read_exactly(**file, path, 0, std::as_writable_bytes(std::span(out))); !ok) return fail(ok.error());
+  if (core::begins_like_lfs_pointer(out)) return fail(core::lfs_pointer_error(path.string(), out));
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include "checkpoint/gguf/families.hpp"
 #include "checkpoint/gguf/model.hpp"
 #include "checkpoint/source/name_map.hpp"
+#include "core/lfs_pointer.hpp"
 #include "core/math.hpp"
 
 namespace troupe::checkpoint {
@@ -49,6 +50,7 @@ core::result<uint64_t> head_rows_of(const gguf_tensor& t, gguf_order order, cons
 core::result<tensor_source> read_gguf_source(const fs::path& path) {
   const auto file = core::source_file::open(path);
   if (!file) return fail(file.error());
+  if (auto ok = core::refuse_lfs_pointer(*file); !ok) return fail(ok.error());
   const auto header = read_gguf_header(*file);
   if (!header) return fail(header.error());
   const auto refused = [&](const core::error& e) { return fail(e.in(fmt::format("'{}'", path.string()))); };

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <string>
 
+#include "core/lfs_pointer.hpp"
+
 namespace troupe::checkpoint {
 
 using core::error_kind;
@@ -14,6 +16,7 @@ using core::fail;
 core::result<safetensors_file> safetensors_file::open(const std::filesystem::path& path) {
   auto file = core::source_file::open(path);
   if (!file) return fail(file.error());
+  if (auto ok = core::refuse_lfs_pointer(*file); !ok) return fail(ok.error());
   const auto refused = [&](error_kind kind, const std::string& why) {
     return fail(kind, fmt::format("'{}' is no sound safetensors file: {}", path.string(), why));
   };

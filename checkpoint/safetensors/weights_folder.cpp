@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "checkpoint/safetensors/weights_index.hpp"
+#include "core/lfs_pointer.hpp"
 #include "core/source_file.hpp"
 #include "core/system_error.hpp"
 
@@ -42,6 +43,7 @@ core::result<fs::path> indexed_file(const fs::path& folder, const std::string& f
 core::result<weight_map> read_weights_index(const fs::path& path) {
   const auto text = core::read_file(path, max_index_bytes);
   if (!text) return fail(text.error());
+  if (core::begins_like_lfs_pointer(*text)) return fail(core::lfs_pointer_error(path.string(), *text));
   auto map = parse_weights_index(*text);
   if (!map) return fail(map.error().in(fmt::format("'{}'", path.string())));
   if (map->empty()) return fail(error_kind::bad_input, fmt::format("'{}' names no tensor", path.string()));

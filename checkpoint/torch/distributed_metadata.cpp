@@ -9,6 +9,7 @@
 #include "checkpoint/safetensors/header.hpp"
 #include "checkpoint/torch/archive_names.hpp"
 #include "checkpoint/torch/pickle_reader.hpp"
+#include "core/lfs_pointer.hpp"
 #include "core/source_file.hpp"
 #include "core/text.hpp"
 
@@ -285,6 +286,7 @@ core::result<distributed_metadata> read_distributed_metadata(const fs::path& fol
   const auto path = folder / distributed_metadata_name;
   const auto file = core::source_file::open(path);
   if (!file) return fail(file.error());
+  if (auto ok = core::refuse_lfs_pointer(*file); !ok) return fail(ok.error());
   const auto in = [&](const core::error& e) {
     return fail(e.kind == error_kind::io ? e : e.in(fmt::format("cannot read '{}'", path.string())));
   };

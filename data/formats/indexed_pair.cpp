@@ -10,6 +10,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "core/lfs_pointer.hpp"
+
 namespace troupe::data {
 namespace {
 
@@ -96,6 +98,7 @@ core::result<indexed_pair> indexed_pair::open(const fs::path& index, const core:
                                               bool keep_starts) {
   auto file = core::source_file::open(index);
   if (!file) return fail(file.error());
+  if (auto ok = core::refuse_lfs_pointer(*file); !ok) return fail(ok.error());
   const auto wrong = [&](const std::string& why) {
     return fail(error_kind::bad_input,
                 fmt::format("'{}' is no index of '{}': {}", index.string(), content.name(), why));

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "core/json_text.hpp"
+#include "core/lfs_pointer.hpp"
 #include "core/source_file.hpp"
 #include "core/utf8.hpp"
 #include "data/tokenizers/byte_alphabet.hpp"
@@ -26,6 +27,7 @@ constexpr size_t most_unmade_words = 16;
 core::result<std::string> open_text(const fs::path& path) {
   const auto file = core::source_file::open(path);
   if (!file) return fail(file.error());
+  if (auto ok = core::refuse_lfs_pointer(*file); !ok) return fail(ok.error());
   if (file->size() > max_tokenizer_bytes)
     return fail(error_kind::limit, fmt::format("the tokenizer file '{}' has {} bytes, more than {}", path.string(),
                                                file->size(), max_tokenizer_bytes));

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sentencepiece_processor.h>
 
+#include "core/lfs_pointer.hpp"
 #include "core/source_file.hpp"
 #include "data/tokenizers/sentencepiece_file.hpp"
 
@@ -54,6 +55,7 @@ class sentencepiece_tokenizer final : public tokenizer {
 core::result<std::unique_ptr<tokenizer>> open_sentencepiece(const std::filesystem::path& path) {
   const auto file = core::source_file::open(path);
   if (!file) return fail(file.error());
+  if (auto ok = core::refuse_lfs_pointer(*file); !ok) return fail(ok.error());
   if (file->size() > max_tokenizer_bytes)
     return fail(error_kind::limit, fmt::format("the tokenizer file '{}' has {} bytes, more than {}", path.string(),
                                                file->size(), max_tokenizer_bytes));

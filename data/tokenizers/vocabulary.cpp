@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/json_text.hpp"
+#include "core/lfs_pointer.hpp"
 #include "core/source_file.hpp"
 #include "core/text.hpp"
 #include "data/tokenizers/byte_alphabet.hpp"
@@ -35,6 +36,7 @@ tl::unexpected<core::error> refused(const fs::path& path, const std::string& why
 core::result<json> read_json(const fs::path& path) {
   const auto text = core::read_file(path, max_tokenizer_bytes);
   if (!text) return fail(text.error());
+  if (core::begins_like_lfs_pointer(*text)) return fail(core::lfs_pointer_error((path).string(), *text));
   auto out = core::parse_json(*text, max_tokenizer_json_depth);
   if (!out) return refused(path, fmt::format("wanted one JSON object, got {}", out.error().why));
   if (!out->is_object()) return refused(path, "wanted one JSON object");
@@ -114,6 +116,8 @@ core::result<vocabulary> read_words(const fs::path& folder) {
   if (auto ok = add_words(folder / words_file, *words, out); !ok) return fail(ok.error());
   const auto merges = core::read_file(folder / merges_file, max_tokenizer_bytes);
   if (!merges) return fail(merges.error());
+  if (core::begins_like_lfs_pointer(*merges))
+    return fail(core::lfs_pointer_error((folder / merges_file).string(), *merges));
   bool is_first = true;
   for (std::string_view rest = *merges; !rest.empty();) {
     auto line = rest.substr(0, rest.find('\n'));
@@ -201,6 +205,7 @@ core::result<vocabulary> read_pipeline(const fs::path& path) {
 core::result<vocabulary> read_pieces(const fs::path& path) {
   const auto text = core::read_file(path, max_tokenizer_bytes);
   if (!text) return fail(text.error());
+  if (core::begins_like_lfs_pointer(*text)) return fail(core::lfs_pointer_error((path).string(), *text));
   auto out = pieces_of(std::as_bytes(std::span(*text)));
   if (!out) return fail(out.error().in(fmt::format("'{}'", path.string())));
   if (auto ok = add_special(path.parent_path(), *out); !ok) return fail(ok.error());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/json_text.hpp"
+#include "core/lfs_pointer.hpp"
 #include "core/source_file.hpp"
 #include "models/table/model_folder.hpp"
 
@@ -256,7 +257,13 @@ core::result<model_spec> parse_model_spec(const std::string& hugging_face_json) 
 core::result<model_spec> read_spec(const std::filesystem::path& folder) {
   const auto path = folder_of(folder) / "config.json";
   const auto text = core::read_file(path, config_bytes_max);
+  std::error_code absent;
+  if (!text && std::filesystem::exists(path.parent_path() / "adapter_config.json", absent))
+    return core::fail(core::error_kind::bad_input, "'" + path.parent_path().string() +
+                                                       "' holds an adapter of PEFT's and no whole model: merge it into "
+                                                       "its base model first");
   if (!text) return core::fail(text.error());
+  if (core::begins_like_lfs_pointer(*text)) return core::fail(core::lfs_pointer_error(path.string(), *text));
   auto spec = parse_model_spec(*text);
   if (!spec) return core::fail(spec.error().in(std::string(1, '\'').append(path.string()).append("'")));
   return spec;

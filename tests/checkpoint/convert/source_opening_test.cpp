@@ -161,6 +161,29 @@ BOOST_AUTO_TEST_CASE(anything_but_a_checkpoint_is_refused_with_the_files_that_we
   check_failed(open_source(scratch.path()), error_kind::limit, "latest");
 }
 
+BOOST_AUTO_TEST_CASE(pointers_of_git_lfs_are_refused_as_such_in_the_place_of_every_file) {
+  const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n";
+  for (const std::string name : {"model.safetensors", "pytorch_model.bin", "model.gguf", "a.pt", ".metadata",
+                                 "model.safetensors.index.json", "latest", "mp_rank_00_model_states.pt"}) {
+    BOOST_TEST_CONTEXT(name) {
+      const scratch_folder scratch;
+      scratch.write(name, pointer);
+      const bool is_file = name == "a.pt" || name == "model.gguf";
+      check_failed(open_source(is_file ? scratch / name : scratch.path()), error_kind::bad_input,
+                   "is a pointer of git-lfs and not the file of 12345 bytes that it stands for: `git lfs pull`");
+    }
+  }
+  const scratch_folder scratch;  // a shard of several, and the description
+  const std::vector<owned_tensor> tensors{{"a", dtype::f32, {30, 4}}, {"b", dtype::f32, {7}}};
+  check_ok(write_weights_folder(scratch.path(), all_to_write(tensors), 200));
+  scratch.write("config.json", pointer);
+  check_failed(open_source(scratch.path()), error_kind::bad_input, "config.json' is a pointer of git-lfs");
+  fs::remove(scratch / "config.json");
+  scratch.write("model-00002-of-00002.safetensors", pointer);
+  check_failed(open_source(scratch.path()), error_kind::bad_input,
+               "model-00002-of-00002.safetensors' is a pointer of git-lfs");
+}
+
 BOOST_AUTO_TEST_CASE(ranks_that_name_different_checkpoints_are_reported) {
   const std::vector<std::string> same{"a", "a", "a"}, other{"a", "a", "b"};
   std::vector<std::string> said;

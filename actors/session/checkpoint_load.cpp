@@ -88,10 +88,11 @@ class wishes {
       for (const auto moment : moments(q)) {
         const auto* found = checkpoint::find_tensor(from_, *name, tensor_kind::moment, moment);
         if (found == nullptr)
-          return fail(error_kind::mismatch,
-                      fmt::format("'{}': tensor {} is wanted and not in the checkpoint; load_optimizer_states: false "
-                                  "begins without",
-                                  from_.folder.string(), checkpoint::shown(p.name, tensor_kind::moment, moment)));
+          return fail(
+              error_kind::mismatch,
+              fmt::format("'{}': tensor {} is wanted and not in the checkpoint; load_optimizer_states: false "
+                          "begins without",
+                          checkpoint::shown_place(from_), checkpoint::shown(p.name, tensor_kind::moment, moment)));
         if (auto ok = same_shape(p, *found); !ok) return ok;
         c.moments.push_back(found);
       }
@@ -105,7 +106,7 @@ class wishes {
     return fail(error_kind::mismatch,
                 fmt::format("'{}' holds {} parameters that this model has not, as {}; load_module_strict: false passes "
                             "them over",
-                            from_.folder.string(), unknown.size(), fmt::join(shown, ", ")));
+                            checkpoint::shown_place(from_), unknown.size(), fmt::join(shown, ", ")));
   }
 
   /// Moments that nothing is read into, of parameters that are taken over.
@@ -184,24 +185,29 @@ class wishes {
 
   [[nodiscard]] core::result<void> missing(const core::parameter_info& p, const std::string& name = {}) const {
     const std::string as = name.empty() || name == p.name ? "" : fmt::format(" as '{}'", name);
+    const auto unread = std::ranges::find(from_.unread, name.empty() ? p.name : name, &checkpoint::unread_tensor::name);
+    if (unread != from_.unread.end())
+      return fail(error_kind::mismatch, fmt::format("'{}': parameter '{}', {}, is wanted and of {}, which is not read",
+                                                    checkpoint::shown_place(from_), p.name, p.shape, unread->type));
     return fail(error_kind::mismatch, fmt::format("'{}': parameter '{}', {}, is wanted{} and not in the checkpoint",
-                                                  from_.folder.string(), p.name, p.shape, as));
+                                                  checkpoint::shown_place(from_), p.name, p.shape, as));
   }
 
   /// Some parameters may keep their first values, but a checkpoint of a wholly different model is refused.
   [[nodiscard]] core::result<void> nothing_fits(const std::vector<std::string>& wanted) const {
     std::vector<std::string> held;
     for (const auto& p : checkpoint::parameters_of(from_)) held.push_back(p.name);
-    return fail(error_kind::mismatch,
-                fmt::format("'{}': no parameter of this model is in the checkpoint: wanted {}, it holds {}",
-                            from_.folder.string(), checkpoint::first_names(wanted), checkpoint::first_names(held)));
+    return fail(
+        error_kind::mismatch,
+        fmt::format("'{}': no parameter of this model is in the checkpoint: wanted {}, it holds {}",
+                    checkpoint::shown_place(from_), checkpoint::first_names(wanted), checkpoint::first_names(held)));
   }
 
   [[nodiscard]] core::result<void> same_shape(const core::parameter_info& p, const tensor_entry& t) const {
     if (t.shape == p.shape) return {};
     return fail(error_kind::mismatch,
-                fmt::format("'{}': parameter '{}': wanted {}, found {} in tensor {}", from_.folder.string(), p.name,
-                            p.shape, t.shape, checkpoint::shown(t)));
+                fmt::format("'{}': parameter '{}': wanted {}, found {} in tensor {}", checkpoint::shown_place(from_),
+                            p.name, p.shape, t.shape, checkpoint::shown(t)));
   }
 
   /// Adds the part that `memory` holds as a target: in memory, or in its swap file by way of a batch.

@@ -70,12 +70,16 @@ core::result<void> read_lists(const torch_archive& file, deepspeed_lists& out) {
 
 }  // namespace
 
-core::result<named_tensors> tensors_of(const torch_archive& file, pickle_ref dict) {
+core::result<named_tensors> tensors_of(const torch_archive& file, pickle_ref dict, std::vector<unread_tensor>* unread) {
   const auto& tree = file.tree();
   const auto items = tree.items(dict);
   named_tensors out;
   for (size_t i = 0; tree.kind(dict) == pickle_kind::dict && i + 1 < items.size(); i += 2) {
     if (tree.kind(items[i]) != pickle_kind::text || !file.is_tensor(items[i + 1])) continue;
+    if (auto type = file.unread_type(items[i + 1]); unread != nullptr && !type.empty()) {
+      unread->push_back({std::string(tree.text(items[i])), std::move(type)});
+      continue;
+    }
     auto tensor = file.tensor(items[i + 1]);
     if (!tensor) return fail(tensor.error().in(fmt::format("tensor '{}'", shown(tree.text(items[i])))));
     out.emplace_back(tree.text(items[i]), std::move(*tensor));
@@ -102,7 +106,7 @@ core::result<deepspeed_lists> read_deepspeed_lists(const torch_archive& file) {
     return refused(
         fmt::format("'{}': 'module' and 'ds_version' were wanted: not a model file of DeepSpeed", file.name()));
   deepspeed_lists out;
-  auto tensors = tensors_of(file, *module);
+  auto tensors = tensors_of(file, *module, &out.unread);
   if (!tensors) return fail(tensors.error().in(fmt::format("'{}'", file.name())));
   out.module = std::move(*tensors);
   if (auto ok = read_lists(file, out); !ok) return fail(ok.error().in(fmt::format("'{}'", file.name())));

@@ -61,6 +61,7 @@ core::result<deepspeed_part> part_reader::run(const numbered_archive& model, sou
   auto lists = read_deepspeed_lists(model);
   if (!lists) return fail(lists.error());
   lists_ = std::move(*lists);
+  out_.unread = std::move(lists_.unread);
   if (auto ok = read_shards(run); !ok) return fail(ok.error());
   if (out_.stage == 0)
     if (auto ok = read_optimizer(model, run); !ok) return fail(ok.error().in(fmt::format("'{}'", model.name())));

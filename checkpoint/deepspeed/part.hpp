@@ -14,7 +14,8 @@ namespace troupe::checkpoint {
 struct deepspeed_part {
   std::vector<tensor_entry> tensors;
   std::vector<tied_name> tied;
-  std::vector<std::string> order;  ///< parameters as the module registers them
+  std::vector<std::string> order;     ///< parameters as the module registers them
+  std::vector<unread_tensor> unread;  ///< of the module, in types that are not read
   int64_t stage = 0;
   bool has_optimizer = false;  ///< its states are there and have names
 };

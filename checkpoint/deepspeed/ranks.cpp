@@ -82,13 +82,15 @@ core::result<void> add_layers(const deepspeed_files& files, uint32_t rank, tenso
     if (layer.mp != rank) continue;
     const auto file = open_numbered(to.files, layer.path);
     if (!file) return fail(file.error());
-    const auto tensors = tensors_of(*file, file->root());
+    std::vector<unread_tensor> unread;
+    const auto tensors = tensors_of(*file, file->root(), &unread);
     if (!tensors) return fail(tensors.error().in(fmt::format("'{}'", file->name())));
     std::string prefix = fmt::format("{}.", layer.layer);
     const bool is_trained = std::ranges::any_of(
         *tensors, [&](const auto& t) { return find_tensor(to, prefix + t.first, tensor_kind::master) != nullptr; });
     if (const auto tied = is_trained ? "" : tied_prefix(to, *tensors, taken); !tied.empty()) prefix = tied;
     taken.insert(prefix);
+    for (auto& t : unread) to.unread.push_back({prefix + t.name, std::move(t.type)});
     for (const auto& [local, tensor] : *tensors) {
       const auto* master = find_tensor(to, prefix + local, tensor_kind::master);
       if (master != nullptr && master->type == tensor.type) continue;

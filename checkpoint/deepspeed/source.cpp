@@ -10,6 +10,7 @@
 #include "checkpoint/deepspeed/ranks.hpp"
 #include "checkpoint/deepspeed/run.hpp"
 #include "checkpoint/source/layer_names.hpp"
+#include "checkpoint/source/left_out.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -27,6 +28,7 @@ void add_part(tensor_source& to, deepspeed_part part) {
     if (!known.contains(t.name)) to.tied.push_back(std::move(t));
   for (auto& name : part.order)
     if (!known.contains(name)) to.parameter_order.push_back(std::move(name));
+  to.unread.insert(to.unread.end(), part.unread.begin(), part.unread.end());
 }
 
 std::string format_of(const deepspeed_part& part, const deepspeed_grid& grid) {
@@ -76,9 +78,14 @@ core::result<tensor_source> read_deepspeed_source(const std::filesystem::path& p
     rank.run = run;
     rank.format = format;
   }
+  std::vector<unread_tensor> unread;
+  for (const auto& t : ranks.front().unread)  // every tensor-parallel rank has a part of each
+    if (std::ranges::find(unread, t.name, &unread_tensor::name) == unread.end()) unread.push_back(t);
   auto out =
       ranks.size() == 1 ? core::result<tensor_source>(std::move(ranks.front())) : joined(std::move(ranks), *first);
   if (!out) return out;
+  out->unread = std::move(unread);
+  say_unread(out->remarks, out->unread);
   if (auto ok = complete(*out); !ok) return fail(ok.error());
   if (grid->stages == 1 && files->layers.empty()) return out;
   return with_kept_names(std::move(*out));

@@ -13,6 +13,7 @@
 #include "checkpoint/deepspeed/run.hpp"
 #include "checkpoint/safetensors/header.hpp"
 #include "checkpoint/source/layer_names.hpp"
+#include "checkpoint/source/left_out.hpp"
 #include "checkpoint/torch/pieces.hpp"
 #include "core/tensor_view.hpp"
 
@@ -148,6 +149,8 @@ core::result<void> universal_reader::add_model(const deepspeed_files& files) {
     if (!file) return fail(file.error());
     auto part = read_deepspeed_part(files, 0, *file, out_.files, out_.run, {{std::move(out_.tensors), stage_}});
     if (!part) return fail(part.error());
+    out_.unread = std::move(part->unread);
+    say_unread(out_.remarks, out_.unread);
     out_.tensors = std::move(part->tensors);
     out_.tied = std::move(part->tied);
     out_.parameter_order = std::move(part->order);

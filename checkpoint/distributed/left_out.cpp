@@ -1,10 +1,7 @@
 #include "checkpoint/distributed/left_out.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
-#include <span>
 #include <utility>
 
 #include "checkpoint/safetensors/header.hpp"
@@ -17,7 +14,7 @@ void left_out_entries::add_state(const std::string& name) {
 }
 
 void left_out_entries::add_unread(std::string_view name, std::string_view type) {
-  unread_.push_back(fmt::format("'{}' of {}", shown(name), type));
+  unread_.push_back({std::string(name), std::string(type)});
 }
 
 void left_out_entries::give_up_states(std::string why) {
@@ -30,13 +27,7 @@ void left_out_entries::say(std::vector<std::string>& remarks) const {
                                   states_, shown(first_state_)));
   if (why_no_states_)
     remarks.push_back(fmt::format("{}the states of the optimizer: {}", left_out_mark, *why_no_states_));
-  if (unread_.empty()) return;
-  const auto listed = std::span(unread_).first(std::min(unread_.size(), max_listed_left_out));
-  const auto more = unread_.size() > listed.size() ? fmt::format(" and {} more", unread_.size() - listed.size()) : "";
-  remarks.push_back(
-      fmt::format("{}{}{}: tensors of float64, float32, float16, bfloat16, int64, int32, int16, int8, "
-                  "uint8 and bool are read",
-                  left_out_mark, fmt::join(listed, ", "), more));
+  say_unread(remarks, unread_);
 }
 
 }  // namespace troupe::checkpoint

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/source/tensor_source.hpp"
+
 namespace troupe::checkpoint {
 
 class left_out_entries {
@@ -21,11 +23,12 @@ class left_out_entries {
 
   /// A remark for each reason.
   void say(std::vector<std::string>& remarks) const;
+  [[nodiscard]] const std::vector<unread_tensor>& unread() const { return unread_; }
 
  private:
   size_t states_ = 0;
   std::string first_state_;
-  std::vector<std::string> unread_;  ///< for people
+  std::vector<unread_tensor> unread_;
   std::optional<std::string> why_no_states_;
 };
 

@@ -99,9 +99,10 @@ class shards_reader {
   core::result<void> add(uint32_t number, const safetensors_file& file, const safetensors_entry& e,
                          const nlohmann::json& places) {
     if (const auto at = out_.entries.find(e.name);
-        e.is_e4m3 || (at != out_.entries.end() && !at->second.unread_type.empty())) {
-      auto& unread = out_.entries[e.name] = {};
-      unread.unread_type = "F8_E4M3";
+        e.is_e4m3 || !e.unread_type.empty() || (at != out_.entries.end() && !at->second.unread_type.empty())) {
+      std::string type = e.is_e4m3 ? "F8_E4M3" : !e.unread_type.empty() ? e.unread_type : at->second.unread_type;
+      out_.entries[e.name] = {};
+      out_.entries[e.name].unread_type = std::move(type);
       return {};
     }
     const auto place = places.find(e.name);

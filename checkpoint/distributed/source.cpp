@@ -76,6 +76,7 @@ class distributed_reader {
     tie_names();
     out_.format = format_name;
     left_out_.say(out_.remarks);
+    out_.unread = left_out_.unread();
     auto model = read_model_config(out_.folder);
     if (!model) return fail(model.error());
     out_.run.model = std::move(*model);

@@ -31,6 +31,25 @@ constexpr std::array<std::pair<std::string_view, dtype>, 10> dtypes{{{"F64", dty
                                                                      {"U8", dtype::u8},
                                                                      {"BOOL", dtype::boolean}}};
 
+/// Types of the format that nothing here reads, with their bits.
+constexpr std::array<std::pair<std::string_view, uint64_t>, 11> unread_types{{{"U16", 16},
+                                                                              {"U32", 32},
+                                                                              {"U64", 64},
+                                                                              {"C64", 64},
+                                                                              {"F8_E5M2", 8},
+                                                                              {"F8_E8M0", 8},
+                                                                              {"F8_E4M3FNUZ", 8},
+                                                                              {"F8_E5M2FNUZ", 8},
+                                                                              {"F6_E2M3", 6},
+                                                                              {"F6_E3M2", 6},
+                                                                              {"F4", 4}}};
+
+/// Zero of any other name.
+uint64_t bits_of_unread(std::string_view name) {
+  const auto* at = std::ranges::find(unread_types, name, &std::pair<std::string_view, uint64_t>::first);
+  return at == unread_types.end() ? 0 : at->second;
+}
+
 constexpr std::string_view metadata_key = "__metadata__";
 constexpr std::string_view e4m3_name = "F8_E4M3";
 
@@ -87,6 +106,11 @@ class header_events : public nlohmann::json_sax<nlohmann::json> {
     }
     if (at_ != place::dtype_value) return unexpected("text");
     out.entries.back().is_e4m3 = value == e4m3_name;
+    if (bits_of_unread(value) > 0) {
+      out.entries.back().unread_type = std::move(value);
+      out.entries.back().type = dtype::u8;
+      return go(place::fields);
+    }
     const auto type = value == e4m3_name ? dtype::u8 : safetensors_dtype(value);
     if (!type) return wrong(fmt::format("{}: the dtype '{}' is not known here", tensor(), shown(value)));
     out.entries.back().type = *type;
@@ -194,6 +218,21 @@ class header_events : public nlohmann::json_sax<nlohmann::json> {
   std::string* metadata_value_ = nullptr;
 };
 
+std::string_view type_text(const safetensors_entry& e) {
+  if (!e.unread_type.empty()) return e.unread_type;
+  return e.is_e4m3 ? e4m3_name : safetensors_name(e.type);
+}
+
+/// Bytes that the entry's shape and type take; nothing where no file holds as many, or they end within a byte.
+std::optional<uint64_t> bytes_of_entry(const safetensors_entry& e) {
+  if (e.unread_type.empty()) return bytes_of(e.type, e.shape);
+  const auto elements = bytes_of(dtype::u8, e.shape);
+  uint64_t bits = 0;
+  if (!elements || __builtin_mul_overflow(*elements, bits_of_unread(e.unread_type), &bits) || bits % 8 != 0)
+    return std::nullopt;
+  return bits / 8;
+}
+
 /// Every byte of the data belongs to exactly one tensor.
 core::result<void> check_layout(const std::vector<safetensors_entry>& entries, uint64_t data_bytes) {
   std::vector<const safetensors_entry*> by_place;
@@ -203,11 +242,11 @@ core::result<void> check_layout(const std::vector<safetensors_entry>& entries, u
     if (e.begin > e.end || e.end > data_bytes)
       return bad(fmt::format("tensor '{}' claims bytes {} to {}, the file holds {} bytes of data", shown(e.name),
                              e.begin, e.end, data_bytes));
-    const auto wanted = bytes_of(e.type, e.shape);
+    const auto wanted = bytes_of_entry(e);
     if (!wanted) return bad(fmt::format("tensor '{}': the product of its shape is beyond any file", shown(e.name)));
     if (*wanted != e.end - e.begin)
       return bad(fmt::format("tensor '{}': its shape and dtype {} take {} bytes, its data_offsets hold {}",
-                             shown(e.name), safetensors_name(e.type), *wanted, e.end - e.begin));
+                             shown(e.name), type_text(e), *wanted, e.end - e.begin));
     by_place.push_back(&e);
   }
   std::sort(by_place.begin(), by_place.end(),
@@ -274,8 +313,8 @@ core::result<std::string> format_header(const std::vector<safetensors_entry>& en
     if (!metadata.empty()) text += fmt::format("\"{}\":{}", metadata_key, nlohmann::json(metadata).dump());
     for (const auto& e : entries) {
       if (text.back() != '{') text += ',';
-      text += fmt::format(R"({}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})", quoted(e.name),
-                          e.is_e4m3 ? e4m3_name : safetensors_name(e.type), fmt::join(e.shape, ","), e.begin, e.end);
+      text += fmt::format(R"({}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})", quoted(e.name), type_text(e),
+                          fmt::join(e.shape, ","), e.begin, e.end);
     }
     text += '}';
   } catch (const nlohmann::json::exception&) {

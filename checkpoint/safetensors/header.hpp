@@ -30,6 +30,7 @@ struct safetensors_entry {
   uint64_t begin = 0;    ///< first byte, counted from the end of the header
   uint64_t end = 0;      ///< one behind the last
   bool is_e4m3 = false;  ///< of type u8: each byte is a number of 8 bits, F8_E4M3, in which nothing is computed here
+  std::string unread_type{};  ///< the format's name of a type that nothing here reads; `type` says nothing then
 };
 
 using string_map = std::map<std::string, std::string>;
@@ -48,9 +49,10 @@ std::optional<uint64_t> bytes_of(core::dtype type, const std::vector<int64_t>& s
 
 using core::shown;
 
-/// Reads the JSON `text` in front of `data_bytes` bytes of data. Refused with the tensor named: what is not
-/// such a header, a key twice, a dtype unknown here, offsets that leave the data, overlap, leave a hole or
-/// differ from what the shape takes. Memory stays within a small multiple of the text.
+/// Reads the JSON `text` in front of `data_bytes` bytes of data. A tensor of a type that the format has and nothing
+/// here reads (U16, F8_E5M2, C64 ...) is listed by its unread_type. Refused with the tensor named: what is not such a
+/// header, a key twice, a dtype that the format has not, offsets that leave the data, overlap, leave a hole or differ
+/// from what the shape takes. Memory stays within a small multiple of the text.
 core::result<safetensors_header> parse_header(std::string_view text, uint64_t data_bytes);
 
 /// The inverse, `length` in front and padded with spaces to a multiple of 8. Entries are written as they stand.

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "checkpoint/safetensors/weights_folder.hpp"
+#include "checkpoint/source/left_out.hpp"
 
 namespace troupe::checkpoint {
 namespace fs = std::filesystem;
@@ -28,6 +29,10 @@ core::result<stored_tensors> read_stored_tensors(const fs::path& path) {
   out.folder = fs::is_directory(path, ec) ? path : path.parent_path();
   std::map<const safetensors_file*, uint32_t> number;
   for (const auto& t : weights->tensors()) {
+    if (!t.entry->unread_type.empty()) {
+      out.unread.push_back({t.entry->name, t.entry->unread_type});
+      continue;
+    }
     const auto [at, fresh] = number.try_emplace(t.file, static_cast<uint32_t>(out.files.size()));
     if (fresh) {
       const fs::path real = fs::canonical(t.file->path(), ec);
@@ -46,15 +51,36 @@ core::result<stored_tensors> read_stored_tensors(const fs::path& path) {
   return stored;
 }
 
+namespace {
+
+/// Takes numbers of 8 bits out, which mean nothing without their scales.
+core::result<tensor_source> without_codes(stored_tensors stored) {
+  auto& out = stored.source;
+  std::erase_if(out.tensors, [&](const tensor_entry& t) { return stored.in_e4m3.contains(t.name); });
+  for (const auto& name : stored.in_e4m3) out.unread.push_back({name, "F8_E4M3"});
+  say_unread(out.remarks, out.unread);
+  return std::move(out);
+}
+
+}  // namespace
+
 core::result<tensor_source> read_hugging_face_source(const fs::path& path) {
   auto stored = read_stored_tensors(path);
   if (!stored) return fail(stored.error());
-  if (!stored->in_e4m3.empty())
-    return fail(core::error_kind::bad_input,
-                fmt::format("'{}': tensor '{}' is of 8-bit floating numbers (F8_E4M3), and config.json does not say by "
-                            "quantization_config how they are scaled",
-                            path.string(), shown(*stored->in_e4m3.begin())));
-  return std::move(stored->source);
+  for (const auto& name : stored->in_e4m3)
+    if (name == "weight" || name.ends_with(".weight"))
+      return fail(
+          core::error_kind::bad_input,
+          fmt::format("'{}': tensor '{}' is of 8-bit floating numbers (F8_E4M3), and nothing beside it says how "
+                      "they are scaled: wanted config.json with a quantization_config",
+                      path.string(), shown(name)));
+  return without_codes(std::move(*stored));
+}
+
+core::result<tensor_source> read_codes_as_stored(const fs::path& path) {
+  auto stored = read_stored_tensors(path);
+  if (!stored) return fail(stored.error());
+  return without_codes(std::move(*stored));
 }
 
 }  // namespace troupe::checkpoint

@@ -16,9 +16,13 @@ inline constexpr std::string_view model_config_file_name = "config.json";
 inline constexpr uint64_t max_model_config_bytes = uint64_t{4} << 20;
 
 /// `path` as weights_folder::open() takes it. Every tensor is of kind `weight`, buffers too: such files do not tell
-/// them apart. Refused: F8_E4M3, which is nothing without its scales. source_run::model is the text of config.json
-/// beside the weights, where that lies there.
+/// them apart. Tensors of types that are not read are in `unread`, F8_E4M3 too, which is nothing without its scales; a
+/// weight of F8_E4M3, `M.weight`, is refused. source_run::model is the text of config.json beside the weights, where
+/// that lies there.
 core::result<tensor_source> read_hugging_face_source(const std::filesystem::path& path);
+
+/// The same for commands that show what is stored and take no values: weights of F8_E4M3 are in `unread`, too.
+core::result<tensor_source> read_codes_as_stored(const std::filesystem::path& path);
 
 /// The same before anybody asks what the tensors mean.
 struct stored_tensors {

@@ -131,10 +131,6 @@ std::string head_of(const tensor_source& s) {
 
 }  // namespace
 
-std::string shown_place(const tensor_source& s) {
-  return s.folder.empty() && !s.files.empty() ? s.files.front().path.string() : s.folder.string();
-}
-
 std::string shown_file(const tensor_source& s, uint32_t number) {
   const auto& path = s.files[number].path;
   const auto relative = path.lexically_relative(s.folder);
@@ -161,6 +157,7 @@ std::vector<unknown_names> unknown_names_in(const tensor_source& s) {
 
 std::string inspect_text(const tensor_source& s) {
   std::string out = head_of(s);
+  for (const auto& line : s.found) out += line + "\n";  // names in it are cut already
   std::vector<std::string> open;
   for (const auto& t : s.tensors) {
     const auto parts = parts_of(t.name);
@@ -233,6 +230,9 @@ std::string inspect_json(const tensor_source& s) {
   auto& tied = out["tied"] = json::array();
   for (const auto& t : s.tied) tied.push_back({{"name", t.name}, {"of", t.of}});
   out["remarks"] = s.remarks;
+  out["found"] = s.found;
+  auto& unread = out["unread"] = json::array();
+  for (const auto& t : s.unread) unread.push_back({{"name", t.name}, {"type", t.type}});
   auto& unknown = out["unknown_names"] = json::array();
   for (const auto& u : unknown_names_in(s))
     unknown.push_back({{"file", u.file.filename().string()}, {"names", u.names}});

@@ -26,12 +26,10 @@ std::string inspect_text(const tensor_source& s);
 /// The same as one JSON object, indented by two: `folder`, `format`, `save_id` (null where there is none), `run`,
 /// `files` (name, bytes, pieces, piece_bytes, and host of one on another machine's disk), `tensors` (name, kind,
 /// moment, dtype, shape, bytes, pieces: file, first, count, offset_bytes, and digest where the format has them;
-/// stored_as where that is not the dtype), `tied`, `remarks` (what of a foreign folder is taken over), `unknown_names`
-/// (file, names), `elements` and `bytes` of all tensors. What the source does not say is null.
+/// stored_as where that is not the dtype), `tied`, `remarks` (what of a foreign folder is taken over), `found`
+/// (what else lies in the folder that was named), `unread` (name and type of tensors of types that are not read),
+/// `unknown_names` (file, names), `elements` and `bytes` of all tensors. What the source does not say is null.
 std::string inspect_json(const tensor_source& s);
-
-/// Where the checkpoint lies: its folder, or the file that it is where that lies in the current one.
-std::string shown_place(const tensor_source& s);
 
 /// As messages show a source's file: relative to its folder where it lies in it.
 std::string shown_file(const tensor_source& s, uint32_t number);

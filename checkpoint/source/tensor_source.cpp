@@ -22,13 +22,13 @@ auto key_of(const tensor_entry& t) { return std::tie(t.name, t.kind, t.moment); 
 
 core::result<void> check_pieces(const tensor_source& s, const tensor_entry& t) {
   const auto bad = [&](const std::string& what) {
-    return fail(error_kind::bad_input, fmt::format("'{}': tensor {}: {}", s.folder.string(), shown(t), what));
+    return fail(error_kind::bad_input, fmt::format("'{}': tensor {}: {}", shown_place(s), shown(t), what));
   };
   // Shapes may come from foreign files: their product is bounded before it is used.
   const auto bytes = bytes_of(t.type, t.shape);
   if (!bytes) return bad("the product of its shape is beyond any file");
   const uint64_t element_bytes = core::size_of(t.type), elements = *bytes / element_bytes;
-  if (auto ok = check_shares(t, elements); !ok) return fail(ok.error().in(fmt::format("'{}'", s.folder.string())));
+  if (auto ok = check_shares(t, elements); !ok) return fail(ok.error().in(fmt::format("'{}'", shown_place(s))));
   for (const auto& p : t.pieces) {
     if (p.file >= s.files.size()) return bad(fmt::format("file number {} of {} files", p.file, s.files.size()));
     const auto& file = s.files[p.file];
@@ -43,8 +43,8 @@ core::result<void> check_pieces(const tensor_source& s, const tensor_entry& t) {
 core::result<void> check_names(const tensor_source& s) {
   const auto check = [&](const std::string& name) -> core::result<void> {
     if (core::is_utf8(name)) return {};
-    return fail(error_kind::bad_input, fmt::format("'{}': a tensor's name, {}, is not UTF-8", s.folder.string(),
-                                                   core::json_string(shown(name))));
+    return fail(error_kind::bad_input,
+                fmt::format("'{}': a tensor's name, {}, is not UTF-8", shown_place(s), core::json_string(shown(name))));
   };
   for (const auto& t : s.tensors)
     for (const auto* name : {&t.name, &t.moment})
@@ -58,6 +58,10 @@ core::result<void> check_names(const tensor_source& s) {
 }
 
 }  // namespace
+
+std::string shown_place(const tensor_source& s) {
+  return s.folder.empty() && !s.files.empty() ? s.files.front().path.string() : s.folder.string();
+}
 
 tensor_source source_of(const checkpoint_folder& c) {
   const auto& m = c.content;
@@ -93,24 +97,24 @@ core::result<void> complete(tensor_source& s) {
   put_in_order(s);
   if (s.tensors.size() > max_tensors)
     return fail(error_kind::limit,
-                fmt::format("'{}': {} tensors, at most {} are read", s.folder.string(), s.tensors.size(), max_tensors));
+                fmt::format("'{}': {} tensors, at most {} are read", shown_place(s), s.tensors.size(), max_tensors));
   size_t pieces = 0;
   for (size_t i = 0; i < s.tensors.size(); ++i) {
     const auto& t = s.tensors[i];
     if (i > 0 && key_of(s.tensors[i - 1]) == key_of(t))
-      return fail(error_kind::bad_input, fmt::format("'{}': tensor {} stands twice", s.folder.string(), shown(t)));
+      return fail(error_kind::bad_input, fmt::format("'{}': tensor {} stands twice", shown_place(s), shown(t)));
     if (auto ok = check_pieces(s, t); !ok) return ok;
     pieces += t.pieces.size();
   }
   if (pieces > max_pieces)
     return fail(error_kind::limit,
-                fmt::format("'{}': {} pieces, at most {} are read", s.folder.string(), pieces, max_pieces));
+                fmt::format("'{}': {} pieces, at most {} are read", shown_place(s), pieces, max_pieces));
   for (const auto& t : s.tied) {
     const auto at = std::lower_bound(s.tensors.begin(), s.tensors.end(), t.of,
                                      [](const tensor_entry& e, const std::string& name) { return e.name < name; });
     if (at == s.tensors.end() || at->name != t.of)
       return fail(error_kind::bad_input,
-                  fmt::format("'{}': '{}' is tied to '{}', which is not there", s.folder.string(), t.name, t.of));
+                  fmt::format("'{}': '{}' is tied to '{}', which is not there", shown_place(s), t.name, t.of));
   }
   return {};
 }

@@ -53,6 +53,11 @@ struct source_run {
 
 struct numbered_states;
 
+/// A tensor of a file whose type nothing here reads.
+struct unread_tensor {
+  std::string name, type;  ///< the type as the file calls it: `U32`, `complex64`
+};
+
 /// One checkpoint of any format. Pieces cover every element once, ascending, as in a manifest; here they may begin at
 /// any byte of a file, and several may lie on the same bytes.
 struct tensor_source : tensor_list {
@@ -78,7 +83,15 @@ struct tensor_source : tensor_list {
   std::shared_ptr<const numbered_states> numbered{};
   /// What of a foreign folder is taken over and what is not: a sentence for each file, for people.
   std::vector<std::string> remarks{};
+  /// What the files hold beside `tensors` in types that nothing here reads; left out, which a remark says.
+  std::vector<unread_tensor> unread{};
+  /// The answer to what lies in the folder that a person named, where that is more than this checkpoint: sentences,
+  /// the first of which says what was taken and why. Empty where the folder holds nothing else.
+  std::vector<std::string> found{};
 };
+
+/// Where the checkpoint lies, for messages: its folder, or the file that it is where that lies in the current one.
+std::string shown_place(const tensor_source& s);
 
 /// A checkpoint of ours as a source.
 tensor_source source_of(const checkpoint_folder& c);

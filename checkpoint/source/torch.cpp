@@ -4,10 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <span>
 #include <tuple>
+#include <utility>
 
 #include "checkpoint/safetensors/weights_folder.hpp"
 #include "checkpoint/safetensors/weights_index.hpp"
@@ -23,6 +25,29 @@ namespace {
 namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
+
+/// Endings of the names of GPT-2's linear layers.
+constexpr std::array<std::string_view, 4> gpt2_linear_names{".attn.c_attn.weight", ".attn.c_proj.weight",
+                                                            ".mlp.c_fc.weight", ".mlp.c_proj.weight"};
+
+bool is_gpt2_linear(std::string_view name) {
+  return std::ranges::any_of(gpt2_linear_names, [&](std::string_view end) { return name.ends_with(end); });
+}
+
+/// Whether the file is nanoGPT's ckpt.pt: `model_args` beside a model with GPT-2's names, whose linear layers are
+/// torch's (out, in) where those of Hugging Face's GPT-2 are (in, out). The attention's, which is never square, tells.
+bool is_nanogpts(const torch_archive& archive, const torch_contents& contents) {
+  const auto& tree = archive.tree();
+  const auto args =
+      tree.kind(archive.root()) == pickle_kind::dict ? tree.find(archive.root(), "model_args") : std::nullopt;
+  if (!args || tree.kind(*args) != pickle_kind::dict) return false;
+  for (const auto& [name, value] : contents.tensors) {
+    if (!name.ends_with(gpt2_linear_names.front())) continue;
+    const auto t = archive.tensor(value);
+    return t && t->shape.size() == 2 && t->shape[0] / 3 == t->shape[1] && t->shape[0] % 3 == 0;
+  }
+  return false;
+}
 
 /// Reads files into one source; names of all files together.
 class torch_reader {
@@ -47,11 +72,23 @@ class torch_reader {
           return fail(error_kind::bad_input,
                       fmt::format("the index says that tensor '{}' lies in '{}', which does not hold it", shown(name),
                                   path.string()));
+    turns_ = is_nanogpts(*archive, *contents);
+    size_t turned = 0;
     for (const auto& [name, value] : contents->tensors) {
+      turned += turns_ && is_gpt2_linear(name) ? 1 : 0;
       if (named != nullptr && !named->contains(name)) continue;
+      if (auto type = archive->unread_type(value); !type.empty()) {
+        out.unread.push_back({name, std::move(type)});
+        continue;
+      }
       if (auto ok = add_tensor(*archive, number, name, value); !ok)
         return fail(ok.error().in(fmt::format("'{}': tensor '{}'", path.string(), shown(name))));
     }
+    if (turns_)
+      out.remarks.push_back(
+          fmt::format("{}{} linear layers of nanoGPT's, which are (out, in), are turned to (in, out), "
+                      "the order of Hugging Face's GPT-2",
+                      changed_mark, turned));
     say_left_out(contents->left_out);
     return {};
   }
@@ -65,8 +102,12 @@ class torch_reader {
   }
 
   core::result<void> add_tensor(const torch_archive& archive, uint32_t file, const std::string& name, pickle_ref v) {
-    const auto t = archive.tensor(v);
+    auto t = archive.tensor(v);
     if (!t) return fail(t.error());
+    if (turns_ && is_gpt2_linear(name) && t->shape.size() == 2) {
+      std::swap(t->shape[0], t->shape[1]);
+      std::swap(t->strides[0], t->strides[1]);
+    }
     const auto [first, fresh] = seen_.try_emplace({file, t->begin, t->type, t->shape, t->strides}, name);
     if (!fresh && t->numel > 0) {
       out.tied.push_back({name, first->second});
@@ -81,6 +122,7 @@ class torch_reader {
 
   std::map<std::tuple<uint32_t, uint64_t, core::dtype, std::vector<int64_t>, std::vector<int64_t>>, std::string> seen_;
   strided_views views_;
+  bool turns_ = false;  ///< linear layers of the file that is being read
 };
 
 }  // namespace
@@ -119,6 +161,7 @@ core::result<tensor_source> read_torch_source(const fs::path& path) {
     if (!model) return fail(model.error());
     reader.out.run.model = std::move(*model);
   }
+  say_unread(reader.out.remarks, reader.out.unread);
   if (auto ok = complete(reader.out); !ok) return fail(ok.error());
   return std::move(reader.out);
 }

@@ -20,7 +20,8 @@ inline constexpr std::string_view torch_save_format = "torch.save";
 /// `path` is such a file, a folder with pytorch_model.bin, its index or pytorch_model_fsdp.bin, or an index of any
 /// name. A file's tensors are those of the dictionary that torch_contents.hpp finds; what else holds tensors is a
 /// remark. Every tensor is of kind `weight`; one that shows the same elements as another is tied to it. The order of
-/// parameters is the file's. Refused by name: a tensor that depends on a class that is not allowed.
+/// parameters is the file's; tensors of types that are not read are in `unread`. Linear layers of nanoGPT's are turned
+/// to Hugging Face's order. Refused by name: a tensor that depends on a class that is not allowed.
 core::result<tensor_source> read_torch_source(const std::filesystem::path& path);
 
 }  // namespace troupe::checkpoint

@@ -9,6 +9,7 @@
 #include "checkpoint/safetensors/header.hpp"
 #include "checkpoint/torch/archive_names.hpp"
 #include "checkpoint/torch/zip_layout.hpp"
+#include "core/lfs_pointer.hpp"
 
 namespace troupe::checkpoint {
 
@@ -43,6 +44,7 @@ bool torch_tensor::is_contiguous() const {
 core::result<torch_archive> torch_archive::open(const std::filesystem::path& path) {
   auto file = core::source_file::open(path);
   if (!file) return fail(file.error());
+  if (auto ok = core::refuse_lfs_pointer(*file); !ok) return fail(ok.error());
   torch_archive out;
   out.file_ = std::move(*file);
   out.bytes_ = out.file_.size();
@@ -55,6 +57,7 @@ core::result<torch_archive> torch_archive::open_part(const std::filesystem::path
                                                      uint64_t bytes) {
   auto file = core::source_file::open(path);
   if (!file) return fail(file.error());
+  if (auto ok = core::refuse_lfs_pointer(*file); !ok) return fail(ok.error());
   if (begin > file->size() || bytes > file->size() - begin)
     return refused(
         fmt::format("{} bytes at byte {} leave '{}', which has {} bytes", bytes, begin, path.string(), file->size()));
@@ -191,6 +194,29 @@ core::result<torch_tensor> torch_archive::rebuilt(pickle_ref v, int wrappers) co
     return by_name(args[0], inner);
   }
   return by_name(target, args);
+}
+
+std::string torch_archive::unread_type(pickle_ref v) const {
+  for (int wrappers = 0; wrappers <= max_tensor_wrappers && tree_.kind(v) == pickle_kind::object; ++wrappers) {
+    pickle_ref target = tree_.target(v);
+    auto args = tree_.items(tree_.args(v));
+    const auto is = [&](const char* name) { return tree_.is_global(target, "torch._utils", name); };
+    if (tree_.is_global(target, "torch._tensor", "_rebuild_from_type_v2")) {
+      if (args.size() < 3 || tree_.kind(args[2]) != pickle_kind::tuple) return "";
+      target = args[0];
+      args = tree_.items(args[2]);
+    }
+    if (is("_rebuild_parameter") || is("_rebuild_parameter_with_state")) {
+      if (args.empty()) return "";
+      v = args[0];
+      continue;
+    }
+    if (is("_rebuild_tensor_v3") && args.size() >= 7) return torch_names::unread_dtype(tree_, args[6]);
+    if (!is("_rebuild_tensor_v2") || args.empty()) return "";
+    const auto id = torch_names::storage_id(tree_, args[0]);
+    return id && !id->type ? torch_names::unread_storage(id->type_name) : "";
+  }
+  return "";
 }
 
 core::result<void> torch_archive::check_bits(std::span<const pickle_ref> args, size_t at) const {

@@ -58,6 +58,9 @@ class torch_archive {
   /// The tensor that `v` stands for: _rebuild_tensor_v2 and _v3, _rebuild_parameter, a subclass with attributes.
   /// Refused by name where it depends on anything else, and where it leaves its storage.
   [[nodiscard]] core::result<torch_tensor> tensor(pickle_ref v) const;
+  /// The type of the tensor that `v` stands for, where torch has it and nothing here reads it, as `uint16` or
+  /// `complex64`; empty for every other type, and where `v` is no tensor.
+  [[nodiscard]] std::string unread_type(pickle_ref v) const;
   /// Whether `v` looks like one, however broken.
   [[nodiscard]] bool is_tensor(pickle_ref v) const;
 

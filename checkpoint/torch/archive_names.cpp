@@ -34,6 +34,58 @@ constexpr named_type types[] = {{"float32", dtype::f32}, {"float16", dtype::f16}
                                 {"int16", dtype::i16},   {"int8", dtype::i8},     {"uint8", dtype::u8},
                                 {"bool", dtype::boolean}};
 
+/// Typed storages of torch whose elements nothing here reads.
+struct unread_storage_type {
+  std::string_view name, dtype;
+  uint64_t element_bytes;
+};
+constexpr unread_storage_type unread_storages[] = {{"ComplexFloatStorage", "complex64", 8},
+                                                   {"ComplexDoubleStorage", "complex128", 16},
+                                                   {"QInt8Storage", "qint8", 1},
+                                                   {"QUInt8Storage", "quint8", 1},
+                                                   {"QInt32Storage", "qint32", 4},
+                                                   {"QUInt4x2Storage", "quint4x2", 1},
+                                                   {"QUInt2x4Storage", "quint2x4", 1}};
+constexpr std::string_view unread_dtypes[] = {"uint16",
+                                              "uint32",
+                                              "uint64",
+                                              "complex32",
+                                              "complex64",
+                                              "complex128",
+                                              "chalf",
+                                              "cfloat",
+                                              "cdouble",
+                                              "float8_e4m3fn",
+                                              "float8_e5m2",
+                                              "float8_e4m3fnuz",
+                                              "float8_e5m2fnuz",
+                                              "float8_e8m0fnu",
+                                              "float4_e2m1fn_x2",
+                                              "qint8",
+                                              "quint8",
+                                              "qint32",
+                                              "quint4x2",
+                                              "quint2x4",
+                                              "bits1x8",
+                                              "bits2x4",
+                                              "bits4x2",
+                                              "bits8",
+                                              "bits16",
+                                              "int1",
+                                              "int2",
+                                              "int3",
+                                              "int4",
+                                              "int5",
+                                              "int6",
+                                              "int7",
+                                              "uint1",
+                                              "uint2",
+                                              "uint3",
+                                              "uint4",
+                                              "uint5",
+                                              "uint6",
+                                              "uint7"};
+
 std::optional<dtype> looked_up(std::span<const named_type> table, std::string_view name) {
   const auto at = std::ranges::find(table, name, &named_type::name);
   return at == table.end() ? std::nullopt : std::optional(at->type);
@@ -88,6 +140,9 @@ std::optional<storage> storage_id(const pickle_tree& tree, pickle_ref v) {
   out.type_name = tree.text(tree.items(parts[1])[1]);
   if (tree.text(tree.items(parts[1])[0]) == "torch") out.type = looked_up(storages, out.type_name);
   if (tree.is_global(parts[1], "torch.storage", "UntypedStorage")) out.element_bytes = 1;
+  if (const auto* at = std::ranges::find(unread_storages, out.type_name, &unread_storage_type::name);
+      at != std::end(unread_storages) && tree.text(tree.items(parts[1])[0]) == "torch")
+    out.element_bytes = at->element_bytes;
   return out;
 }
 
@@ -98,11 +153,24 @@ std::optional<dtype> dtype_of(const pickle_tree& tree, pickle_ref v) {
   return looked_up(types, tree.text(tree.items(v)[1]));
 }
 
+std::string unread_dtype(const pickle_tree& tree, pickle_ref v) {
+  if (tree.kind(v) != pickle_kind::global || tree.text(tree.items(v)[0]) != "torch") return "";
+  const auto name = tree.text(tree.items(v)[1]);
+  return std::ranges::find(unread_dtypes, name) == std::end(unread_dtypes) ? "" : std::string(name);
+}
+
+std::string unread_storage(std::string_view type_name) {
+  const auto* at = std::ranges::find(unread_storages, type_name, &unread_storage_type::name);
+  return at == std::end(unread_storages) ? "" : std::string(at->dtype);
+}
+
 bool rebuilds_tensor(const pickle_tree& tree, pickle_ref global) { return is_one_of(tree, global, rebuilds); }
 
 bool is_known(const pickle_tree& tree, pickle_ref global) {
   if (rebuilds_tensor(tree, global) || is_one_of(tree, global, others) || dtype_of(tree, global)) return true;
-  return tree.text(tree.items(global)[0]) == "torch" && looked_up(storages, tree.text(tree.items(global)[1]));
+  if (!unread_dtype(tree, global).empty()) return true;
+  const auto name = tree.text(tree.items(global)[1]);
+  return tree.text(tree.items(global)[0]) == "torch" && (looked_up(storages, name) || !unread_storage(name).empty());
 }
 
 std::optional<int64_t> zero_stage(std::string_view member) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "checkpoint/torch/pickle_reader.hpp"
@@ -16,7 +17,7 @@ struct storage {
   std::string_view key;
   std::string_view type_name;       ///< "FloatStorage"
   std::optional<core::dtype> type;  ///< nothing for UntypedStorage and for types without a dtype here
-  uint64_t element_bytes = 0;       ///< where `type` is nothing: 1 for UntypedStorage, 0 for the unknown
+  uint64_t element_bytes = 0;       ///< where `type` is nothing: 1 for UntypedStorage, 0 for what torch has not
 };
 std::optional<storage> storage_id(const pickle_tree& tree, pickle_ref v);
 
@@ -25,6 +26,11 @@ std::string_view storage_name(core::dtype type);
 
 /// The global `torch.float32` and the like.
 std::optional<core::dtype> dtype_of(const pickle_tree& tree, pickle_ref v);
+
+/// The name of a type that torch has and nothing here reads: of the global `torch.uint16`, of `ComplexFloatStorage`;
+/// empty for all others.
+std::string unread_dtype(const pickle_tree& tree, pickle_ref v);
+std::string unread_storage(std::string_view type_name);
 
 /// Whether the global is one of the functions that make a tensor.
 bool rebuilds_tensor(const pickle_tree& tree, pickle_ref global);

@@ -32,6 +32,9 @@ layouts = {
     "unclear": {"first": model, "second": model},
     "negative": {**model, "sine": torch.polar(torch.ones(2), torch.ones(2)).conj().imag},
 }
+# one tensor of a type that is not read beside those of the model
+for name, odd in {"u16": torch.tensor([1, 2, 3], dtype=torch.uint16), "c64": torch.tensor([1j, 2, 3])}.items():
+    layouts[name] = {"w": torch.randn(4, 4), "b": torch.randn(4), "x": odd}
 for name, content in layouts.items():
     torch.save(content, OUT / f"{name}.pt")
 

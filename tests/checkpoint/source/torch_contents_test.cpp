@@ -1,14 +1,18 @@
 // Files of torch.save in the layouts that programs give them (tests/peer/make_torch_contents_fixtures.py): which
 // tensors are the model's, what is said of the others, and tensors whose elements lie in another order.
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
+#include <numeric>
 
 #include "checkpoint/convert/open_source.hpp"
 #include "checkpoint/source/hugging_face.hpp"
 #include "checkpoint/source/inspect.hpp"
 #include "checkpoint/source/left_out.hpp"
+#include "checkpoint/source/source_reader.hpp"
 #include "checkpoint/source/strided_view.hpp"
 #include "checkpoint/source/verify.hpp"
+#include "checkpoint/torch/archive_writer.hpp"
 #include "tests/checkpoint/random_source.hpp"
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
@@ -66,6 +70,67 @@ BOOST_AUTO_TEST_CASE(two_dictionaries_of_tensors_without_a_known_name_are_refuse
 
 BOOST_AUTO_TEST_CASE(a_tensor_with_torchs_negative_bit_is_refused_by_name) {
   check_failed(open_source(fixtures / "negative.pt"), error_kind::bad_input, "a tensor has torch's bit 'neg'");
+}
+
+BOOST_AUTO_TEST_CASE(tensors_of_types_that_are_not_read_are_left_out_by_name) {
+  for (const auto& [name, type] : {std::pair("u16.pt", "uint16"), std::pair("c64.pt", "complex64")}) {
+    const auto got = open_source(fixtures / name);
+    check_ok(got);
+    BOOST_TEST(got->tensors.size() == 2U);
+    BOOST_REQUIRE(got->unread.size() == 1U);
+    BOOST_TEST(got->unread[0].type == type);
+    BOOST_TEST(got->remarks.back().starts_with("left out: 'x' of " + std::string(type) + ": tensors of float64, "),
+               got->remarks.back());
+    BOOST_TEST(unknown_names_in(*got).empty());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(linear_layers_of_nanogpts_are_turned_to_the_order_of_hugging_faces) {
+  const scratch_folder at;
+  const auto numbers = [](size_t count) {
+    std::vector<float> out(count);
+    std::iota(out.begin(), out.end(), 0.F);
+    const auto bytes = std::as_bytes(std::span(out));
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  };
+  const std::vector<std::pair<std::string, std::vector<int64_t>>> stored{{"transformer.wte.weight", {5, 2}},
+                                                                         {"transformer.h.0.attn.c_attn.weight", {6, 2}},
+                                                                         {"transformer.h.0.attn.c_proj.weight", {2, 2}},
+                                                                         {"transformer.h.0.mlp.c_fc.weight", {8, 2}}};
+  std::vector<std::vector<std::byte>> bytes;
+  std::vector<torch_storage> storages;
+  bytes.reserve(stored.size());
+  auto model = torch_value::ordered_dict();
+  for (uint32_t i = 0; i < stored.size(); ++i) {
+    const auto& shape = stored[i].second;
+    const auto count = static_cast<uint64_t>(shape[0] * shape[1]);
+    bytes.push_back(numbers(count));
+    storages.push_back({core::dtype::f32, count, bytes.back(), {}});
+    model.set("_orig_mod." + stored[i].first, torch_view{i, 0, shape});
+  }
+  for (const bool is_nanogpts : {true, false}) {
+    auto root = torch_value::dict().set("model", model);
+    root.set(is_nanogpts ? "model_args" : "arguments", torch_value::dict().set("n_embd", int64_t{2}));
+    fs::remove(at / "ckpt.pt");
+    check_ok(write_torch_archive(at / "ckpt.pt", root, storages));
+    const auto s = open_source(at / "ckpt.pt");
+    check_ok(s);
+    for (size_t i = 0; i < stored.size(); ++i) {
+      const auto& [name, shape] = stored[i];
+      const auto* t = find_tensor(*s, name, tensor_kind::weight);
+      BOOST_REQUIRE(t != nullptr);
+      const bool is_turned = is_nanogpts && i > 0;
+      BOOST_TEST((t->shape == (is_turned ? std::vector<int64_t>{shape[1], shape[0]} : shape)));
+      std::vector<float> got(static_cast<size_t>(shape[0] * shape[1]));
+      source_reader reader(*s);
+      check_ok(reader.read(*t, 0, got.size(), std::as_writable_bytes(std::span(got))));
+      BOOST_TEST(got[1] == (is_turned ? static_cast<float>(shape[1]) : 1.F));
+    }
+    const bool is_said = std::ranges::any_of(s->remarks, [](const std::string& line) {
+      return line.starts_with("changed: 3 linear layers of nanoGPT's, which are (out, in), are turned to (in, out)");
+    });
+    BOOST_TEST(is_said == is_nanogpts);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(elements_in_another_order_are_gathered) {

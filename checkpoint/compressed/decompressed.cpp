@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "checkpoint/files/file_system.hpp"
 #include "checkpoint/source/element_cast.hpp"
 #include "core/math.hpp"
+#include "kernels/base/small_floats.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -67,6 +69,7 @@ class values_file final : public input_file {
 
   core::result<void> read_rows(const decompressed_weight& w, uint64_t first, uint64_t rows,
                                std::span<float> values) const {
+    if (w.blocks) return read_blocks(w, *w.blocks, first, rows, values);
     const auto& m = w.matrix;
     auto codes = read_part(w.codes, first * m.code_row_bytes(), rows * m.code_row_bytes());
     if (!codes) return fail(codes.error());
@@ -87,6 +90,33 @@ class values_file final : public input_file {
       decode_zeros(m, which, *zeros, first, scales);
     }
     decode_rows(m, *codes, scales, w.global_scale, values);
+    return {};
+  }
+
+  /// Rows of E4M3 codes, each times the scale of its block.
+  core::result<void> read_blocks(const decompressed_weight& w, const scale_blocks& blocks, uint64_t first,
+                                 uint64_t rows, std::span<float> values) const {
+    const auto& m = w.matrix;
+    const uint64_t across = core::div_up(m.columns, blocks.columns), top = first / blocks.rows;
+    const uint64_t down = core::div_up(first + rows, blocks.rows) - top;
+    const auto codes = read_part(w.codes, first * m.columns, rows * m.columns);
+    if (!codes) return fail(codes.error());
+    const auto type = m.scheme.scale_type;
+    const uint64_t row_bytes = across * core::size_of(type);
+    const auto stored = read_part(w.scales, top * row_bytes, down * row_bytes);
+    if (!stored) return fail(stored.error());
+    std::vector<float> scales(down * across);
+    cast_elements(type, stored->data(), core::dtype::f32, reinterpret_cast<std::byte*>(scales.data()), scales.size());
+    for (size_t i = 0; i < scales.size(); ++i)
+      if (!std::isfinite(scales[i]) || scales[i] < 0)
+        return fail(error_kind::bad_input, fmt::format("block row {}, block {}: a scale from 0 on was wanted, got {}",
+                                                       top + i / across, i % across, scales[i]));
+    for (uint64_t r = 0; r < rows; ++r) {
+      const float* const of_row = scales.data() + ((first + r) / blocks.rows - top) * across;
+      for (uint64_t c = 0; c < m.columns; ++c)
+        values[r * m.columns + c] = kernels::float_from_e4m3(std::to_integer<uint8_t>((*codes)[r * m.columns + c])) *
+                                    of_row[c / blocks.columns];
+    }
     return {};
   }
 

@@ -23,6 +23,11 @@ struct stored_part {
   uint64_t offset_bytes = 0;
 };
 
+/// Rows and columns of codes that share a scale, the last ones of a weight fewer.
+struct scale_blocks {
+  uint64_t rows = 1, columns = 1;
+};
+
 /// One weight, and where its parts are.
 struct decompressed_weight {
   std::string name;
@@ -30,8 +35,9 @@ struct decompressed_weight {
   stored_part codes, scales;
   std::optional<stored_part> zeros{};
   float global_scale = 1;
-  bool one_scale = false;    ///< for all of it
-  uint64_t begin_bytes = 0;  ///< of its values, behind those of the weights before
+  bool one_scale = false;                ///< for all of it
+  std::optional<scale_blocks> blocks{};  ///< scales are a matrix, one for each; the scheme's groups say nothing then
+  uint64_t begin_bytes = 0;              ///< of its values, behind those of the weights before
 };
 
 /// All of a folder, one behind the other.

@@ -57,6 +57,22 @@ json weights_of(const weight_scheme& s) {
   return out;
 }
 
+/// Whether a transform is applied to some weights or activations: an empty transform_config names none.
+bool rotates_weights(const json& said) {
+  const auto at = said.find("transform_config");
+  if (at == said.end() || at->empty()) return false;
+  const auto groups = at->find("config_groups");
+  return !at->is_object() || groups == at->end() || !groups->empty();
+}
+
+/// Whether tensors leave out zeros: all formats of sparsity_config but `dense`, which describes weights that lie whole.
+bool leaves_zeros_out(const json& said) {
+  const auto at = said.find("sparsity_config");
+  if (at == said.end() || at->empty()) return false;
+  const auto format = at->is_object() ? at->find("format") : at->end();
+  return !at->is_object() || format == at->end() || *format != "dense";
+}
+
 /// Reads keys of one group's `weights`; the first wrong one is the error.
 class weights_reader {
  public:
@@ -210,16 +226,20 @@ core::result<std::optional<std::vector<scheme_group>>> read_schemes(const std::s
   const auto method = said->find("quant_method");
   if (method == said->end() || *method != std::string(compressed_tensors_method)) return std::nullopt;
   const std::string where(quantization_config_key);
-  for (const char* key :
-       {"transform_config", "sparsity_config"})  // rotated weights, and those of which zeros are left out
-    if (const auto at = said->find(key); at != said->end() && !at->empty())
-      return refused(fmt::format("{}.{}: weights that are changed so are not read", where, key));
+  if (rotates_weights(*said)) return refused(where + ".transform_config: weights that are changed so are not read");
+  if (leaves_zeros_out(*said)) return refused(where + ".sparsity_config: weights that are changed so are not read");
   const auto groups = said->find("config_groups");
-  if (groups == said->end() || !groups->is_object() || groups->empty())
+  if (groups == said->end() || !groups->is_object() || groups->empty()) {
+    const bool is_dense =
+        said->contains("sparsity_config") || (said->contains("format") && (*said)["format"] == "dense");
+    const auto cache = said->find("kv_cache_scheme");
+    if (is_dense || (cache != said->end() && cache->is_object())) return std::vector<scheme_group>();
     return refused(where + ".config_groups: groups of modules were wanted, there are none");
+  }
   std::vector<scheme_group> out;
   for (const auto& [name, group] : groups->items()) {
     const auto at = fmt::format("{}.config_groups.{}", where, shown(name));
+    if (group.is_object() && group.contains("weights") && group["weights"].is_null()) continue;  // of activations
     if (!group.is_object() || !group.contains("weights") || !group["weights"].is_object())
       return refused(at + ".weights: an object was wanted");
     const weights_reader format(group, at), whole(*said, where);

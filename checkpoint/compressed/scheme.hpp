@@ -17,6 +17,8 @@ namespace troupe::checkpoint {
 
 inline constexpr std::string_view quantization_config_key = "quantization_config";
 inline constexpr std::string_view compressed_tensors_method = "compressed-tensors";
+/// DeepSeek's, read by fp8.hpp.
+inline constexpr std::string_view fp8_method = "fp8";
 
 /// How the codes of a weight lie in its tensors.
 enum class compressed_layout : uint8_t {
@@ -67,8 +69,9 @@ struct scheme_group {
   std::vector<std::string> targets;  ///< `Linear`, a module's name, `re:` and a pattern that its name begins with
   weight_scheme scheme;
 };
-/// The groups of a config.json; nothing where it has no quantization_config of this method. Refused with the key: what
-/// is no such configuration, layouts, strategies and widths that are not read.
+/// The groups of a config.json; nothing where it has no quantization_config of this method, or one that leaves weights
+/// as they are. Groups of activations alone are not in the list, which is empty where there are no others. Refused with
+/// the key: what is no such configuration, layouts, strategies and widths that are not read.
 core::result<std::optional<std::vector<scheme_group>>> read_schemes(const std::string& config);
 
 /// The scheme of a module; null where no group names it.

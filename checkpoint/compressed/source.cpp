@@ -10,9 +10,12 @@
 #include <span>
 
 #include "checkpoint/compressed/decompressed.hpp"
+#include "checkpoint/compressed/foreign.hpp"
+#include "checkpoint/compressed/fp8.hpp"
 #include "checkpoint/compressed/stored_weight.hpp"
 #include "checkpoint/source/element_cast.hpp"
 #include "checkpoint/source/hugging_face.hpp"
+#include "checkpoint/source/left_out.hpp"
 #include "checkpoint/source/source_reader.hpp"
 #include "core/tensor_view.hpp"
 
@@ -174,15 +177,28 @@ std::string compressed_refusal(const fs::path& path) {
 core::result<bool> is_compressed_folder(const fs::path& path) {
   const auto config = read_model_config(folder_of(path));
   if (!config) return fail(config.error());
+  if (const auto codes = foreign_codes_of(*config)) return fail(foreign_refusal(path.string(), *codes));
+  const auto in_file = [&](const core::error& e) {
+    return fail(e.in(fmt::format("'{}'", (folder_of(path) / model_config_file_name).string())));
+  };
+  const auto blocks = read_fp8_blocks(*config);
+  if (!blocks) return in_file(blocks.error());
   const auto groups = read_schemes(*config);
-  if (!groups) return fail(groups.error().in(fmt::format("'{}'", (folder_of(path) / model_config_file_name).string())));
-  return groups->has_value();
+  if (!groups) return in_file(groups.error());
+  return blocks->has_value() || groups->has_value();
 }
 
 core::result<tensor_source> read_compressed_source(const fs::path& path) {
   auto stored = read_stored_tensors(path);
   if (!stored) return fail(stored.error());
   const auto in_folder = [&](const core::error& e) { return e.in(fmt::format("'{}'", path.string())); };
+  const auto blocks = read_fp8_blocks(stored->source.run.model);
+  if (!blocks) return fail(in_folder(blocks.error()));
+  if (*blocks) {
+    auto values = fp8_source(std::move(*stored), **blocks);
+    if (!values) return fail(in_folder(values.error()));
+    return values;
+  }
   const auto groups = read_schemes(stored->source.run.model);
   if (!groups) return fail(in_folder(groups.error()));
   if (!*groups) return refused(fmt::format("'{}': config.json has no quantization_config", path.string()));
@@ -226,7 +242,8 @@ core::result<tensor_source> read_compressed_source(const fs::path& path) {
     if (stored->in_e4m3.contains(t.name) && !modules.contains(halves_of(t.name).first))
       return refused(
           fmt::format("'{}': tensor '{}.weight_scale' is missing", path.string(), shown(halves_of(t.name).first)));
-  out.format = fmt::format("Hugging Face, {}", layouts_of(**groups));
+  say_unread(out.remarks, out.unread);
+  if (!(*groups)->empty()) out.format = fmt::format("Hugging Face, {}", layouts_of(**groups));
   out.run.model = without_quantization_config(out.run.model);
   if (!weights.empty()) {
     out.files.push_back({.path = out.folder / "the values of compressed weights",

@@ -1,5 +1,6 @@
-// A Hugging Face folder whose linear weights are compressed (compressed-tensors), as a tensor_source: those weights are
-// there with the values that their codes mean, worked out when they are read. Owns what belongs to which weight.
+// A Hugging Face folder whose linear weights are compressed (compressed-tensors, fp8), as a tensor_source: those
+// weights are there with the values that their codes mean, worked out when they are read. Owns what belongs to which
+// weight.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +12,7 @@
 namespace troupe::checkpoint {
 
 /// Whether config.json in `path`, or beside it, says that weights are compressed in this way. Errors: as
-/// read_schemes().
+/// read_schemes() and read_fp8_blocks(), and foreign_refusal() of a method that is not read.
 core::result<bool> is_compressed_folder(const std::filesystem::path& path);
 
 /// Why nothing begins with the compressed weights at `path` unasked, and how it may.

@@ -6,13 +6,13 @@
 namespace troupe::checkpoint {
 namespace {
 
-struct row {
+struct mixture_row {
   std::string_view name;
   gguf_mixture mixture;
   uint32_t file_type;
 };
 
-constexpr std::array<row, 13> table{{
+constexpr std::array<mixture_row, 13> mixture_table{{
     {"f32", {gguf_type::f32}, 0},
     {"f16", {gguf_type::f16}, 1},
     {"bf16", {gguf_type::bf16}, 32},
@@ -28,9 +28,9 @@ constexpr std::array<row, 13> table{{
     {"q6_k", {gguf_type::q6_k}, 18},
 }};
 
-const row& row_of(const gguf_mixture& m) {
-  return *std::ranges::find_if(table,
-                               [&](const row& r) { return r.mixture.type == m.type && r.mixture.medium == m.medium; });
+const mixture_row& mixture_row_of(const gguf_mixture& m) {
+  return *std::ranges::find_if(
+      mixture_table, [&](const mixture_row& r) { return r.mixture.type == m.type && r.mixture.medium == m.medium; });
 }
 
 /// The first and the last eighth of the blocks, and every third between.
@@ -65,25 +65,25 @@ gguf_type next_larger(gguf_type t) {
 }  // namespace
 
 std::optional<gguf_mixture> mixture_from(std::string_view text) {
-  const auto at = std::ranges::find(table, text, &row::name);
-  return at == table.end() ? std::nullopt : std::optional(at->mixture);
+  const auto at = std::ranges::find(mixture_table, text, &mixture_row::name);
+  return at == mixture_table.end() ? std::nullopt : std::optional(at->mixture);
 }
 
-std::string name_of(const gguf_mixture& m) { return std::string(row_of(m).name); }
+std::string name_of(const gguf_mixture& m) { return std::string(mixture_row_of(m).name); }
 
 std::vector<std::string> all_mixtures() {
   std::vector<std::string> out;
-  for (const auto& r : table) out.emplace_back(r.name);
+  for (const auto& r : mixture_table) out.emplace_back(r.name);
   return out;
 }
 
 std::string mixture_names() {
   std::string out;
-  for (const auto& r : table) out.append(out.empty() ? "" : ", ").append(r.name);
+  for (const auto& r : mixture_table) out.append(out.empty() ? "" : ", ").append(r.name);
   return out;
 }
 
-uint32_t file_type_of(const gguf_mixture& m) { return row_of(m).file_type; }
+uint32_t file_type_of(const gguf_mixture& m) { return mixture_row_of(m).file_type; }
 
 gguf_type type_for(const gguf_mixture& m, const gguf_place& place, uint64_t row_elements, size_t extents,
                    uint32_t blocks, bool tied) {

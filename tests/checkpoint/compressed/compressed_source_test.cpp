@@ -6,6 +6,7 @@
 
 #include "checkpoint/convert/open_source.hpp"
 #include "checkpoint/safetensors/safetensors.hpp"
+#include "checkpoint/safetensors/weights_folder.hpp"
 #include "checkpoint/source/hugging_face.hpp"
 #include "checkpoint/source/inspect.hpp"
 #include "checkpoint/source/scatter_read.hpp"
@@ -270,6 +271,61 @@ BOOST_AUTO_TEST_CASE(a_group_that_names_a_module_counts_before_one_that_names_it
   check_ok(at.open());
 }
 
+BOOST_AUTO_TEST_CASE(parts_of_a_configuration_that_leave_weights_as_they_lie_are_no_refusal) {
+  using change = std::function<void(json&)>;
+  for (const change& c : std::vector<change>{
+           [](json& q) {
+             q["sparsity_config"] = {{"format", "dense"}, {"global_sparsity", 0.1}, {"targets", json::array()}};
+           },
+           [](json& q) { q["sparsity_config"] = json::object(); },
+           [](json& q) {
+             q["transform_config"] = {{"config_groups", json::object()}};
+           },
+           [](json& q) {
+             q["kv_cache_scheme"] = {{"num_bits", 8}, {"type", "float"}};
+           },
+           [](json& q) {
+             q["config_groups"]["attention"] = {{"targets", {"LlamaAttention"}}, {"weights", nullptr}};
+           }}) {
+    spoiled_folder at("int4_group");
+    at.set_config(c);
+    check_ok(at.open());
+  }
+  const auto refused = [](const change& c, const std::string& words) {
+    spoiled_folder at("int4_group");
+    at.set_config(c);
+    check_failed(at.open(), error_kind::bad_input, words);
+  };
+  refused(
+      [](json& q) {
+        q["sparsity_config"] = {{"format", "sparse-24-bitmask"}};
+      },
+      "sparsity_config: weights that are changed so");
+  refused(
+      [](json& q) {
+        q["sparsity_config"] = {{"global_sparsity", 0.5}};
+      },
+      "sparsity_config: weights that are changed so");
+  refused(
+      [](json& q) {
+        q["transform_config"] = {{"config_groups", {{"R1", {{"type", "hadamard"}}}}}};
+      },
+      "transform_config: weights that are changed so");
+}
+
+BOOST_AUTO_TEST_CASE(a_cache_of_few_bits_alone_changes_no_weight) {
+  const scratch_folder at;
+  const std::vector<owned_tensor> tensors{{"model.norm.weight", core::dtype::bf16, {4}},
+                                          {"model.layers.0.self_attn.k_scale", core::dtype::f32, {1}}};
+  check_ok(write_weights_folder(at.path(), all_to_write(tensors)));
+  at.write("config.json", R"({"quantization_config": {"quant_method": "compressed-tensors", "config_groups": {},
+                              "kv_cache_scheme": {"num_bits": 8, "type": "float"}}})");
+  const auto s = open_source(at.path());
+  check_ok(s);
+  BOOST_REQUIRE(s->tensors.size() == 1U);
+  BOOST_TEST(s->tensors[0].name == "model.norm.weight");
+}
+
 BOOST_AUTO_TEST_CASE(ranges_of_activations_are_no_tensors_of_the_model) {
   spoiled_folder at("w8a8");
   for (const char* name : {"model.layers.0.mlp.up_proj.input_scale", "model.layers.0.self_attn.k_scale"}) {
@@ -283,7 +339,7 @@ BOOST_AUTO_TEST_CASE(ranges_of_activations_are_no_tensors_of_the_model) {
 
 BOOST_AUTO_TEST_CASE(numbers_of_8_bits_without_a_configuration_are_refused) {
   spoiled_folder at("fp8");
-  at.set_config([](json& q) { q["quant_method"] = "fp8"; });
+  at.set_config([](json& q) { q = nullptr; });
   check_failed(at.open(), error_kind::bad_input, "is of 8-bit floating numbers (F8_E4M3)");
 }
 

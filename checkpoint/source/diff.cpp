@@ -28,7 +28,7 @@ class tensors_by_name {
   explicit tensors_by_name(const tensor_source& s) {
     std::map<std::string, std::string> full;
     for (const auto& t : s.tensors) {
-      const auto [at, fresh] = full.try_emplace(std::string(bare_name(t.name)), t.name);
+      const auto [at, fresh] = full.try_emplace(bare_name(t.name), t.name);
       if (!fresh && at->second != t.name) shorten_ = false;
       moments_ = moments_ || t.kind == tensor_kind::moment;
     }
@@ -56,9 +56,7 @@ class tensors_by_name {
   }
 
  private:
-  [[nodiscard]] std::string key(const std::string& name) const {
-    return shorten_ ? std::string(bare_name(name)) : name;
-  }
+  [[nodiscard]] std::string key(const std::string& name) const { return shorten_ ? bare_name(name) : name; }
   [[nodiscard]] const std::vector<const tensor_entry*>& of(const tensor_entry& t) const {
     static const std::vector<const tensor_entry*> none;
     auto at = by_name_.find(key(t.name));

@@ -4,10 +4,12 @@
 #include <array>
 #include <set>
 
+#include "checkpoint/source/wrapper_names.hpp"
+
 namespace troupe::checkpoint {
 namespace {
 
-constexpr std::array<std::string_view, 4> prefixes{"module.", "_orig_mod.", "transformer.", "model."};
+constexpr std::array<std::string_view, 2> prefixes{"transformer.", "model."};
 
 struct family {
   std::string_view model_type, prefix, embedding;
@@ -27,7 +29,9 @@ bool is_parameter(tensor_kind kind) {
 
 }  // namespace
 
-std::string_view bare_name(std::string_view name) {
+std::string bare_name(std::string_view full_name) {
+  const auto plain = without_wrappers(full_name);
+  std::string_view name = plain;
   for (bool found = true; found;) {
     found = false;
     for (const auto prefix : prefixes)
@@ -36,7 +40,7 @@ std::string_view bare_name(std::string_view name) {
         found = true;
       }
   }
-  return name;
+  return std::string(name);
 }
 
 bool is_derived_buffer(std::string_view name) {
@@ -47,7 +51,7 @@ name_map::name_map(const tensor_list& source) {
   for (const auto& t : source.tensors)
     if (is_parameter(t.kind) && owner_.emplace(t.name, t.name).second) parameters_.push_back(t.name);
   for (const auto& t : source.tied) owner_.emplace(t.name, t.of);
-  for (const auto& [name, of] : owner_) by_bare_[std::string(bare_name(name))].push_back(name);
+  for (const auto& [name, of] : owner_) by_bare_[bare_name(name)].push_back(name);
 }
 
 std::optional<std::string> name_map::find(std::string_view wanted) const {

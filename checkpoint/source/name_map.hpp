@@ -13,9 +13,9 @@
 
 namespace troupe::checkpoint {
 
-/// The name without what wrappers and Hugging Face's model classes put in front: `module.`, `_orig_mod.`,
-/// `transformer.`, `model.`, in any order, each as often as it stands there.
-std::string_view bare_name(std::string_view name);
+/// The name without what wrappers add anywhere in it (wrapper_names.hpp) and what Hugging Face's model classes put in
+/// front: `transformer.`, `model.`, in any order, each as often as it stands there.
+std::string bare_name(std::string_view name);
 
 /// What state dicts hold beside parameters, and models of ours do not have: masks of attention, rotary frequencies.
 bool is_derived_buffer(std::string_view name);

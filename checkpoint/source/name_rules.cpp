@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <map>
 
 #include "checkpoint/safetensors/header.hpp"
 #include "checkpoint/source/layer_names.hpp"
+#include "checkpoint/source/wrapper_names.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -153,6 +155,12 @@ std::optional<std::string> name_rules::find(std::string_view name) const {
   return std::nullopt;
 }
 
+std::optional<std::string> name_rules::find_in(const tensor_source& s, const std::string& name) const {
+  if (auto out = find(name)) return out;
+  const auto own = s.names_in_files.find(name);
+  return own != s.names_in_files.end() && without_wrappers(own->second) == name ? find(own->second) : std::nullopt;
+}
+
 std::optional<std::string> name_rules::find_back(const std::string& name) const {
   for (const auto& rule : names_) {
     const auto out = rule.back_pattern ? rule.back_pattern->rewritten(name, rule.back_to) : std::nullopt;
@@ -173,7 +181,20 @@ std::optional<std::string> name_rules::find_back(const std::string& name) const 
 }
 
 core::result<tensor_source> name_rules::applied_to(tensor_source s) const {
-  return renamed(std::move(s), [this](const std::string& name) { return find(name).value_or(name); });
+  std::map<std::string, std::string> names;
+  const auto add = [&](const std::string& name) {
+    if (auto other = find_in(s, name)) names.emplace(name, std::move(*other));
+  };
+  for (const auto& t : s.tensors) add(t.name);
+  for (const auto& t : s.tied) {
+    add(t.name);
+    add(t.of);
+  }
+  for (const auto& name : s.parameter_order) add(name);
+  return renamed(std::move(s), [&](const std::string& name) {
+    const auto at = names.find(name);
+    return at == names.end() ? name : at->second;
+  });
 }
 
 }  // namespace troupe::checkpoint

@@ -25,6 +25,10 @@ class name_rules {
   /// of the name, else the prefix of its layer.
   [[nodiscard]] std::optional<std::string> find(std::string_view name) const;
 
+  /// The same for a name of `s`; where no rule is about it, for the name with the wrappers' parts that it has in the
+  /// files.
+  [[nodiscard]] std::optional<std::string> find_in(const tensor_source& s, const std::string& name) const;
+
   /// The way back: the name that find() gives `name` for. Nothing where no rule leads to it, where its pattern says
   /// more than one name, or where find() has another rule for that one.
   [[nodiscard]] std::optional<std::string> find_back(const std::string& name) const;

@@ -23,7 +23,7 @@ core::result<std::map<std::string, fp32_tensor>> load_state_dict(const tensor_so
   if (bytes > max_bytes)
     return core::fail(core::error_kind::limit, fmt::format("'{}': its weights take {} bytes as fp32, at most {} are "
                                                            "allowed",
-                                                           from.folder.string(), bytes, max_bytes));
+                                                           shown_place(from), bytes, max_bytes));
   std::map<std::string, fp32_tensor> out;
   std::vector<scattered_tensor> wanted;
   for (const auto& [name, t] : chosen) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "checkpoint/compressed/foreign.hpp"
 #include "checkpoint/compressed/scheme.hpp"
 #include "checkpoint/compressed/source.hpp"
 #include "checkpoint/convert/open_source.hpp"
@@ -14,6 +15,7 @@
 #include "checkpoint/source/source_reader.hpp"
 #include "checkpoint/source/tensor_source.hpp"
 #include "checkpoint/source/torch.hpp"
+#include "checkpoint/source/wrapper_names.hpp"
 #include "core/json_text.hpp"
 #include "core/source_file.hpp"
 #include "kernels/base/cast.hpp"
@@ -44,11 +46,13 @@ bool is_float(core::dtype type) {
   return type == core::dtype::f32 || type == core::dtype::bf16 || type == core::dtype::f16 || type == core::dtype::f64;
 }
 
-/// The name without the part that some files leave out.
-std::string_view core_name(std::string_view name) {
+/// The name without the part that some files leave out, and without those that wrappers add.
+std::string core_name(std::string_view full_name) {
+  const auto plain = checkpoint::without_wrappers(full_name);
+  const std::string_view name = plain;
   for (const std::string_view prefix : {"transformer.", "model."})
-    if (name.starts_with(prefix)) return name.substr(prefix.size());
-  return name;
+    if (name.starts_with(prefix)) return std::string(name.substr(prefix.size()));
+  return plain;
 }
 
 /// Tensors that files hold beside parameters: constants of older releases.
@@ -64,6 +68,7 @@ struct tensor_there {  ///< in a folder, whichever way it is stored
   core::dtype type = core::dtype::f32;
   checkpoint::weights_folder::tensor plain{};  ///< or:
   const checkpoint::tensor_entry* of_source = nullptr;
+  std::string unread_type{};  ///< of a type that is not read; `type` says nothing then
 };
 
 /// Whether a file of a folder is one of weights, by its name.
@@ -128,7 +133,6 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
   };
   const auto is_compressed = checkpoint::is_compressed_folder(path);
   if (!is_compressed) return core::fail(is_compressed.error());
-  if (*is_compressed && !dequantise) return core::fail(error_kind::bad_input, checkpoint::compressed_refusal(path));
   std::unique_ptr<weights_source> source(new weights_source);
   std::vector<tensor_there> there;
   auto list = listed(path, *is_compressed);
@@ -136,6 +140,12 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
   source->source_ = std::move(*list);
   if (source->source_ != nullptr) {
     const auto& all = *source->source_;
+    const auto has_few_bits = [](const auto& f) { return f.view != nullptr && f.view->is_compressed(); };
+    if (!dequantise && std::ranges::any_of(all.files, has_few_bits))
+      return core::fail(error_kind::bad_input, checkpoint::compressed_refusal(path));
+    if (const auto codes = checkpoint::foreign_codes_of(all))
+      return core::fail(checkpoint::foreign_refusal(path.string(), *codes));
+    for (const auto& t : all.unread) there.push_back({t.name, nullptr, {}, {}, nullptr, t.type});
     for (const auto& t : all.tensors) there.push_back({t.name, &t.shape, t.type, {}, &t});
     for (const auto& tied : all.tied)
       if (const auto* t = checkpoint::find_tensor(all, tied.of, checkpoint::tensor_kind::weight))
@@ -145,25 +155,28 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
     if (!opened) return core::fail(opened.error());
     source->folder_ = std::make_unique<checkpoint::weights_folder>(std::move(*opened));
     for (const auto& t : source->folder_->tensors())
-      there.push_back({t.entry->name, &t.entry->shape, t.entry->type, t, nullptr});
+      there.push_back({t.entry->name, &t.entry->shape, t.entry->type, t, nullptr,
+                       t.entry->is_e4m3 ? "F8_E4M3" : t.entry->unread_type});
   }
   source->parameters_.resize(table.parameters.size());
 
-  std::unordered_map<std::string_view, uint32_t> wanted;
+  std::unordered_map<std::string, uint32_t> wanted;
   std::vector<bool> found(table.parameters.size(), false);
   for (uint32_t p = 0; p < table.parameters.size(); ++p) {
     found[p] = table.parameters[p].is_copy();  // nobody asks for its values: they are its original's
     if (!found[p]) wanted.emplace(core_name(table.parameters[p].name), p);
   }
-  for (const auto& [name, shape, type, plain, of_source] : there) {
+  for (const auto& [name, shape, type, plain, of_source, unread_type] : there) {
     const auto match = wanted.find(core_name(name));
     if (match == wanted.end()) {
       // a tied head repeats the embedding; transformers ignores it too
-      if (is_known_buffer(name) || (spec.tied && name == head_name)) continue;
+      if (is_known_buffer(name) || (spec.tied && core_name(name) == head_name)) continue;
       return refuse("tensor '" + checkpoint::shown(std::string(name)) + "' is no parameter of this model");
     }
     const auto& info = table.parameters[match->second];
     if (found[match->second]) return refuse("parameter '" + info.name + "' is there twice, with and without prefix");
+    if (!unread_type.empty())
+      return refuse("parameter '" + info.name + "' wants a floating type, got " + checkpoint::shown(unread_type));
     if (*shape != info.shape)
       return refuse("parameter '" + info.name + "' wants shape " + text_of(info.shape) + ", got " + text_of(*shape));
     if (!is_float(type))

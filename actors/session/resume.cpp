@@ -67,7 +67,7 @@ core::result<void> same_data(const checkpoint::tensor_source& from, const load_o
 core::result<uint64_t> place_in_data(const checkpoint::tensor_source& from, const load_options& options, uint64_t seed,
                                      uint64_t batch, remarks& said) {
   const auto& run = from.run;
-  const auto folder = from.folder.string();
+  const auto folder = checkpoint::shown_place(from);
   const uint64_t here = *run.steps * batch, place = run.samples.value_or(here);
   if (!run.seed) said.unknown.push_back(fmt::format("its seed: {} is taken", seed));
   if (run.seed && *run.seed != seed) {
@@ -181,7 +181,8 @@ std::string_view beginning_of(const checkpoint::tensor_source& from, bool is_use
     return "does not say how many updates its optimizer did, on which those of this run's depend: its states are left "
            "out, and the run begins at step 0 with its weights";
   if (has_states) return "does not say its steps: the run begins at step 0 with its weights and its optimizer's states";
-  if (from.remarks.empty() && std::ranges::none_of(from.tensors, is_moment))
+  const auto speaks_of_states = [](const std::string& line) { return line.find("optimizer") != line.npos; };
+  if (std::ranges::none_of(from.remarks, speaks_of_states) && std::ranges::none_of(from.tensors, is_moment))
     return "holds weights alone: the run begins at step 0 with them";
   return "does not say its steps, or its optimizer's states are left out: the run begins at step 0 with its weights";
 }
@@ -236,7 +237,7 @@ core::result<void> session::parts::take_over(const checkpoint::tensor_source& fr
                           });
   const auto weights_alone = is_useless ? std::optional(without_moments(from)) : std::nullopt;
   const auto& run = from.run;
-  const auto folder = from.folder.string();
+  const auto folder = checkpoint::shown_place(from);
   const bool continues = !options.load_module_only && run.steps.has_value();
   remarks said;
   uint64_t first_sample = 0;
@@ -348,9 +349,9 @@ core::result<void> session::parts::take_layers(opening_watch& watch) {
   const auto loaded = load_tensors(*from, memory.here, *plan.optimizer, plan.tensor, options, nullptr,
                                    [&] { return watch.wants_end(); });
   if (!loaded) return fail(loaded.error().in("model.teacher"));
-  say(fmt::format("'{}': {} of {} parameters begin with those of layers {}, {} bytes read", from->folder.string(),
-                  of.size(), of.size() + loaded->missing, fmt::join(c.compression.layers.teacher_layer, ", "),
-                  loaded->read.bytes));
+  say(fmt::format("'{}': {} of {} parameters begin with those of layers {}, {} bytes read",
+                  checkpoint::shown_place(*from), of.size(), of.size() + loaded->missing,
+                  fmt::join(c.compression.layers.teacher_layer, ", "), loaded->read.bytes));
   return {};
 }
 

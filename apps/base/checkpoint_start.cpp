@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "checkpoint/commit/commit.hpp"
+#include "checkpoint/convert/folder_contents.hpp"
 #include "core/clock.hpp"
 #include "core/system_error.hpp"
 
@@ -91,8 +92,7 @@ core::result<run_start> checkpoint_start::choose(const say_function& say, bool a
   out.load = load_;
   if (!again && (wishes_.named_by_hand || wishes_.fresh)) {
     // People name the output folder of a run, too.
-    if (const fs::path inner = out.load.path / root_.filename(); !out.load.path.empty() && fs::is_directory(inner, e))
-      out.load.path = inner;
+    if (!out.load.path.empty()) out.load.path = checkpoint::checkpoints_below(out.load.path);
     out.own = !out.load.path.empty() && lies_in(out.load.path, root_) && !out.load.module_only;
     return out;
   }

@@ -21,13 +21,6 @@ using core::fail;
 
 namespace {
 
-/// People name the output folder of a run, too, as with `train --resume`.
-std::filesystem::path place_of(const std::filesystem::path& path, const std::optional<std::string>& tag) {
-  const auto inner = path / "checkpoints";
-  std::error_code e;
-  return std::filesystem::is_directory(inner, e) && !checkpoint::recognise(path, tag) ? inner : path;
-}
-
 /// Where lines go that are said even where the user wants quiet.
 std::function<void(const std::string&)> say_for(const source_arguments& a) {
   return a.note ? a.note : [](const std::string& line) { std::fprintf(stderr, "troupe: %s\n", line.c_str()); };
@@ -49,7 +42,9 @@ core::result<checkpoint::tensor_source> open_checkpoint_at(const source_argument
   options.map = std::move(*map);
   options.fallback_to_previous = a.fallback_to_previous;
   options.say = say_for(a);
-  auto source = checkpoint::open_source(place_of(a.path, options.tag), options);
+  options.wants = a.wants_weights ? checkpoint::wanted_of_folder::weights : checkpoint::wanted_of_folder::checkpoint;
+  options.as_stored = a.as_stored;
+  auto source = checkpoint::open_source(a.path, options);
   if (!source || source->numbered == nullptr) return source;
   const auto model = describe_model(*source, model_config);
   if (!model) return fail(model.error());
@@ -63,7 +58,7 @@ core::result<checkpoint::tensor_source> open_checkpoint_at(const source_argument
 
 void warn_of_left_out(const source_arguments& a, const checkpoint::tensor_source& s) {
   for (const auto& line : s.remarks)
-    if (line.starts_with(checkpoint::left_out_mark))
+    if (line.starts_with(checkpoint::left_out_mark) || line.starts_with(checkpoint::changed_mark))
       say_for(a)(fmt::format("warning: '{}': {}", checkpoint::shown_place(s), line));
 }
 

@@ -21,6 +21,8 @@ struct source_arguments {  ///< of a command that reads a checkpoint
   std::string tag;  ///< of several below `path`; empty: the one that `latest` names
   std::string map;  ///< a file of names for its tensors; empty: none
   bool fallback_to_previous = false;
+  bool wants_weights = false;  ///< of a folder with weights beside checkpoints: weights alone, the most exact
+  bool as_stored = false;      ///< shows or compares what is stored, codes that nothing decodes too
   apps::verbosity verbosity = apps::verbosity::normal;
   /// Of a caller who is no terminal: told how far the work is, and ends it; empty: a line on the terminal, and Ctrl-C.
   checkpoint::progress_function progress{};

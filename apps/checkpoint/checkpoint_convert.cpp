@@ -28,11 +28,18 @@ void say_written(const conversion& writing, const checkpoint::weights_export_rep
               r.tensor_bytes);
 }
 
+/// Files of torch.save have the bytes of several names once.
+bool keeps_bytes_once(const checkpoint::weights_export_options& o) {
+  const auto ending = o.out.extension();
+  return ending == ".pt" || ending == ".pth" || ending == ".bin";
+}
+
 core::result<uint64_t> needed_bytes(const checkpoint::tensor_source& s, const checkpoint::weights_export_options& o) {
   const auto weights = checkpoint::weights_of(s, o);
   if (!weights) return fail(weights.error());
   uint64_t out = header_reserve_bytes;
-  for (const auto& w : *weights) out += core::numel_of(w.from->shape) * core::size_of(w.type);
+  for (const auto& w : *weights)
+    if (!w.is_tied || !keeps_bytes_once(o)) out += core::numel_of(w.from->shape) * core::size_of(w.type);
   return out;
 }
 
@@ -57,7 +64,9 @@ core::result<output_kind> kind_of(const fs::path& out) {
 }  // namespace
 
 core::result<checkpoint::tensor_source> open_for_fp32(const weights_arguments& a) {
-  auto s = open_checkpoint_at(a.source);
+  source_arguments from = a.source;
+  from.wants_weights = true;
+  auto s = open_checkpoint_at(from);
   if (!s) return s;
   warn_of_left_out(a.source, *s);
   if (!s->has_layer_names) return s;
@@ -98,7 +107,9 @@ core::result<void> write_hugging_face(const weights_arguments& a) {
   if (!shard_bytes) return fail(shard_bytes.error().in("--max-shard-size"));
   const auto type = dtype_from("--dtype", a.dtype);
   if (!type) return fail(type.error());
-  const auto opened = open_described(a.source, a.model_config);
+  source_arguments from = a.source;
+  from.wants_weights = true;
+  const auto opened = open_described(from, a.model_config);
   if (!opened) return fail(opened.error());
   const auto* s = &opened->source;
   const auto* model = &opened->model;
@@ -106,7 +117,7 @@ core::result<void> write_hugging_face(const weights_arguments& a) {
     return fail(
         error_kind::bad_input,
         fmt::format("'{}' does not say which model it is of: wanted Hugging Face's config.json by --model-config",
-                    s->folder.string()));
+                    checkpoint::shown_place(*s)));
   if (auto ok = check_names(*opened); !ok) return ok;
   conversion writing(a.source, a.output);
   const auto is_tied = [&](const std::string& name) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <utility>
@@ -66,7 +67,13 @@ core::error nothing_compared(const checkpoint::tensor_source& first, const check
 }  // namespace
 
 int inspect_checkpoint(const source_arguments& a, output_form form, const std::string& model_config) {
-  const auto s = open_checkpoint_at(a, model_config);
+  source_arguments quietly = a;
+  quietly.as_stored = true;
+  std::vector<std::string> said;
+  quietly.note = [&](const std::string& line) { said.push_back(line); };
+  const auto s = open_checkpoint_at(quietly, model_config);
+  for (const auto& line : said)  // but those that the text below has
+    if (!s || std::ranges::find(s->found, line) == s->found.end()) note(a, line);
   if (!s) return ended_with(s.error());
   const auto text = form == output_form::json ? checkpoint::inspect_json(*s) : checkpoint::inspect_text(*s);
   std::fwrite(text.data(), 1, text.size(), stdout);
@@ -126,7 +133,9 @@ int print_names(const source_arguments& a, const std::string& model_config) {
 
 int verify_checkpoint_at(const source_arguments& a) {
   const stop_request stop;
-  const auto s = open_checkpoint_at(a);
+  source_arguments stored = a;
+  stored.as_stored = true;
+  const auto s = open_checkpoint_at(stored);
   if (!s) return ended_with(s.error());
   warn_of_left_out(a, *s);
   work_display display("reading", a.verbosity);
@@ -152,9 +161,10 @@ core::result<compared_checkpoints> compare_checkpoints(const diff_arguments& a) 
   using core::fail;
   if (a.tolerance && !(*a.tolerance >= 0))
     return fail(core::error_kind::bad_input, fmt::format("--tolerance: wanted at least 0, got {}", *a.tolerance));
-  auto first = open_checkpoint_at(a.first);
-  if (!first) return fail(first.error());
   source_arguments other = a.first;
+  other.as_stored = true;
+  auto first = open_checkpoint_at(other);
+  if (!first) return fail(first.error());
   other.path = a.second;
   other.tag = "";
   auto second = open_checkpoint_at(other);

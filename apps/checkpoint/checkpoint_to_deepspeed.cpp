@@ -175,7 +175,7 @@ core::result<void> name_back(checkpoint::deepspeed_write_options& o, const std::
   for (const auto& t : s.tensors)
     if (!rules->find_back(before(t.name)))
       return fail(core::error_kind::mismatch, fmt::format("'{}' leads to no name like '{}', which '{}' holds",
-                                                          file.string(), before(t.name), s.folder.string()));
+                                                          file.string(), before(t.name), checkpoint::shown_place(s)));
   for (auto& [alias, owner] : o.shared) owner = rules->find_back(owner).value_or(owner);
   o.name = [before, rules = *rules](const std::string& name) {
     const auto own = before(name);

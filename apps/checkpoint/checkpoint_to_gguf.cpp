@@ -31,7 +31,9 @@ core::result<void> write_gguf(const gguf_arguments& a) {
   if (!type)
     return fail(error_kind::bad_input,
                 fmt::format("--type: wanted one of {}, got '{}'", checkpoint::mixture_names(), core::shown(a.type)));
-  const auto opened = open_described(a.source, a.model_config);
+  source_arguments from = a.source;
+  from.wants_weights = true;
+  const auto opened = open_described(from, a.model_config);
   if (!opened) return fail(opened.error());
   const auto& s = opened->source;
   auto options = gguf_options_of(*opened, *type, a.tokenizer);

@@ -9,8 +9,40 @@
 
 namespace troupe::apps {
 
+namespace {
+
+/// Bytes of an output for each byte of the files that it is made from. Blocks of 1.5 bits become 21 times as many bytes
+/// in fp32, layers that share a weight stand in the output a few dozen times; a file beyond that repeats few bytes
+/// under many names or with strides of zero.
+constexpr uint64_t most_times_larger = 64;
+/// So much is written however small the files are.
+constexpr uint64_t always_written_bytes = uint64_t{64} << 20;
+
+/// Of the files that hold the tensors.
+uint64_t stored_bytes(const checkpoint::tensor_source& source) {
+  uint64_t out = 0;
+  for (const auto& f : source.files) out += f.view == nullptr ? f.bytes : 0;
+  return out;
+}
+
+core::result<void> check_growth(const checkpoint::tensor_source& source, const std::string& out,
+                                uint64_t needed_bytes) {
+  const uint64_t stored = stored_bytes(source);
+  if (needed_bytes <= always_written_bytes || needed_bytes / most_times_larger <= stored) return {};
+  return core::fail(
+      core::error_kind::limit,
+      fmt::format("'{}' would take {}, more than {} times the {} of '{}', which repeats its bytes under many "
+                  "names or with strides of 0: files of torch.save (NAME.pt) keep the bytes of several "
+                  "names once",
+                  out, core::human_bytes(needed_bytes), most_times_larger, core::human_bytes(stored),
+                  checkpoint::shown_place(source)));
+}
+
+}  // namespace
+
 core::result<void> conversion::prepare(const checkpoint::tensor_source& source, output_kind kind,
                                        uint64_t needed_bytes) {
+  if (auto ok = check_growth(source, to_.out, needed_bytes); !ok) return ok;
   auto place = output_place::prepare({to_.out, kind, to_.force, needed_bytes}, source);
   if (!place) return core::fail(place.error());
   place_.emplace(std::move(*place));

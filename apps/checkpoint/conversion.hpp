@@ -24,7 +24,8 @@ class conversion {
   /// For the work; this object outlives it.
   checkpoint::progress_function progress() { return from_.progress ? from_.progress : display_.progress(); }
 
-  /// As output_place::prepare(), of OUT. Before place().
+  /// As output_place::prepare(), of OUT. Refused (limit) too: an output that is many times as large as the files that
+  /// it is made from, as of 20,000 names for one tensor. Before place().
   core::result<void> prepare(const checkpoint::tensor_source& source, output_kind kind = output_kind::folder,
                              uint64_t needed_bytes = 0);
   [[nodiscard]] const output_place& place() const { return *place_; }

@@ -64,7 +64,7 @@ core::result<checkpoint::gguf_export_options> gguf_options_of(const described_ch
     return fail(
         error_kind::bad_input,
         fmt::format("'{}' does not say which model it is of: wanted Hugging Face's config.json by --model-config",
-                    s.folder.string()));
+                    checkpoint::shown_place(s)));
   if (auto ok = check_names(from); !ok) return fail(ok.error());
   const auto spec = models::parse_model_spec(from.model.json);
   if (!spec) return fail(spec.error());

@@ -115,7 +115,7 @@ core::result<gguf_metadata> gguf_vocabulary(const checkpoint::tensor_source& s, 
     return fail(error_kind::bad_input,
                 fmt::format("'{}' has no tokenizer that belongs in a GGUF file: wanted one by --tokenizer, a path or "
                             "'{}'",
-                            s.folder.string(), bytes_name));
+                            checkpoint::shown_place(s), bytes_name));
   auto vocabulary =
       place == bytes_name ? core::result<data::vocabulary>(data::byte_vocabulary()) : data::read_vocabulary(place);
   if (!vocabulary) return fail(vocabulary.error());

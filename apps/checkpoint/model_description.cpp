@@ -59,7 +59,8 @@ core::result<model_description> from_file(const fs::path& file) {
 
 core::result<model_description> describe_model(const checkpoint::tensor_source& s, const fs::path& file) {
   if (!file.empty()) return from_file(file);
-  if (s.run.model.starts_with('{')) return from_text(s.run.model, fmt::format("the model of '{}'", s.folder.string()));
+  if (s.run.model.starts_with('{'))
+    return from_text(s.run.model, fmt::format("the model of '{}'", checkpoint::shown_place(s)));
   for (const auto& path : {fs::path(s.run.model), s.folder}) {
     std::error_code e;
     if (!path.empty() && fs::is_regular_file(path / description_name, e)) return from_file(path / description_name);
@@ -114,11 +115,11 @@ core::result<void> check_names(const described_checkpoint& c) {
     return fail(error_kind::mismatch,
                 fmt::format("'{}' holds scores of masks that its run learns, as {}, and nothing else knows them: "
                             "`troupe compress` with --clean makes the masks permanent",
-                            c.source.folder.string(), checkpoint::first_names(strangers)));
+                            checkpoint::shown_place(c.source), checkpoint::first_names(strangers)));
   return fail(error_kind::mismatch,
               fmt::format("'{}' holds {} parameters that its model has not, as {}: wanted {}; a file of names (--map) "
                           "says which is which",
-                          c.source.folder.string(), strangers.size(), checkpoint::first_names(strangers),
+                          checkpoint::shown_place(c.source), strangers.size(), checkpoint::first_names(strangers),
                           checkpoint::first_names(names)));
 }
 

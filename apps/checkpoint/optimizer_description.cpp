@@ -30,7 +30,8 @@ core::result<config::job_config> loaded_config(const checkpoint::tensor_source& 
   const auto is_of_optimizer = [](const std::string& key) { return key.starts_with("optimizer"); };
   if (c && std::none_of(c->given.begin(), c->given.end(), is_of_optimizer)) return unknown();
   if (c) return std::move(c->config);
-  const std::string where = file.empty() ? fmt::format("the configuration in '{}'", s.folder.string()) : "--job";
+  const std::string where =
+      file.empty() ? fmt::format("the configuration in '{}'", checkpoint::shown_place(s)) : "--job";
   return fail(error_kind::bad_input, fmt::format("{}: {}", where, c.error().front().render()));
 }
 

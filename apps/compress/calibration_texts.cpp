@@ -56,7 +56,7 @@ core::result<std::shared_ptr<data::tokenizer>> tokenizer_of(const compress_argum
   return fail(error_kind::bad_input,
               fmt::format("'{}' has no tokenizer that is known here (tokenizer.model, or vocab.json with merges.txt): "
                           "wanted one by --tokenizer, a path or '{}'",
-                          from.source.folder.string(), bytes_name));
+                          checkpoint::shown_place(from.source), bytes_name));
 }
 
 core::result<stream_pointer> open_text(const fs::path& path, const std::shared_ptr<data::tokenizer>& tokenizer,

@@ -27,7 +27,7 @@ constexpr size_t max_depth = 64;
 core::result<config::job_config> config_of(const checkpoint::tensor_source& s) {
   if (s.run.config.empty())
     return fail(error_kind::bad_input,
-                fmt::format("'{}' does not say by which configuration it was trained", s.folder.string()));
+                fmt::format("'{}' does not say by which configuration it was trained", checkpoint::shown_place(s)));
   auto read = config::load_text(s.run.config, (s.folder / "manifest.json").string() + " (run.config)", s.folder);
   if (!read) return fail(error_kind::bad_input, config::render(read.error()));
   return std::move(read->config);
@@ -70,7 +70,7 @@ core::result<cleaned_checkpoint> clean(described_checkpoint from) {
         error_kind::bad_input,
         fmt::format("'{}': wanted a model whose config.json says its layers, got none: a host's own modules are "
                     "cleaned in its program, by compression::redundancy_clean",
-                    from.source.folder.string()));
+                    checkpoint::shown_place(from.source)));
   const auto config = config_of(from.source);
   if (!config) return fail(config.error());
   const auto spec = models::parse_model_spec(from.model.json);

@@ -103,7 +103,7 @@ class calibrated final : public compress_calibration {
     return fmt::format("{} {} {} group {} asymmetric {} dtype {} windows {} x {} {:016x} of {} {}", a_.method, a_.to,
                        a_.embeddings, a_.group.value_or(~uint64_t{0}), a_.asymmetric, a_.dtype,
                        texts_.calibration.count(), texts_.calibration.columns, digest_of(texts_.calibration),
-                       from_.source.folder.string(), files);
+                       checkpoint::shown_place(from_.source), files);
   }
 
   void say(const std::string& what) {
@@ -132,7 +132,7 @@ core::result<std::unique_ptr<compress_calibration>> open_calibration(const compr
     return fail(
         error_kind::bad_input,
         fmt::format("'{}' does not say which model it is of: wanted Hugging Face's config.json by --model-config",
-                    from.source.folder.string()));
+                    checkpoint::shown_place(from.source)));
   auto spec = models::parse_model_spec(from.model.json);
   if (!spec) return fail(spec.error().in("what computes with the model"));
   // Units' weights come and go in blocks of a few MiB: kept in the heap they would leave holes, several units' worth.

@@ -40,7 +40,9 @@ core::result<void> write_clean(const compress_arguments& a) {
 }
 
 core::result<described_checkpoint> open_to_compress(const compress_arguments& a, tensor_grids& grids) {
-  auto opened = open_described(a.source, a.model_config);
+  source_arguments from = a.source;
+  from.wants_weights = !a.clean;  // cleaning wants the run's configuration
+  auto opened = open_described(from, a.model_config);
   if (!opened || !a.clean) return opened;
   auto cleaned = clean(std::move(*opened));
   if (!cleaned) return fail(cleaned.error());

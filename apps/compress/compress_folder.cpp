@@ -34,7 +34,7 @@ core::result<void> check_family(const described_checkpoint& c) {
     return fail(
         error_kind::bad_input,
         fmt::format("'{}' does not say which model it is of: wanted Hugging Face's config.json by --model-config",
-                    c.source.folder.string()));
+                    checkpoint::shown_place(c.source)));
   if (model.model_type == "gpt2")
     return fail(error_kind::bad_input,
                 "transformers' GPT-2 has Conv1D layers, whose weights are in x out, and compressed-tensors has none of "

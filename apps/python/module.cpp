@@ -128,7 +128,9 @@ std::string inspect(const path& at, const std::optional<std::string>& tag, const
                     bool fallback) {
   const source from(at, tag, map, fallback);
   auto text = interruptible([&](const checkpoint::progress_function&) -> core::result<std::string> {
-    const auto s = open_checkpoint_at(from.arguments());
+    auto stored = from.arguments();
+    stored.as_stored = true;
+    const auto s = open_checkpoint_at(stored);
     if (!s) return core::fail(s.error());
     return checkpoint::inspect_json(*s);
   });
@@ -140,7 +142,9 @@ nb::tuple verify(const path& at, const std::optional<std::string>& tag, const st
   const source from(at, tag, map, fallback);
   const auto r =
       interruptible([&](const checkpoint::progress_function& goes_on) -> core::result<checkpoint::verify_report> {
-        const auto s = open_checkpoint_at(from.arguments());
+        auto stored = from.arguments();
+        stored.as_stored = true;
+        const auto s = open_checkpoint_at(stored);
         if (!s) return core::fail(s.error());
         return checkpoint::verify_source(checkpoint::real_files(), *s, goes_on);
       });

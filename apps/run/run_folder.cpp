@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "checkpoint/files/atomic_file.hpp"
+#include "checkpoint/files/dangling_link.hpp"
 #include "config/explain.hpp"
 #include "job/degrees.hpp"
 #include "plan/schedule/kept_search.hpp"
@@ -51,8 +52,8 @@ core::result<void> prepare_output(const config::loaded& c, const actors::session
   std::filesystem::create_directories(folder, e);
   core::result<void> did = {};
   if (e)
-    did = core::fail(core::error_kind::io,
-                     fmt::format("output: cannot make the folder {}: {}", folder.string(), e.message()));
+    did = core::fail(core::error_kind::io, fmt::format("output: cannot make the folder {}: {}", folder.string(),
+                                                       checkpoint::dangling_link_in(folder).value_or(e.message())));
   else
     did = write_files(folder, texts, open);
   for (const auto& [name, text] : texts)

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "checkpoint/commit/names.hpp"
+#include "checkpoint/files/dangling_link.hpp"
 #include "checkpoint/files/file_system.hpp"
 #include "core/lock_holder.hpp"
 #include "core/system_error.hpp"
@@ -55,6 +56,7 @@ core::result<folder_lock> folder_lock::take(const fs::path& root, std::string_vi
     auto taken = try_take(root, purpose);
     if (!taken) return fail(taken.error());
     if (*taken) return std::move(**taken);
+    if (const auto link = dangling_link_in(root)) return fail(error_kind::bad_input, *link);
   }
   return fail(error_kind::io, fmt::format("cannot lock '{}': it is removed again and again", root.string()));
 }

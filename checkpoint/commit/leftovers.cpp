@@ -6,6 +6,7 @@
 
 #include "checkpoint/commit/commit.hpp"
 #include "checkpoint/commit/names.hpp"
+#include "checkpoint/files/dangling_link.hpp"
 
 namespace troupe::checkpoint {
 
@@ -22,7 +23,9 @@ core::result<void> make_folders(file_system& files, const fs::path& path) {
     if (auto ok = make_folders(files, parent); !ok) return ok;
   if (auto ok = files.make_folder(path); !ok) {
     const auto made_meanwhile = files.exists(path);  // by another thread or process
-    return made_meanwhile && *made_meanwhile ? core::result<void>() : ok;
+    if (made_meanwhile && *made_meanwhile) return {};
+    const auto link = dangling_link_in(path);
+    return link ? core::result<void>(fail(error_kind::bad_input, *link)) : ok;
   }
   return files.sync_folder(parent);
 }

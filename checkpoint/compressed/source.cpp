@@ -174,7 +174,15 @@ std::string compressed_refusal(const fs::path& path) {
       path.string());
 }
 
-core::result<bool> is_compressed_folder(const fs::path& path) {
+namespace {
+
+/// What config.json says of the weights.
+struct said_of_weights {
+  bool is_compressed = false;  ///< by a method that is read, whatever it does to the weights
+  bool has_codes = false;      ///< some weights are stored as codes
+};
+
+core::result<said_of_weights> weights_by_config(const fs::path& path) {
   const auto config = read_model_config(folder_of(path));
   if (!config) return fail(config.error());
   if (const auto codes = foreign_codes_of(*config)) return fail(foreign_refusal(path.string(), *codes));
@@ -185,7 +193,20 @@ core::result<bool> is_compressed_folder(const fs::path& path) {
   if (!blocks) return in_file(blocks.error());
   const auto groups = read_schemes(*config);
   if (!groups) return in_file(groups.error());
-  return blocks->has_value() || groups->has_value();
+  return said_of_weights{blocks->has_value() || groups->has_value(),
+                         blocks->has_value() || (groups->has_value() && !(*groups)->empty())};
+}
+
+}  // namespace
+
+core::result<bool> is_compressed_folder(const fs::path& path) {
+  const auto said = weights_by_config(path);
+  return said ? core::result<bool>(said->is_compressed) : fail(said.error());
+}
+
+core::result<bool> has_coded_weights(const fs::path& path) {
+  const auto said = weights_by_config(path);
+  return said ? core::result<bool>(said->has_codes) : fail(said.error());
 }
 
 core::result<tensor_source> read_compressed_source(const fs::path& path) {

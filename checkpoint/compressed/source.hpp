@@ -14,6 +14,8 @@ namespace troupe::checkpoint {
 /// Whether config.json in `path`, or beside it, says that weights are compressed in this way. Errors: as
 /// read_schemes() and read_fp8_blocks(), and foreign_refusal() of a method that is not read.
 core::result<bool> is_compressed_folder(const std::filesystem::path& path);
+/// Whether weights are codes there, and not only the ranges of activations or of a cache are stored. Errors: the same.
+core::result<bool> has_coded_weights(const std::filesystem::path& path);
 
 /// Why nothing begins with the compressed weights at `path` unasked, and how it may.
 std::string compressed_refusal(const std::filesystem::path& path);

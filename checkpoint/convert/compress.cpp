@@ -96,7 +96,7 @@ class compressor {
       jobs_.push_back(std::move(job));
     }
     if (jobs_.empty())
-      return fail(error_kind::bad_input, fmt::format("'{}' has no linear layer to compress", from_.folder.string()));
+      return fail(error_kind::bad_input, fmt::format("'{}' has no linear layer to compress", shown_place(from_)));
     for (auto& job : jobs_)
       for (const auto& part : parts_of(job.matrix)) add(job, part);
     for (const auto& w : plain_) add(w);

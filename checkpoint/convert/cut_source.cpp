@@ -151,7 +151,7 @@ core::result<tensor_source> cut_source(std::shared_ptr<const tensor_source> from
   for (const auto& [name, cut] : cuts)
     if (std::ranges::none_of(from->tensors, [&n = name](const tensor_entry& t) { return t.name == n; }))
       return fail(error_kind::mismatch,
-                  fmt::format("'{}': wanted tensor '{}', which it has not", from->folder.string(), shown(name)));
+                  fmt::format("'{}': wanted tensor '{}', which it has not", shown_place(*from), shown(name)));
   const auto maker = std::make_shared<tensor_maker>(from, std::move(cuts));
   tensor_source out = *from;
   out.files.clear();

@@ -96,7 +96,7 @@ core::result<plan> plan_of(const tensor_source& from, const gguf_export_options&
   const auto& m = o.model;
   const auto weights = weights_of(from, {});
   if (!weights) return fail(weights.error());
-  const auto refused = [&](const core::error& e) { return fail(e.in(fmt::format("'{}'", from.folder.string()))); };
+  const auto refused = [&](const core::error& e) { return fail(e.in(fmt::format("'{}'", shown_place(from)))); };
   std::vector<std::pair<gguf_place, planned_tensor>> found;
   for (const auto& w : *weights) {
     const auto bare = bare_name(w.name);
@@ -266,7 +266,7 @@ core::result<void> write_tensor(const tensor_source& from, const planned_tensor&
           error_kind::numeric,
           fmt::format("'{}': tensor '{}': among elements {} to {} of its rows in the file is one that {} cannot "
                       "hold: NaN, infinite or too large",
-                      from.folder.string(), shown(t.from->name), elements_done + bad * per_block,
+                      shown_place(from), shown(t.from->name), elements_done + bad * per_block,
                       elements_done + (bad + 1) * per_block - 1, name_of(t.tensor.type)));
     elements_done += blocks * per_block;
     if (lost != nullptr) {

@@ -40,7 +40,7 @@ core::result<json> client_of(const tensor_source& from) {
   auto client = core::parse_json(from.run.client_state);
   if (!client)
     return fail(error_kind::bad_input, fmt::format("'{}': its client state is no JSON of up to {} levels: {}",
-                                                   from.folder.string(), core::max_json_depth, client.error().why));
+                                                   shown_place(from), core::max_json_depth, client.error().why));
   if (client->is_null()) return json::object();
   if (!client->is_object()) return json{{"client_state", std::move(*client)}};
   return std::move(*client);

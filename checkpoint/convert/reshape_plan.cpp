@@ -112,9 +112,9 @@ core::result<pipeline_map> pipeline_map_of(const tensor_source& whole) {
       if (at != order.end()) first = std::min(first, at->second);
     }
   if (blocks.empty())
-    return fail(error_kind::bad_input,
-                fmt::format("'{}' has no numbered blocks that could be divided over a pipeline's stages",
-                            whole.folder.string()));
+    return fail(
+        error_kind::bad_input,
+        fmt::format("'{}' has no numbered blocks that could be divided over a pipeline's stages", shown_place(whole)));
   std::vector<std::pair<size_t, block_name>> sorted;
   for (const auto& [block, at] : blocks) sorted.emplace_back(at, block);
   std::ranges::stable_sort(sorted, {}, &std::pair<size_t, block_name>::first);
@@ -189,7 +189,7 @@ core::result<reshape_plan> reshape_plan::create(const tensor_source& whole, cons
     const auto rule = out.rules_(t.name);
     if (!rule) return fail(rule.error());
     const auto cut = cut_to_split(t.name, *rule, t.shape, to.tensor);
-    if (!cut) return fail(cut.error().in(whole.folder.string()));
+    if (!cut) return fail(cut.error().in(fmt::format("'{}'", shown_place(whole))));
     cuts = cuts || cut->kind == cut_kind::along;
     for (const auto& s : cut->slices) out.bytes_ += core::numel_of(s) * core::size_of(t.type);
   }
@@ -197,12 +197,12 @@ core::result<reshape_plan> reshape_plan::create(const tensor_source& whole, cons
     return fail(error_kind::bad_input,
                 fmt::format("'{}': no rule cuts any of its parameters over {} tensor-parallel ranks; they have neither "
                             "Megatron's names nor published patterns",
-                            whole.folder.string(), to.tensor));
+                            shown_place(whole), to.tensor));
   if (to.pipeline == 1 && (partition.empty() || partition == std::vector<uint32_t>{0})) return out;
   auto map = pipeline_map_of(whole);
   if (!map) return fail(map.error());
   auto stages = stages_of(*map, to.pipeline, partition);
-  if (!stages) return fail(stages.error().in(whole.folder.string()));
+  if (!stages) return fail(stages.error().in(fmt::format("'{}'", shown_place(whole))));
   out.map_ = std::move(*map);
   out.stage_of_ = std::move(*stages);
   return out;
@@ -228,9 +228,9 @@ core::result<tensor_source> reshape_plan::rank(uint32_t number) const {
     const auto rule = rules_(t.name);
     if (!rule) return fail(rule.error());
     const auto cut = cut_to_split(t.name, *rule, t.shape, to_.tensor);
-    if (!cut) return fail(cut.error().in(whole_->folder.string()));
+    if (!cut) return fail(cut.error().in(fmt::format("'{}'", shown_place(*whole_))));
     auto slice = slice_entry(*cut, t, place, zeros_);
-    if (!slice) return fail(slice.error().in(whole_->folder.string()));
+    if (!slice) return fail(slice.error().in(fmt::format("'{}'", shown_place(*whole_))));
     slice->name = pipeline_name(map_, t.name);
     out.tensors.push_back(std::move(*slice));
   }

@@ -106,7 +106,7 @@ core::result<chosen_rules> choose_rules(const tensor_source& of, const std::opti
     out.are_megatrons = false;
     forget_widths(**said);
     auto rules = by_patterns(std::move(**said), buffers);
-    if (!rules) return fail(rules.error().in(of.folder.string()));
+    if (!rules) return fail(rules.error().in(fmt::format("'{}'", shown_place(of))));
     out.rule = std::move(*rules);
     if (patterns || of.names_in_files.empty()) return out;
     // what a folder publishes speaks of the names in it
@@ -119,7 +119,7 @@ core::result<chosen_rules> choose_rules(const tensor_source& of, const std::opti
   }
   if (out.are_megatrons) {
     const auto chosen = qkv_version_from(version ? *version : version_in(of).value_or(0));
-    if (!chosen) return fail(chosen.error().in(of.folder.string()));
+    if (!chosen) return fail(chosen.error().in(fmt::format("'{}'", shown_place(of))));
     out.version = *chosen;
     out.rule = [v = *chosen, buffers](std::string_view name) -> core::result<cut_rule> {
       return buffers->contains(name) ? cut_rule{} : megatron_rule(name, v);

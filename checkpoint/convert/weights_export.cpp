@@ -309,8 +309,7 @@ core::result<weights> weights_of(const tensor_source& from, const weights_export
   for (const auto& w : out)
     if (!names.insert(w.name).second)
       return fail(error_kind::bad_input, fmt::format("two tensors would be written as '{}'", shown(w.name)));
-  if (out.empty())
-    return fail(error_kind::bad_input, fmt::format("'{}' holds no weights to write", from.folder.string()));
+  if (out.empty()) return fail(error_kind::bad_input, fmt::format("'{}' holds no weights to write", shown_place(from)));
   return out;
 }
 

@@ -95,6 +95,17 @@ core::result<void> check_ranks(const std::vector<deepspeed_file>& files) {
 
 }  // namespace
 
+std::string tag_from(std::string_view text) {
+  text = text.substr(0, text.find('\n'));
+  constexpr std::string_view blanks = " \t\r";
+  const auto first = text.find_first_not_of(blanks);
+  if (first == text.npos) return "";
+  text = text.substr(first, text.find_last_not_of(blanks) + 1 - first);
+  while (text.starts_with("./")) text.remove_prefix(2);
+  while (text.size() > 1 && text.ends_with('/')) text.remove_suffix(1);
+  return std::string(text);
+}
+
 core::result<fs::path> tag_folder(const fs::path& path, std::optional<std::string> tag, const char* latest_file) {
   std::error_code ec;
   if (!tag) {
@@ -103,10 +114,10 @@ core::result<fs::path> tag_folder(const fs::path& path, std::optional<std::strin
     if (!file) return fail(file.error());
     tag.emplace(std::min<size_t>(file->size(), max_deepspeed_tag_bytes + 1), '\0');
     if (auto ok = file->read(0, std::as_writable_bytes(std::span(*tag))); !ok) return fail(ok.error());
-    while (!tag->empty() && std::string_view(" \t\r\n").find(tag->back()) != std::string_view::npos) tag->pop_back();
+    if (tag->size() <= max_deepspeed_tag_bytes) tag = tag_from(*tag);
   }
-  if (tag->empty() || tag->size() > max_deepspeed_tag_bytes || *tag == "." || *tag == ".." || tag->find('/') != tag->npos ||
-      tag->find('\0') != tag->npos)
+  if (tag->empty() || tag->size() > max_deepspeed_tag_bytes || *tag == "." || *tag == ".." ||
+      tag->find('/') != tag->npos || tag->find('\0') != tag->npos)
     return refused(fmt::format("'{}' is no name of a checkpoint in '{}'", shown(*tag), path.string()));
   return path / *tag;
 }

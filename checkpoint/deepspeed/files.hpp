@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/error.hpp"
@@ -31,6 +32,10 @@ struct deepspeed_files {
   std::vector<deepspeed_file> layers;     ///< `layer_*` of a pipeline, ascending by (layer, mp)
   bool has_offloaded = false;             ///< the folder `offloaded_tensors` is there
 };
+
+/// The name that a file such as `latest` holds: its first line, without what people's hands and scripts leave around
+/// it: blanks, a carriage return, `./` in front, slashes behind.
+std::string tag_from(std::string_view text);
 
 /// `path` itself, where it holds no `latest`; a `tag` is looked for below `path`. `latest_file` is the name of the text
 /// file that holds the tag.

@@ -31,7 +31,7 @@ class builder {
  private:
   template <class... A>
   tl::unexpected<core::error> bad(fmt::format_string<A...> text, A&&... a) const {
-    return fail(error_kind::bad_input, fmt::format("'{}' cannot be written for DeepSpeed: {}", from_.folder.string(),
+    return fail(error_kind::bad_input, fmt::format("'{}' cannot be written for DeepSpeed: {}", shown_place(from_),
                                                    fmt::format(text, std::forward<A>(a)...)));
   }
   [[nodiscard]] std::string written(const std::string& name) const {

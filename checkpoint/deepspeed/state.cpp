@@ -170,12 +170,12 @@ core::result<deepspeed_parts> deepspeed_parts_of(const tensor_source& from, cons
     out.lr_scheduler = torch_value::dict().set("last_batch_iteration", *from.run.schedule_position - 1);
   }
   const auto client = parsed(from.run.client_state, "the client state");
-  if (!client) return fail(client.error().in(from.folder.string()));
+  if (!client) return fail(client.error().in(fmt::format("'{}'", shown_place(from))));
   if (client->is_object()) {
     for (const auto& [key, value] : client->items()) {
       if (std::ranges::find(own_keys, key) != own_keys.end())
         return fail(error_kind::bad_input,
-                    fmt::format("'{}': the client state's key '{}' is DeepSpeed's own", from.folder.string(), key));
+                    fmt::format("'{}': the client state's key '{}' is DeepSpeed's own", shown_place(from), key));
       out.client.emplace_back(key, value_of(value));
     }
   } else if (!client->is_null()) {

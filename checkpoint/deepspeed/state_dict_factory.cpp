@@ -83,7 +83,7 @@ core::result<void> check_is_megatron(const tensor_source& s) {
                                "mlp.dense_h_to_4h.weight", "mlp.dense_h_to_4h.bias"})
     if (std::ranges::none_of(s.tensors, [&](const auto& t) { return t.name.find(fragment) != std::string::npos; }))
       return fail(error_kind::bad_input,
-                  fmt::format("'{}' has no '{}': it is no module of Megatron's", s.folder.string(), fragment));
+                  fmt::format("'{}' has no '{}': it is no module of Megatron's", shown_place(s), fragment));
   return {};
 }
 

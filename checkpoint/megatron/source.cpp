@@ -159,7 +159,7 @@ core::result<merged_source> merge_ranks(std::vector<tensor_source> ranks, const 
       auto& held = by_key[key_of(t)];
       if (held.size() != r)
         return fail(error_kind::mismatch, fmt::format("'{}': tensor {} is on rank {} and not on rank {}",
-                                                      ranks[0].folder.string(), shown(t), r, held.size()));
+                                                      shown_place(ranks[0]), shown(t), r, held.size()));
       held.push_back(&t);
     }
   }
@@ -167,7 +167,7 @@ core::result<merged_source> merge_ranks(std::vector<tensor_source> ranks, const 
   out.whole.format = ranks[0].format;
   for (const auto& [key, held] : by_key) {
     if (held.size() != ranks.size())
-      return fail(error_kind::mismatch, fmt::format("'{}': tensor {} is not on rank {} of {}", ranks[0].folder.string(),
+      return fail(error_kind::mismatch, fmt::format("'{}': tensor {} is not on rank {} of {}", shown_place(ranks[0]),
                                                     shown(*held[0]), held.size(), ranks.size()));
     auto rule = rules(held[0]->name);
     if (!rule) return fail(rule.error());
@@ -178,7 +178,7 @@ core::result<merged_source> merge_ranks(std::vector<tensor_source> ranks, const 
       rule->kind = cut_kind::replicated;
     }
     auto whole = merged_entry(*rule, {held.data(), held.size()});
-    if (!whole) return fail(whole.error().in(ranks[0].folder.string()));
+    if (!whole) return fail(whole.error().in(fmt::format("'{}'", shown_place(ranks[0]))));
     out.whole.tensors.push_back(std::move(*whole));
   }
   auto& first = ranks[0];
@@ -207,7 +207,7 @@ core::result<split_sources> split_ranks(const tensor_source& whole, uint32_t ran
     if (!rule) return fail(rule.error());
     if (rule->kind == cut_kind::along) ++out.cut;
     auto slices = split_entry(*rule, t, ranks, zeros);
-    if (!slices) return fail(slices.error().in(whole.folder.string()));
+    if (!slices) return fail(slices.error().in(fmt::format("'{}'", shown_place(whole))));
     for (uint32_t r = 0; r < ranks; ++r) out.ranks[r].tensors.push_back(std::move((*slices)[r]));
   }
   for (auto& s : out.ranks) {

@@ -66,7 +66,8 @@ uint64_t weights_in(const checkpoint::tensor_source& s) {
 core::result<std::vector<float>> whole_weight(const checkpoint::tensor_source& from, const std::string& name) {
   const auto* t = checkpoint::find_tensor(from, name, checkpoint::tensor_kind::master);
   if (t == nullptr) t = checkpoint::find_tensor(from, name, checkpoint::tensor_kind::frozen);
-  if (t == nullptr) return fail(error_kind::mismatch, fmt::format("'{}' lacks '{}'", from.folder.string(), name));
+  if (t == nullptr)
+    return fail(error_kind::mismatch, fmt::format("'{}' lacks '{}'", checkpoint::shown_place(from), name));
   const uint64_t count = core::numel_of(t->shape);
   std::vector<float> out(count);
   const std::span bytes(reinterpret_cast<std::byte*>(out.data()), count * sizeof(float));
@@ -94,12 +95,12 @@ core::result<cleaned_source> clean_source(checkpoint::tensor_source from, const 
   if (problem) return fail(*problem);
   if (!done) return fail(done.error());
   if (const auto& chosen = (*done)->chosen; chosen.modules.empty() && chosen.pruned.empty())
-    return fail(
-        error_kind::bad_input,
-        fmt::format("'{}' is clean already: its run neither prunes nor quantises weights", source->folder.string()));
+    return fail(error_kind::bad_input,
+                fmt::format("'{}' is clean already: its run neither prunes nor quantises weights",
+                            checkpoint::shown_place(*source)));
   if ((*done)->modules.empty())
     return fail(error_kind::bad_input, fmt::format("'{}': nothing was compressed by its step {}",
-                                                   source->folder.string(), source->run.steps.value_or(0)));
+                                                   checkpoint::shown_place(*source), source->run.steps.value_or(0)));
   auto cut = checkpoint::cut_source(source, cuts_of(*done));
   if (!cut) return fail(cut.error());
   cleaned_source out{std::move(*cut), source, *done, weights_in(*source), 0};

@@ -24,7 +24,8 @@ core::result<unit_weights> unit_weights::open(const core::model_table& table, co
     for (const auto& w : *all)
       if (name && w.name == *name) entry = w.from;
     const auto refused = [&](const std::string& why) {
-      return fail(error_kind::mismatch, "'" + source.folder.string() + "': " + why + " '" + core::shown(p.name) + "'");
+      return fail(error_kind::mismatch,
+                  "'" + checkpoint::shown_place(source) + "': " + why + " '" + core::shown(p.name) + "'");
     };
     if (entry == nullptr) return refused("it lacks the parameter");
     if (entry->shape != p.shape) return refused("another shape than the model's has the parameter");

@@ -133,6 +133,8 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
   };
   const auto is_compressed = checkpoint::is_compressed_folder(path);
   if (!is_compressed) return core::fail(is_compressed.error());
+  if (!dequantise && checkpoint::has_coded_weights(path).value_or(false))
+    return core::fail(error_kind::bad_input, checkpoint::compressed_refusal(path));
   std::unique_ptr<weights_source> source(new weights_source);
   std::vector<tensor_there> there;
   auto list = listed(path, *is_compressed);
@@ -140,9 +142,6 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
   source->source_ = std::move(*list);
   if (source->source_ != nullptr) {
     const auto& all = *source->source_;
-    const auto has_few_bits = [](const auto& f) { return f.view != nullptr && f.view->is_compressed(); };
-    if (!dequantise && std::ranges::any_of(all.files, has_few_bits))
-      return core::fail(error_kind::bad_input, checkpoint::compressed_refusal(path));
     if (const auto codes = checkpoint::foreign_codes_of(all))
       return core::fail(checkpoint::foreign_refusal(path.string(), *codes));
     for (const auto& t : all.unread) there.push_back({t.name, nullptr, {}, {}, nullptr, t.type});

@@ -1,7 +1,10 @@
 // `troupe checkpoint` on folders that other programs saved: what is said of them, and their names, printed as a file
 // for
 // `--map` and given back.
+#include <map>
 #include <nlohmann/json.hpp>
+
+#include "checkpoint/torch/archive_writer.hpp"
 
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
@@ -10,6 +13,8 @@ BOOST_AUTO_TEST_SUITE(foreign_folders)
 
 using namespace troupe::tests;
 using nlohmann::json;
+namespace checkpoint = troupe::checkpoint;
+namespace core = troupe::core;
 namespace fs = std::filesystem;
 
 namespace {
@@ -107,6 +112,87 @@ BOOST_AUTO_TEST_CASE(what_of_a_trainers_folder_is_taken_over_is_said) {
   const auto known =
       at.troupe({"checkpoint", "inspect", "ck", "--model-config", (folder / "checkpoint-3/config.json").string()});
   BOOST_TEST(has(known.out, "of 16 parameters are taken over"), known.out);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_resumes_from_the_newest_checkpoint_of_a_trainers_output_and_not_from_its_final_model) {
+  const command_folder at(
+      "model: {model_type: gpt2, n_layer: 1, n_embd: 8, n_head: 2, n_positions: 8, vocab_size: 128, embd_pdrop: 0, "
+      "attn_pdrop: 0, resid_pdrop: 0}\n"
+      "data: {text: corpus.txt, sequence_length: 8}\nseed: 1\nsteps: 5\ntrain_micro_batch_size_per_gpu: 2\n"
+      "optimizer: {type: AdamW, params: {lr: 1.0e-3}}\noutput: out\n");
+  fs::copy(fixtures / "trainer/trainer_gpt2", at.folder / "output", fs::copy_options::recursive);
+  fs::copy(at.folder / "output/checkpoint-3/model.safetensors", at.folder / "output/model.safetensors");
+  fs::copy(at.folder / "output/checkpoint-3/config.json", at.folder / "output/config.json");
+  const auto r = at.troupe({"train", "job.yaml", "--resume", "output"});
+  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  BOOST_TEST(has(r.out + r.err, "checkpoint-3, a checkpoint with an optimizer's states, is taken, and its own weights"),
+             r.err);
+  BOOST_TEST(has(r.out, "step 4/5"), r.out);
+  BOOST_TEST(!has(r.out, "step 1/5"), r.out);
+  const auto shown = at.troupe({"checkpoint", "inspect", "output"});
+  BOOST_TEST(has(shown.out, "output/checkpoint-3: transformers Trainer, step 3"), shown.out);
+  BOOST_TEST(has(shown.out, "\n'output': checkpoint-3, a checkpoint with an optimizer's states, is taken"), shown.out);
+  BOOST_TEST(shown.err == "");
+  // a save that was cut short
+  fs::create_directory(at.folder / "output/checkpoint-4");
+  fs::copy(at.folder / "output/model.safetensors", at.folder / "output/checkpoint-4/model.safetensors");
+  const auto refused = at.troupe({"train", "job.yaml", "--resume", "output", "--fresh", "--steps", "5"});
+  BOOST_TEST(refused.code != 0);
+  BOOST_TEST(
+      has(refused.err, "checkpoint-4' has no trainer_state.json and no optimizer's states, which checkpoint-3 has"),
+      refused.err);
+  fs::remove_all(at.folder / "out");
+  const auto before = at.troupe({"train", "job.yaml", "--resume", "output", "--fallback-to-previous"});
+  BOOST_TEST_REQUIRE(before.code == 0, before.err);
+  BOOST_TEST(has(before.out + before.err, "taken instead: 'output/checkpoint-3'"), before.err);
+  BOOST_TEST(has(before.out, "step 4/5"), before.out);
+}
+
+BOOST_AUTO_TEST_CASE(an_output_that_repeats_few_bytes_under_many_names_is_refused_and_kept_once_by_torchs_files) {
+  const command_folder at;
+  const std::vector<std::byte> bytes(1 << 20);
+  std::map<std::string, std::string> names;
+  for (int i = 0; i < 200; ++i) names.emplace("alias." + std::to_string(i), "w");
+  const std::vector<checkpoint::tensor_to_write> one{{"w", core::dtype::f32, {512, 512}, bytes, {}}};
+  const auto wrote = checkpoint::write_torch_archive(at.folder / "w.pt", one, names);
+  BOOST_REQUIRE(wrote.has_value());
+  const auto refused = at.troupe({"checkpoint", "to-fp32", "w.pt", "out.safetensors"});
+  BOOST_TEST(refused.code == 2);
+  BOOST_TEST(has(refused.err, "'out.safetensors' would take 202 MiB, more than 64 times the 1.0"), refused.err);
+  BOOST_TEST(!fs::exists(at.folder / "out.safetensors"));
+  const auto kept = at.troupe({"checkpoint", "to-fp32", "w.pt", "out.pt"});
+  BOOST_TEST(kept.code == 0, kept.err);
+  BOOST_TEST(fs::file_size(at.folder / "out.pt") < 2U << 20);
+}
+
+BOOST_AUTO_TEST_CASE(refusals_of_a_file_in_the_current_folder_name_it) {
+  const command_folder at;
+  at.folder.write("empty.safetensors", std::string("\2\0\0\0\0\0\0\0{}", 10));
+  for (const char* to : {"to-fp32", "to-hf", "to-gguf", "to-deepspeed", "to-universal", "to-dcp", "reshape"}) {
+    const auto did = at.troupe({"checkpoint", to, "empty.safetensors", "out"});
+    BOOST_TEST(!has(did.err, "''"), to << ": " << did.err);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(codes_of_other_tools_are_refused_by_every_command_that_takes_values) {
+  const command_folder at;
+  at.folder.write("q/config.json",
+                  R"({"model_type": "llama", "quantization_config": {"quant_method": "gptq", "bits": 4}})");
+  const std::string header = R"({"m.qweight":{"dtype":"I32","shape":[2],"data_offsets":[0,8]}})";
+  at.folder.write("q/model.safetensors", std::string(1, static_cast<char>(header.size())) + std::string(7, '\0') +
+                                             header + std::string(8, '\0'));
+  for (const char* to : {"to-fp32", "to-hf", "to-gguf", "to-deepspeed", "to-universal", "to-dcp", "reshape"}) {
+    const auto did = at.troupe({"checkpoint", to, "q", "out"});
+    BOOST_TEST(did.code == 2, to);
+    BOOST_TEST(
+        has(did.err, "'q': its weights are codes of GPTQ (config.json: quantization_config.quant_method 'gptq')"),
+        did.err);
+  }
+  const auto squeezed = at.troupe({"compress", "q", "out", "--to", "gguf:q8_0"});
+  BOOST_TEST(has(squeezed.err, "codes of GPTQ"), squeezed.err);
+  const auto trained = at.troupe({"train", "job.yaml", "--resume", "q"});
+  BOOST_TEST(has(trained.err, "codes of GPTQ"), trained.err);
+  for (const char* look : {"inspect", "verify"}) BOOST_TEST(at.troupe({"checkpoint", look, "q"}).code == 0, look);
 }
 
 BOOST_AUTO_TEST_CASE(a_head_that_shares_the_embedding_is_written_for_every_family_and_comes_back) {

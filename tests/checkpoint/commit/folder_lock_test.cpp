@@ -103,6 +103,15 @@ BOOST_AUTO_TEST_CASE(the_lock_is_a_plain_file_of_its_owner_and_nothing_else) {
   check_failed(checkpoint::folder_lock::take(victim / "x"), error_kind::bad_input, victim.string());
 }
 
+BOOST_AUTO_TEST_CASE(a_link_that_leads_nowhere_is_said_to_be_one) {
+  const scratch_folder folder;
+  std::filesystem::create_symlink("/nonexistent/disk", folder / "checkpoints");
+  std::filesystem::create_symlink("/nonexistent/disk", folder / "out");
+  for (const auto& root : {folder / "checkpoints", folder / "out" / "checkpoints"})
+    check_failed(checkpoint::folder_lock::take(root), error_kind::bad_input,
+                 "is a link to '/nonexistent/disk', which does not exist: mount or make that, or remove the link");
+}
+
 BOOST_AUTO_TEST_CASE(leftovers_are_removed_under_the_lock_only) {
   const scratch_folder folder;
   const auto root = folder / "checkpoints";

@@ -1,0 +1,495 @@
+#include "checkpoint/convert/folder_contents.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "checkpoint/commit/commit.hpp"
+#include "checkpoint/commit/open.hpp"
+#include "checkpoint/deepspeed/files.hpp"
+#include "checkpoint/distributed/megatron_common.hpp"
+#include "checkpoint/distributed/safetensors_shards.hpp"
+#include "checkpoint/distributed/source.hpp"
+#include "checkpoint/files/dangling_link.hpp"
+#include "checkpoint/gguf/header.hpp"
+#include "checkpoint/safetensors/weights_folder.hpp"
+#include "checkpoint/safetensors/weights_index.hpp"
+#include "checkpoint/source/torch.hpp"
+#include "checkpoint/torch/distributed_metadata.hpp"
+#include "core/json_text.hpp"
+#include "core/lfs_pointer.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using core::error_kind;
+using core::fail;
+using core::refused;
+
+constexpr const char* universal_latest_name = "latest_universal";
+constexpr size_t max_folder_name_bytes = 255;
+/// Names of checkpoints that one message lists.
+constexpr size_t max_tags_shown = 8;
+/// Names in a folder by which it is known for a tag of DeepSpeed's; a folder of something else may hold many more.
+constexpr size_t max_names_of_tag = 4096;
+/// Folders in folders that are looked into.
+constexpr int max_folder_depth = 4;
+
+/// What stands in front of the number in the names of checkpoints' folders: transformers' Trainer and Accelerate,
+/// torchtitan, and others.
+constexpr std::array<std::string_view, 7> numbered_stems{"checkpoint-", "checkpoint_", "step-", "step_",
+                                                         "epoch-",      "epoch_",      "iter_"};
+constexpr std::array<std::string_view, 2> inner_names{"checkpoints", "checkpoint"};
+constexpr std::string_view trainer_state_name = "trainer_state.json";
+constexpr std::string_view adapter_config_name = "adapter_config.json";
+constexpr uint64_t max_adapter_config_bytes = uint64_t{1} << 20;
+
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name.size() <= max_folder_name_bytes && name != "." && name != ".." &&
+         name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code ec;
+  return fs::exists(path, ec);
+}
+bool is_folder(const fs::path& path) {
+  std::error_code ec;
+  return fs::is_directory(path, ec);
+}
+
+/// The name that a small text file holds, as deepspeed's `latest`.
+core::result<std::string> tag_in(const fs::path& path) {
+  const auto text = read_small_file(real_files(), path, max_latest_bytes);
+  if (!text) return fail(text.error());
+  return tag_from(*text);
+}
+
+/// Whether a folder has a checkpoint of ours, however damaged.
+bool has_ours(const fs::path& root) {
+  const auto all = real_files().list(root);
+  return all && std::any_of(all->begin(), all->end(), [&](const folder_entry& e) {
+           return e.kind == entry_kind::folder &&
+                  (step_of(e.name.substr(0, e.name.find('.'))) || is_there(root / e.name / manifest_file_name));
+         });
+}
+
+/// Whether `latest` is one of ours: it holds the digest of what it names.
+bool latest_is_ours(const fs::path& root) {
+  const auto latest = read_latest(real_files(), root);
+  return latest && *latest && (*latest)->seal;
+}
+
+/// Names of files by which DeepSpeed's folders are known.
+bool is_deepspeed_file(std::string_view name) {
+  return name.ends_with("_model_states.pt") || name.ends_with("-model_states.pt") || name.ends_with("optim_states.pt");
+}
+
+/// Calls `see(entry)` for what lies in a folder, until it gives true.
+template <class See>
+bool any_in(const fs::path& folder, const See& see, size_t most = max_folder_entries) {
+  std::error_code ec;
+  size_t seen = 0;
+  for (fs::directory_iterator at(folder, ec), end; !ec && at != end && seen < most; at.increment(ec), ++seen)
+    if (see(*at)) return true;
+  return false;
+}
+
+bool holds_deepspeed_files(const fs::path& folder, size_t most = max_folder_entries) {
+  return any_in(
+      folder, [](const fs::directory_entry& e) { return is_deepspeed_file(e.path().filename().string()); }, most);
+}
+
+/// What an adapter's folder is refused with; nothing of any other.
+std::optional<core::error> adapter_in(const fs::path& folder) {
+  const bool is_adapter = is_there(folder / adapter_config_name) || is_there(folder / "adapter_model.safetensors") ||
+                          is_there(folder / "adapter_model.bin");
+  if (!is_adapter) return std::nullopt;
+  const auto text = read_small_file(real_files(), folder / adapter_config_name, max_adapter_config_bytes);
+  const auto keys = text ? core::parse_json(*text) : tl::make_unexpected(core::json_problem{});
+  const auto said = [&](const char* key) {
+    if (!keys || !keys->is_object()) return std::string();
+    const auto at = keys->find(key);
+    return at != keys->end() && at->is_string() ? core::shown(at->get<std::string>()) : std::string();
+  };
+  const auto kind = said("peft_type"), base = said("base_model_name_or_path");
+  return core::error{error_kind::bad_input,
+                     fmt::format("'{}' holds an adapter of PEFT's{} and no whole model: merge it into {} first (peft's "
+                                 "merge_and_unload(), then save_pretrained())",
+                                 folder.string(), kind.empty() ? "" : fmt::format(" ({})", kind),
+                                 base.empty() ? "its base model" : fmt::format("its base model, '{}',", base))};
+}
+
+/// What one checkpoint's own folder holds.
+core::result<source_format> format_of_folder(const fs::path& path) {
+  if (is_there(path / manifest_file_name)) return source_format::troupe;
+  if (is_folder(path / "zero")) return source_format::universal;
+  if (is_there(path / distributed_metadata_name) ||
+      is_there(path / accelerate_model_folder / distributed_metadata_name))
+    return source_format::distributed;
+  if (holds_safetensors_shards(path)) return source_format::distributed;
+  std::error_code ec;
+  if (const fs::directory_iterator at(path, ec); ec)
+    return fail(error_kind::io, fmt::format("cannot list '{}': {}", path.string(), ec.message()));
+  if (holds_deepspeed_files(path)) return source_format::deepspeed;
+  if (is_there(path / single_file_name) || is_there(path / index_file_name)) return source_format::hugging_face;
+  if (is_there(path / torch_file_name) || is_there(path / torch_index_file_name) ||
+      is_there(path / full_fsdp_file_name))
+    return source_format::torch;
+  if (find_weights_index(path, index_file_name, safetensors_index_infix)) return source_format::hugging_face;
+  if (find_weights_index(path, torch_index_file_name, torch_index_infix)) return source_format::torch;
+  for (const auto infix : {safetensors_index_infix, torch_index_infix})
+    if (const auto all = weights_indices(path, infix); all.size() > 1)
+      return refused(
+          fmt::format("'{}' is no checkpoint: it has {} indices of weights: wanted one of them, such as '{}'",
+                      path.string(), all.size(), all.front().string()));
+  if (const auto adapter = adapter_in(path)) return fail(*adapter);
+  return refused(
+      fmt::format("'{}' is no checkpoint: it holds neither {} nor {}, no *_model_states.pt of DeepSpeed's, no folder "
+                  "zero, no {} of torch.distributed.checkpoint, no {} or {} of Hugging Face's",
+                  path.string(), manifest_file_name, latest_file_name, distributed_metadata_name, single_file_name,
+                  torch_file_name));
+}
+
+/// What the shards of an index are, by the first one's ending.
+core::result<source_format> format_of_index(const fs::path& path) {
+  const auto weights = read_weights_index(path);
+  if (!weights) return fail(weights.error());
+  return weights->front().second.ends_with(".safetensors") ? source_format::hugging_face : source_format::torch;
+}
+
+core::result<source_format> format_of_file(const fs::path& path) {
+  if (is_index_name(path)) return format_of_index(path);
+  const auto file = core::source_file::open(path);
+  if (!file) return fail(file.error());
+  if (auto ok = core::refuse_lfs_pointer(*file); !ok) return fail(ok.error());
+  std::array<std::byte, 10> begin{};
+  const auto got = std::span(begin).first(static_cast<size_t>(std::min<uint64_t>(begin.size(), file->size())));
+  if (auto ok = file->read(0, got); !ok) return fail(ok.error());
+  const auto byte = [&](size_t i) { return i < got.size() ? std::to_integer<int>(begin[i]) : -1; };
+  if (begins_like_gguf(got)) return source_format::gguf;
+  if (byte(8) == '{') return source_format::hugging_face;
+  if ((byte(0) == 'P' && byte(1) == 'K') || byte(0) == 0x80) return source_format::torch;
+  return refused(
+      fmt::format("'{}' is neither a safetensors file nor one of torch.save, nor a GGUF file", path.string()));
+}
+
+/// Whether an optimizer's states lie in the folder of one checkpoint, by the names of its files.
+bool has_states(const fs::path& path, source_format format) {
+  if (format == source_format::distributed) {
+    const bool is_accelerates =
+        !is_there(path / distributed_metadata_name) && is_folder(path / accelerate_model_folder);
+    return !is_accelerates || is_folder(path / accelerate_optimizer_folder) || is_there(path / "optimizer.bin");
+  }
+  if (format != source_format::hugging_face && format != source_format::torch) return true;
+  return is_there(path / "optimizer.pt") || is_there(path / "optimizer.bin");
+}
+
+struct numbered_folder {
+  std::string name;
+  uint64_t number = 0;
+};
+
+/// The number at the end of a name behind `stem`; nothing of any other.
+std::optional<uint64_t> number_behind(std::string_view name, std::string_view stem) {
+  if (!name.starts_with(stem) || name.size() == stem.size()) return std::nullopt;
+  uint64_t number = 0;
+  const auto [stop, error] = std::from_chars(name.data() + stem.size(), name.data() + name.size(), number);
+  return error == std::errc() && stop == name.data() + name.size() ? std::optional(number) : std::nullopt;
+}
+
+/// The newest first.
+std::vector<numbered_folder> numbered_in(const fs::path& root, std::string_view stem) {
+  std::vector<numbered_folder> out;
+  any_in(root, [&](const fs::directory_entry& e) {
+    auto name = e.path().filename().string();
+    std::error_code ec;
+    if (const auto number = number_behind(name, stem); number && e.is_directory(ec))
+      out.push_back({std::move(name), *number});
+    return false;
+  });
+  std::ranges::sort(
+      out, [](const auto& a, const auto& b) { return std::pair(b.number, a.name) < std::pair(a.number, b.name); });
+  return out;
+}
+
+/// DeepSpeed's tags in a folder, those with the highest number first, those without last.
+std::vector<std::string> tags_in(const fs::path& root) {
+  std::vector<std::pair<std::optional<uint64_t>, std::string>> found;
+  any_in(root, [&](const fs::directory_entry& e) {
+    std::error_code ec;
+    if (!e.is_directory(ec) || (!holds_deepspeed_files(e.path(), max_names_of_tag) && !is_folder(e.path() / "zero")))
+      return false;
+    const auto name = e.path().filename().string();
+    const auto digits = name.find_last_not_of("0123456789");
+    const auto stem = digits == name.npos ? std::string_view() : std::string_view(name).substr(0, digits + 1);
+    found.emplace_back(number_behind(name, stem), name);
+    return false;
+  });
+  std::ranges::sort(found, std::greater());
+  std::vector<std::string> out;
+  for (auto& [number, name] : found) out.push_back(std::move(name));
+  return out;
+}
+
+std::string listed_names(const std::vector<std::string>& names) {
+  std::vector<std::string> some;
+  for (size_t i = 0; i < std::min(names.size(), max_tags_shown); ++i) some.push_back(core::shown(names[i]));
+  const auto more = names.size() > some.size() ? fmt::format(" and {} more", names.size() - some.size()) : "";
+  return fmt::format("{}{}", fmt::join(some, ", "), more);
+}
+
+/// `, which holds A and B: --tag NAME takes one`, of a folder that has some.
+std::string offered(const std::vector<std::string>& names) {
+  if (names.empty()) return "";
+  return fmt::format(": it holds {}: --tag NAME takes one of them, --fallback-to-previous the newest that is whole",
+                     listed_names(names));
+}
+
+folder_contents only(found_checkpoint c) {
+  folder_contents out;
+  out.checkpoints.push_back(std::move(c));
+  return out;
+}
+
+core::result<folder_contents> contents_of_folder(const fs::path& path, int depth);
+
+/// The checkpoint in a folder of a name that somebody gave; `who` says who.
+core::result<folder_contents> contents_of_tag(const fs::path& root, const std::string& tag, const std::string& who,
+                                              int depth) {
+  if (!is_plain_name(tag))
+    return refused(
+        fmt::format("{} '{}', which is no name of a folder{}", who, core::shown(tag), offered(tags_in(root))));
+  if (!is_folder(root / tag)) {
+    const auto link = dangling_link_in(root / tag);
+    return refused(fmt::format("{} '{}', and there is no such folder in '{}'{}{}", who, core::shown(tag), root.string(),
+                               link ? fmt::format(" ({})", *link) : "", offered(tags_in(root))));
+  }
+  return contents_of_folder(root / tag, depth + 1);
+}
+
+/// What a file that names the newest leads to; where that is not there, the older ones behind the reason.
+core::result<folder_contents> contents_of_named(const fs::path& root, const fs::path& pointer, const std::string& name,
+                                                int depth) {
+  auto named = contents_of_tag(root, name, fmt::format("'{}' names", pointer.string()), depth);
+  folder_contents out = named ? only({root / name, name}) : only({root / name, "", {}, named.error()});
+  const auto number_of = [](const std::string& n) {
+    const auto digits = n.find_last_not_of("0123456789");
+    return digits == n.npos ? std::nullopt : number_behind(n, std::string_view(n).substr(0, digits + 1));
+  };
+  const auto newest = number_of(name);
+  for (const auto& tag : tags_in(root))
+    if (const auto number = number_of(tag); tag != name && (!newest || !number || *number < *newest))
+      out.checkpoints.push_back({root / tag, tag});
+  if (named && named->checkpoints.size() == 1) out.checkpoints.front() = named->checkpoints.front();
+  if (out.checkpoints.front().name.empty() && named) out.checkpoints.front().name = name;
+  if (!named && out.checkpoints.size() == 1) return fail(named.error());
+  return out;
+}
+
+/// The folders with numbers, of the first kind that has a checkpoint among them.
+std::vector<found_checkpoint> numbered_checkpoints(const fs::path& root, int depth) {
+  for (const auto stem : numbered_stems) {
+    const auto all = numbered_in(root, stem);
+    const bool is_trainers = stem.starts_with("checkpoint");
+    const auto is_one = [&](const numbered_folder& f) {
+      return contents_of_folder(root / f.name, depth + 1).has_value();
+    };
+    if (all.empty() || (!is_trainers && std::ranges::none_of(all, is_one))) continue;
+    std::vector<found_checkpoint> out;
+    for (const auto& f : all) out.push_back({root / f.name, f.name});
+    return out;
+  }
+  return {};
+}
+
+/// What a checkpoint of a trainer's is made of, by the names of its files.
+struct trainer_parts {
+  bool run = false, states = false;
+};
+trainer_parts parts_in(const fs::path& folder, int depth) {
+  trainer_parts out{is_there(folder / trainer_state_name), false};
+  const auto inside = contents_of_folder(folder, depth + 1);
+  if (!inside || inside->checkpoints.front().problem) return out;
+  const auto& first = inside->checkpoints.front();
+  out.states = first.format && has_states(first.path, *first.format);
+  return out;
+}
+
+/// Why the newest of several is not whole: it has not what the one before it has.
+std::optional<core::error> cut_short(const std::vector<found_checkpoint>& all, int depth) {
+  const auto& newest = all.front();
+  const auto inside = contents_of_folder(newest.path, depth + 1);
+  if (!inside) return inside.error();
+  if (inside->checkpoints.front().problem) return inside->checkpoints.front().problem;
+  if (all.size() < 2) return std::nullopt;
+  const auto own = parts_in(newest.path, depth), before = parts_in(all[1].path, depth);
+  std::vector<std::string> missing;
+  if (before.run && !own.run) missing.emplace_back(trainer_state_name);
+  if (before.states && !own.states) missing.emplace_back("optimizer's states");
+  if (missing.empty()) return std::nullopt;
+  return core::error{error_kind::bad_input,
+                     fmt::format("'{}' has no {}, which {} has: it was not saved to the end", newest.path.string(),
+                                 fmt::join(missing, " and no "), all[1].name)};
+}
+
+/// The checkpoints below a folder that is none itself, or weights alone; nothing where there are none.
+std::optional<folder_contents> deeper_in(const fs::path& path, int depth) {
+  folder_contents out;
+  out.checkpoints = numbered_checkpoints(path, depth);
+  if (!out.checkpoints.empty()) {
+    out.checkpoints.front().problem = cut_short(out.checkpoints, depth);
+    if (out.checkpoints.size() > 1) {
+      std::vector<std::string> names;
+      for (const auto& c : out.checkpoints) names.push_back(c.name);
+      out.notes.push_back(fmt::format("'{}' holds {} checkpoints, {}: the newest is taken", path.string(), names.size(),
+                                      listed_names(names)));
+    }
+    return out;
+  }
+  const auto tags = tags_in(path);
+  if (tags.size() == 1) {
+    out.checkpoints.push_back({path / tags.front(), tags.front()});
+    out.notes.push_back(fmt::format("'{}' has no '{}': the only checkpoint there, {}, is taken", path.string(),
+                                    latest_file_name, tags.front()));
+    return out;
+  }
+  if (tags.size() > 1) {
+    out.checkpoints.push_back(
+        {path,
+         "",
+         {},
+         core::error{error_kind::bad_input, fmt::format("'{}' has no '{}' that says which checkpoint is the newest{}",
+                                                        path.string(), latest_file_name, offered(tags))}});
+    for (const auto& tag : tags) out.checkpoints.push_back({path / tag, tag});
+    return out;
+  }
+  for (const auto name : inner_names) {
+    if (!is_folder(path / name)) continue;
+    auto inside = contents_of_folder(path / name, depth + 1);
+    if (!inside) continue;
+    for (auto& c : inside->checkpoints)
+      c.name = c.name.empty() ? std::string(name) : fmt::format("{}/{}", name, c.name);
+    return std::move(*inside);
+  }
+  return std::nullopt;
+}
+
+/// Whether one of the newest has an optimizer's states, or nothing says that it has not.
+bool any_has_states(const folder_contents& c, int depth) {
+  constexpr size_t most = 3;
+  for (size_t i = 0; i < std::min(most, c.checkpoints.size()); ++i)
+    if (!c.checkpoints[i].name.empty() && parts_in(c.checkpoints[i].path, depth).states) return true;
+  return c.checkpoints.front().format == source_format::troupe;
+}
+
+core::result<folder_contents> contents_of_folder(const fs::path& path, int depth) {
+  if (depth > max_folder_depth)
+    return fail(error_kind::limit, fmt::format("'{}': folders in folders lead no further", path.string()));
+  const auto ours = [&] { return only({path, "", source_format::troupe}); };
+  if (is_there(path / manifest_file_name)) return ours();
+  if (const auto latest = path / latest_file_name; is_there(latest)) {
+    const auto name = tag_in(latest);
+    if (!name) return fail(name.error());
+    // Ours may have been put aside under another name, and what is damaged may be passed over: open_checkpoint() knows.
+    if ((step_of(*name) || latest_is_ours(path)) &&
+        (!is_folder(path / *name) || is_there(path / *name / manifest_file_name)))
+      return ours();
+    auto named = contents_of_named(path, latest, *name, depth);
+    // A folder of ours whose manifest is gone, beside others.
+    if ((!named || named->checkpoints.front().problem) && has_ours(path)) return ours();
+    return named;
+  }
+  if (const auto latest = path / universal_latest_name; is_there(latest)) {
+    const auto name = tag_in(latest);
+    return name ? contents_of_named(path, latest, *name, depth) : fail(name.error());
+  }
+  if (const auto latest = path / megatron_latest_name; is_there(latest)) {
+    const auto folder = megatron_folder(path);
+    if (!folder) return fail(folder.error());
+    return contents_of_tag(path, folder->filename().string(), fmt::format("'{}' names", latest.string()), depth);
+  }
+  const auto own = format_of_folder(path);
+  const auto itself = [&] { return only({path, "", *own}); };
+  if (own && has_states(path, *own)) return itself();
+  if (!own && has_ours(path)) return ours();  // one whose `latest` is gone
+  auto deeper = deeper_in(path, depth);
+  if (!own) {
+    if (deeper) return std::move(*deeper);
+    for (const auto name : inner_names)
+      if (const auto link = dangling_link_in(path / name)) return refused(*link);
+    return fail(own.error());
+  }
+  if (!deeper || !any_has_states(*deeper, depth)) return itself();
+  deeper->weights = itself().checkpoints.front();
+  return std::move(*deeper);
+}
+
+}  // namespace
+
+std::string_view described(source_format f) {
+  switch (f) {
+    case source_format::troupe:
+      return "a checkpoint of Troupe's";
+    case source_format::deepspeed:
+      return "a checkpoint of DeepSpeed's";
+    case source_format::universal:
+      return "a universal checkpoint of DeepSpeed's";
+    case source_format::distributed:
+      return "a folder of torch.distributed.checkpoint";
+    case source_format::hugging_face:
+      return "weights in safetensors files";
+    case source_format::torch:
+      return "weights in files of torch.save";
+    case source_format::gguf:
+      return "weights in a GGUF file";
+  }
+  return "?";
+}
+
+core::result<folder_contents> look_into(const fs::path& path, const std::optional<std::string>& tag) {
+  if (!is_there(path)) {
+    if (const auto link = dangling_link_in(path)) return refused(*link);
+    return refused(fmt::format("'{}' does not exist", path.string()));
+  }
+  if (!is_folder(path)) {
+    if (tag) return refused(fmt::format("'{}' is a file, which has no '{}' in it", path.string(), core::shown(*tag)));
+    const auto format = format_of_file(path);
+    if (!format) return fail(format.error());
+    return only({path, "", *format});
+  }
+  if (!tag) return contents_of_folder(path, 0);
+  const auto inner = path / inner_names.front();
+  const bool is_inside = is_plain_name(*tag) && !is_folder(path / *tag) && is_folder(inner / *tag);
+  return contents_of_tag(is_inside ? inner : path, *tag, "what is wanted is", 0);
+}
+
+core::result<source_format> recognise(const fs::path& path, const std::optional<std::string>& tag) {
+  std::string last;
+  for (auto contents = look_into(path, tag);; contents = look_into(fs::path(last))) {
+    if (!contents) return fail(contents.error());
+    const auto& first = contents->checkpoints.front();
+    if (first.problem) return fail(*first.problem);
+    if (first.format) return *first.format;
+    if (first.path.string() == last) return refused(fmt::format("'{}' is no checkpoint", last));
+    last = first.path.string();
+  }
+}
+
+fs::path checkpoints_below(const fs::path& path) {
+  const auto inner = path / inner_names.front();
+  if (!is_folder(path) || !is_folder(inner)) return path;
+  const auto contents = look_into(path);
+  if (!contents) return inner;
+  const auto& first = contents->checkpoints.front();
+  return first.path.string().starts_with((inner / "").string()) || first.path == inner ? inner : path;
+}
+
+}  // namespace troupe::checkpoint

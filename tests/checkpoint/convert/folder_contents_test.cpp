@@ -1,0 +1,235 @@
+// What of a folder with several things inside is taken: folders as trainers leave them, by hand.
+#include "checkpoint/convert/folder_contents.hpp"
+
+#include "checkpoint/convert/open_source.hpp"
+#include "checkpoint/safetensors/weights_folder.hpp"
+#include "checkpoint/source/inspect.hpp"
+#include "checkpoint/torch/archive_writer.hpp"
+#include "tests/checkpoint/native_samples.hpp"
+#include "tests/checkpoint/tensors.hpp"
+#include "tests/places.hpp"
+#include "tests/scratch_folder.hpp"
+
+BOOST_AUTO_TEST_SUITE(folder_contents)
+
+using namespace troupe;
+using namespace troupe::checkpoint;
+using namespace troupe::tests;
+using core::dtype;
+using core::error_kind;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path deepspeed_folder =
+    fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed_gpt2/stage2_fp32/global_step3";
+
+/// Weights of a small model, as a trainer writes them.
+void write_weights(const fs::path& folder, dtype type = dtype::f32) {
+  const std::vector<owned_tensor> weights{{"l.weight", type, {4, 2}}, {"l.bias", type, {4}}};
+  check_ok(write_weights_folder(folder, all_to_write(weights), 1000));
+}
+
+/// A whole `checkpoint-N` of transformers' Trainer.
+void write_checkpoint(const scratch_folder& at, const std::string& name, uint64_t step, dtype type = dtype::f32) {
+  const auto folder = at / name;
+  write_weights(folder, type);
+  at.write(name + "/trainer_state.json", R"({"global_step": )" + std::to_string(step) + "}");
+  const std::vector<std::byte> matrix(8 * 4), bias(4 * 4);
+  const std::vector<torch_storage> storages{{dtype::f32, 8, matrix, {}}, {dtype::f32, 4, bias, {}}};
+  auto states = torch_value::dict();
+  const std::vector<std::vector<int64_t>> shapes{{4, 2}, {4}};
+  for (uint32_t i = 0; i < 2; ++i)
+    states.set(int64_t{i},
+               torch_value::dict().set("step", static_cast<int64_t>(step)).set("exp_avg", torch_view{i, 0, shapes[i]}));
+  auto group = torch_value::list();
+  group.push(int64_t{0});
+  group.push(int64_t{1});
+  auto groups = torch_value::list();
+  groups.push(torch_value::dict().set("lr", 0.1).set("params", std::move(group)));
+  check_ok(write_torch_archive(
+      folder / "optimizer.pt",
+      torch_value::dict().set("state", std::move(states)).set("param_groups", std::move(groups)), storages));
+}
+
+struct opened {
+  core::result<tensor_source> source = core::fail(error_kind::bug, "");
+  std::string said;
+};
+opened open(const fs::path& path, bool fallback = false, wanted_of_folder wants = wanted_of_folder::checkpoint) {
+  opened out;
+  out.source = open_source(path, {.fallback_to_previous = fallback,
+                                  .say = [&](const std::string& line) { out.said += line + "\n"; },
+                                  .wants = wants});
+  return out;
+}
+bool has(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
+
+void check_step(const opened& got, uint64_t step) {
+  check_ok(got.source);
+  BOOST_TEST(got.source->run.steps.value_or(0) == step);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_newest_checkpoint_of_a_trainers_output_is_taken_and_not_the_final_weights_beside_it) {
+  const scratch_folder at;
+  write_weights(at.path());
+  at.write("trainer_state.json", R"({"global_step": 30})");
+  write_checkpoint(at, "checkpoint-9", 9);
+  write_checkpoint(at, "checkpoint-20", 20);
+  const auto got = open(at.path());
+  check_step(got, 20);
+  BOOST_TEST(got.source->numbered != nullptr);
+  BOOST_TEST(has(got.said, "checkpoint-20, a checkpoint with an optimizer's states, is taken, and its own weights"),
+             got.said);
+  BOOST_TEST(has(inspect_text(*got.source), "holds 2 checkpoints, checkpoint-20, checkpoint-9: the newest is taken\n"));
+  BOOST_TEST(static_cast<int>(recognise(at.path()).value()) == static_cast<int>(source_format::hugging_face));
+  // weights alone are asked for: the final ones, as exact as the checkpoint's
+  const auto weights = open(at.path(), false, wanted_of_folder::weights);
+  check_ok(weights.source);
+  BOOST_TEST(weights.source->folder == at.path());
+  BOOST_TEST(has(weights.said, "its own weights are taken, and checkpoint-20, a checkpoint with"), weights.said);
+  // by its name, too
+  check_ok(open_source(at.path(), {.tag = "checkpoint-9"}));
+}
+
+BOOST_AUTO_TEST_CASE(weights_of_16_bits_are_not_taken_where_masters_of_32_lie_deeper) {
+  const scratch_folder at;
+  write_weights(at.path(), dtype::bf16);
+  fs::create_directories(at / "checkpoint-3");
+  fs::copy(deepspeed_folder, at / "checkpoint-3/global_step3", fs::copy_options::recursive);
+  at.write("checkpoint-3/latest", "global_step3");
+  at.write("checkpoint-3/trainer_state.json", R"({"global_step": 3})");
+  at.write("checkpoint-3/config.json", R"({"model_type": "gpt2"})");
+  write_weights(at / "checkpoint-3", dtype::bf16);  // stage3_gather_16bit_weights_on_model_save
+  for (const auto wants : {wanted_of_folder::weights, wanted_of_folder::checkpoint})
+    for (const auto& path : {at.path(), at / "checkpoint-3"}) {
+      const auto got = open(path, false, wants);
+      check_step(got, 3);
+      BOOST_TEST(find_tensor(*got.source, "transformer.wte.weight", tensor_kind::master) != nullptr);
+      BOOST_TEST(has(got.source->run.model, "gpt2"));  // the description lies a folder above DeepSpeed's
+    }
+  const auto weights = open(at.path(), false, wanted_of_folder::weights);
+  BOOST_TEST(has(weights.said, "the weights of checkpoint-3 are taken, of 32 bits, and its own, of 16 bits, are not"),
+             weights.said);
+  // as exact as those beside: the final ones
+  const scratch_folder narrow;
+  write_weights(narrow.path(), dtype::bf16);
+  write_checkpoint(narrow, "checkpoint-20", 20, dtype::bf16);
+  BOOST_TEST(open(narrow.path(), false, wanted_of_folder::weights).source->folder == narrow.path());
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_whose_save_was_cut_short_is_refused_by_name_and_passed_over_where_that_is_wanted) {
+  const auto check = [](const std::string& what, const std::string& why, const auto& spoil) {
+    BOOST_TEST_CONTEXT(what) {
+      const scratch_folder at;
+      write_checkpoint(at, "checkpoint-20", 20);
+      spoil(at);
+      const auto refused = open(at.path());
+      BOOST_REQUIRE(!refused.source);
+      const auto& text = refused.source.error().text;
+      for (const std::string& words :
+           {std::string("checkpoint-30"), why, std::string("--fallback-to-previous takes checkpoint-20 instead")})
+        BOOST_TEST(has(text, words), text);
+      const auto got = open(at.path(), true);
+      check_step(got, 20);
+      BOOST_TEST(has(got.said, "passed over: 'checkpoint-30': "), got.said);
+      BOOST_TEST(has(got.said, "taken instead: '" + (at / "checkpoint-20").string()), got.said);
+      BOOST_TEST(has(inspect_text(*got.source), "passed over: 'checkpoint-30': "));
+    }
+  };
+  check("empty", "is no checkpoint", [](const scratch_folder& at) { fs::create_directories(at / "checkpoint-30"); });
+  check("config alone", "is no checkpoint",
+        [](const scratch_folder& at) { at.write("checkpoint-30/config.json", "{}"); });
+  check("no states", "has no trainer_state.json and no optimizer's states, which checkpoint-20 has",
+        [](const scratch_folder& at) { write_weights(at / "checkpoint-30"); });
+  check("cut weights", "model.safetensors", [](const scratch_folder& at) {
+    write_checkpoint(at, "checkpoint-30", 30);
+    fs::resize_file(at / "checkpoint-30/model.safetensors", 100);
+  });
+  check("an adapter", "holds an adapter of PEFT's",
+        [](const scratch_folder& at) { at.write("checkpoint-30/adapter_config.json", "{}"); });
+}
+
+BOOST_AUTO_TEST_CASE(folders_of_deepspeed_after_peoples_hands_open_or_list_their_tags) {
+  const scratch_folder at;
+  const auto copy = [&](const std::string& tag) { fs::copy(deepspeed_folder, at / tag, fs::copy_options::recursive); };
+  copy("global_step3");
+  // without `latest`: the only one
+  const auto only = open(at.path());
+  check_step(only, 3);
+  BOOST_TEST(has(only.said, "has no 'latest': the only checkpoint there, global_step3, is taken"), only.said);
+  copy("global_step10");
+  copy("global_step9");
+  check_failed(open_source(at.path()), error_kind::bad_input,
+               "has no 'latest' that says which checkpoint is the newest: it holds global_step10, global_step9, "
+               "global_step3: --tag NAME takes one of them");
+  check_ok(open_source(at.path(), {.tag = "global_step9"}));
+  for (const char* latest :
+       {"global_step10", " global_step10 \n", "global_step10/\n", "./global_step10", "global_step10\r\n"}) {
+    at.write("latest", latest);
+    const auto got = open_source(at.path());
+    check_ok(got);
+    BOOST_TEST(got->folder == at / "global_step10", latest);
+  }
+  at.write("latest", "global_step20\n");
+  check_failed(open_source(at.path()), error_kind::bad_input, "there is no such folder");
+  check_failed(open_source(at.path()), error_kind::bad_input,
+               "it holds global_step10, global_step9, global_step3: --tag");
+  check_failed(open_source(at.path(), {.tag = "gone"}), error_kind::bad_input, "it holds global_step10");
+  at.write("latest", "/scratch/run/global_step10\n");
+  check_failed(open_source(at.path()), error_kind::bad_input, "it holds global_step10, global_step9, global_step3");
+  // one that `latest` names and that lacks a rank's file
+  at.write("latest", "global_step10\n");
+  for (const auto& e : fs::directory_iterator(at / "global_step10"))
+    if (has(e.path().filename().string(), "zero_pp_rank_0")) fs::remove(e.path());
+  check_failed(open_source(at.path()), error_kind::bad_input, "--fallback-to-previous takes global_step9 instead");
+  const auto got = open(at.path(), true);
+  check_step(got, 3);
+  BOOST_TEST(got.source->folder == at / "global_step9");
+}
+
+BOOST_AUTO_TEST_CASE(a_runs_output_folder_stands_for_its_checkpoints_even_where_weights_lie_beside) {
+  const scratch_folder at;
+  check_ok(save_sample(real_files(), at / "checkpoints", 4, sample_tensors(1), 2));
+  check_step(open(at.path()), 4);
+  BOOST_TEST(checkpoints_below(at.path()) == at / "checkpoints");
+  write_weights(at.path(), dtype::bf16);  // an export
+  const auto got = open(at.path());
+  check_step(got, 4);
+  BOOST_TEST(has(got.said, "a checkpoint with an optimizer's states, is taken"), got.said);
+  check_step(open(at.path(), false, wanted_of_folder::weights), 4);
+  BOOST_TEST(checkpoints_below(at.path()) == at / "checkpoints");
+  check_ok(open_source(at.path(), {.tag = "step-00000004"}));
+}
+
+BOOST_AUTO_TEST_CASE(folders_with_numbers_of_other_trainers_stand_for_the_newest) {
+  const scratch_folder at;
+  for (const uint64_t step : {2, 10}) write_checkpoint(at, "checkpoint/step-" + std::to_string(step), step);
+  fs::create_directories(at / "checkpoint/step-11/plots");
+  check_failed(open_source(at.path()), error_kind::bad_input, "--fallback-to-previous takes step-10 instead");
+  fs::remove_all(at / "checkpoint/step-11");
+  check_step(open(at.path()), 10);
+}
+
+BOOST_AUTO_TEST_CASE(an_adapter_is_refused_as_one_with_its_base) {
+  const scratch_folder at;
+  at.write("checkpoint-10/adapter_config.json", R"({"peft_type": "LORA", "base_model_name_or_path": "somebody/base"})");
+  at.write("checkpoint-10/adapter_model.safetensors", as_file("{}"));
+  at.write("checkpoint-10/trainer_state.json", R"({"global_step": 10})");
+  for (const auto& path : {at.path(), at / "checkpoint-10"})
+    check_failed(open_source(path), error_kind::bad_input,
+                 "holds an adapter of PEFT's (LORA) and no whole model: merge it into its base model, 'somebody/base', "
+                 "first");
+}
+
+BOOST_AUTO_TEST_CASE(a_link_that_leads_nowhere_is_named) {
+  const scratch_folder at;
+  fs::create_directories(at / "out");
+  fs::create_symlink("/nonexistent/disk", at / "out/checkpoints");
+  for (const auto& path : {at / "out", at / "out/checkpoints", at / "out/checkpoints/step-00000001"})
+    check_failed(open_source(path), error_kind::bad_input, "is a link to '/nonexistent/disk', which does not exist");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -13,6 +13,7 @@
 
 #include "checkpoint/compressed/stored_weight.hpp"
 #include "checkpoint/convert/compressed_layer.hpp"
+#include "checkpoint/files/digest.hpp"
 #include "core/error.hpp"
 #include "core/source_file.hpp"
 
@@ -22,6 +23,7 @@ namespace troupe::checkpoint {
 struct prepared_part {
   weight_part part = weight_part::codes;
   uint64_t offset_bytes = 0, bytes = 0;
+  digest128 digest{};  ///< of these bytes
 };
 
 struct prepared_weight {

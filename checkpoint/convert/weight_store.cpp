@@ -26,7 +26,8 @@ using json = nlohmann::json;
 constexpr const char* weights_name = "weights.bin";
 constexpr const char* journal_name = "journal.json";
 constexpr uint64_t max_journal_bytes = uint64_t{1} << 30;
-constexpr int journal_version = 2;
+constexpr int journal_version = 3;
+constexpr size_t checked_bytes = size_t{1} << 20;  // at a time
 constexpr uint64_t value_alignment_bytes = alignof(double);  // pieces of sources begin at whole elements
 
 tl::unexpected<core::error> cannot(const char* what, const fs::path& path) {
@@ -37,10 +38,19 @@ tl::unexpected<core::error> cannot(const char* what, const fs::path& path) {
 uint64_t count_in(const json& v) { return v.get_ref<const json::number_unsigned_t&>(); }
 
 /// A part of the file's `bytes`; nothing where it lies beyond them or is none. Throws json::exception.
-std::optional<prepared_part> part_of(const json& number, const json& offset, const json& size, uint64_t bytes) {
-  const uint64_t n = count_in(number), at = count_in(offset), count = count_in(size);
-  if (n > static_cast<uint64_t>(weight_part::global_scale) || at > bytes || count > bytes - at) return std::nullopt;
-  return prepared_part{static_cast<weight_part>(n), at, count};
+std::optional<prepared_part> part_of(uint64_t n, const json& offset, const json& size, const json& digest,
+                                     uint64_t bytes) {
+  const uint64_t at = count_in(offset), count = count_in(size);
+  const auto known = digest_from_hex(digest.get_ref<const std::string&>());
+  if (n > static_cast<uint64_t>(weight_part::global_scale) || at > bytes || count > bytes - at || !known)
+    return std::nullopt;
+  return prepared_part{static_cast<weight_part>(n), at, count, *known};
+}
+
+tl::unexpected<core::error> damaged(const fs::path& folder, const std::string& what) {
+  return fail(error_kind::bad_input,
+              fmt::format("'{}': {}: it was changed since it was written; without this folder the work begins anew",
+                          folder.string(), what));
 }
 
 }  // namespace
@@ -51,6 +61,7 @@ weight_store::weight_store(fs::path folder, std::string purpose, int fd)
 weight_store::weight_store(weight_store&& other) noexcept
     : folder_(std::move(other.folder_)),
       purpose_(std::move(other.purpose_)),
+      inputs_digest_(std::move(other.inputs_digest_)),
       fd_(std::exchange(other.fd_, -1)),
       steps_(other.steps_),
       bytes_(other.bytes_),
@@ -69,10 +80,15 @@ core::result<weight_store> weight_store::open(const fs::path& folder, const std:
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0) return cannot("write", path);
   weight_store out(folder, purpose, fd);
-  if (!out.read_journal()) {  // another purpose, or none
+  if (auto ok = out.read_journal(); ok) {
+    if (auto sound = out.check_bytes(); !sound) return fail(sound.error());
+  } else if (ok.error().kind != error_kind::mismatch) {
+    return fail(ok.error());
+  } else {
     out.steps_ = out.bytes_ = 0;
     out.made_ = {};
     out.values_.clear();
+    out.inputs_digest_.clear();
     fs::remove(folder / journal_name, e);
   }
   // What was put behind the last commit is not in the journal.
@@ -80,27 +96,36 @@ core::result<weight_store> weight_store::open(const fs::path& folder, const std:
   return out;
 }
 
+// Fails with mismatch where there is none of this purpose, and with bad_input where it is damaged.
 core::result<void> weight_store::read_journal() {
+  std::error_code e;
+  const auto other = [] { return fail(error_kind::mismatch, "no journal of this purpose"); };
+  const auto broken = [&] { return damaged(folder_, "the journal does not have its digest"); };
+  if (!fs::exists(folder_ / journal_name, e)) return other();
   const auto text = read_small_file(real_files(), folder_ / journal_name, max_journal_bytes);
   if (!text) return fail(text.error());
-  const auto all = core::parse_json<json>(*text);
-  const auto broken = [] { return fail(error_kind::bad_input, "no such journal"); };
+  auto all = core::parse_json<json>(*text);
   if (!all || !all->is_object()) return broken();
   try {
-    if (all->at("version") != journal_version || all->at("purpose") != purpose_) return broken();
+    if (const auto version = all->find("version"); version == all->end() || *version != journal_version) return other();
+    const auto digest = digest_from_hex(all->at("digest").get_ref<const std::string&>());
+    all->erase("digest");
+    if (!digest || *digest != digest_of(all->dump())) return broken();
+    if (all->at("purpose") != purpose_) return other();
+    inputs_digest_ = all->at("inputs").get<std::string>();
     steps_ = count_in(all->at("steps"));
     bytes_ = count_in(all->at("bytes"));
     for (const auto& [name, w] : all->at("weights").items()) {
       auto& to = made_.weights[name];
       to.lost = {w.at("error").get<double>(), w.at("squares").get<double>()};
       for (const auto& p : w.at("parts")) {
-        const auto part = part_of(p.at(0), p.at(1), p.at(2), bytes_);
+        const auto part = part_of(count_in(p.at(0)), p.at(1), p.at(2), p.at(3), bytes_);
         if (!part) return broken();
         to.parts.push_back(*part);
       }
     }
     for (const auto& [name, v] : all->at("values").items()) {
-      const auto at = part_of(static_cast<uint64_t>(weight_part::codes), v.at(0), v.at(1), bytes_);
+      const auto at = part_of(static_cast<uint64_t>(weight_part::codes), v.at(0), v.at(1), v.at(2), bytes_);
       if (!at || at->offset_bytes % value_alignment_bytes != 0 || at->bytes % sizeof(float) != 0) return broken();
       values_[name] = *at;
     }
@@ -108,8 +133,35 @@ core::result<void> weight_store::read_journal() {
   } catch (const json::exception&) {
     return broken();
   }
-  std::error_code e;
-  return fs::file_size(folder_ / weights_name, e) >= bytes_ && !e ? core::result<void>() : broken();
+  if (fs::file_size(folder_ / weights_name, e) < bytes_ || e)
+    return damaged(folder_, fmt::format("{} is shorter than the journal says", weights_name));
+  return {};
+}
+
+core::result<void> weight_store::check_part(const std::string& tensor, const prepared_part& part) const {
+  std::vector<std::byte> block(static_cast<size_t>(std::min<uint64_t>(part.bytes, checked_bytes)));
+  digest_stream digest;
+  for (uint64_t done = 0; done < part.bytes;) {
+    const auto want = static_cast<size_t>(std::min<uint64_t>(part.bytes - done, block.size()));
+    const ssize_t n = ::pread(fd_, block.data(), want, static_cast<off_t>(part.offset_bytes + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return cannot("read", folder_ / weights_name);
+    if (n == 0) break;
+    digest.add(std::span(block).first(static_cast<size_t>(n)));
+    done += static_cast<uint64_t>(n);
+  }
+  if (digest.value() == part.digest) return {};
+  return damaged(folder_, fmt::format("{} bytes at byte {} of {}, of weight '{}', do not have their digest", part.bytes,
+                                      part.offset_bytes, weights_name, shown(tensor)));
+}
+
+core::result<void> weight_store::check_bytes() const {
+  for (const auto& [name, w] : made_.weights)
+    for (const auto& part : w.parts)
+      if (auto ok = check_part(name, part); !ok) return ok;
+  for (const auto& [name, part] : values_)
+    if (auto ok = check_part(name, part); !ok) return ok;
+  return {};
 }
 
 core::result<uint64_t> weight_store::append(std::span<const std::byte> bytes) {
@@ -130,7 +182,7 @@ core::result<void> weight_store::put(const std::string& tensor, const std::vecto
   for (const auto& p : parts) {
     const auto at = append(p.bytes);
     if (!at) return fail(at.error());
-    w.parts.push_back({p.part, *at, p.bytes.size()});
+    w.parts.push_back({p.part, *at, p.bytes.size(), digest_of(p.bytes)});
   }
   made_.weights[tensor] = std::move(w);
   return {};
@@ -142,7 +194,7 @@ core::result<void> weight_store::put_values(const std::string& tensor, std::span
   if (auto ok = append(padding); !ok) return fail(ok.error());
   const auto at = append(std::as_bytes(values));
   if (!at) return fail(at.error());
-  values_[tensor] = {weight_part::codes, *at, values.size_bytes()};
+  values_[tensor] = {weight_part::codes, *at, values.size_bytes(), digest_of(std::as_bytes(values))};
   return {};
 }
 
@@ -152,23 +204,30 @@ void weight_store::put_importance(const std::string& tensor, std::vector<float> 
 
 core::result<void> weight_store::commit(uint64_t steps) {
   if (::fdatasync(fd_) != 0) return cannot("write", folder_ / weights_name);
-  json all{{"version", journal_version}, {"purpose", purpose_}, {"steps", steps}, {"bytes", bytes_}};
+  json all{{"version", journal_version},
+           {"purpose", purpose_},
+           {"steps", steps},
+           {"bytes", bytes_},
+           {"inputs", inputs_digest_}};
   auto& weights = all["weights"] = json::object();
   for (const auto& [name, w] : made_.weights) {
     auto& to = weights[name] = {{"error", w.lost.error_squares}, {"squares", w.lost.squares}};
     auto& parts = to["parts"] = json::array();
-    for (const auto& p : w.parts) parts.push_back({static_cast<int>(p.part), p.offset_bytes, p.bytes});
+    for (const auto& p : w.parts)
+      parts.push_back({static_cast<int>(p.part), p.offset_bytes, p.bytes, to_hex(p.digest)});
   }
   auto& values = all["values"] = json::object();
-  for (const auto& [name, v] : values_) values[name] = {v.offset_bytes, v.bytes};
+  for (const auto& [name, v] : values_) values[name] = {v.offset_bytes, v.bytes, to_hex(v.digest)};
   auto& importance = all["importance"] = json::object();
   for (const auto& [name, v] : made_.importance) importance[name] = v;
+  all["digest"] = to_hex(digest_of(all.dump()));
   if (auto ok = write_file_atomically(folder_ / journal_name, all.dump()); !ok) return ok;
   steps_ = steps;
   return {};
 }
 
 core::result<prepared_weights> weight_store::prepared() const {
+  if (auto ok = check_bytes(); !ok) return fail(ok.error());
   auto file = core::source_file::open(folder_ / weights_name);
   if (!file) return fail(file.error());
   auto out = made_;

@@ -9,6 +9,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/convert/prepared_weights.hpp"
@@ -21,7 +22,8 @@ namespace troupe::checkpoint {
 class weight_store {
  public:
   /// Opens what `folder` holds of the same `purpose`, a text that says all that the bytes depend on; where it is
-  /// another or there is nothing, begins anew in a folder of its own.
+  /// another or there is nothing, begins anew in a folder of its own. Refused: bytes that do not have the digests of the
+  /// journal, or a journal that has not its own.
   static core::result<weight_store> open(const std::filesystem::path& folder, const std::string& purpose);
 
   weight_store(weight_store&& other) noexcept;
@@ -44,7 +46,12 @@ class weight_store {
   /// All that was put is there for good, and so many steps are done.
   core::result<void> commit(uint64_t steps);
 
-  /// What is there, for an exporter; the folder stays as long as it reads.
+  /// A digest of what the caller keeps beside this file from step to step; in the journal with the next commit.
+  void set_inputs_digest(std::string digest) { inputs_digest_ = std::move(digest); }
+  [[nodiscard]] const std::string& inputs_digest() const { return inputs_digest_; }
+
+  /// What is there, for an exporter; the folder stays as long as it reads. Refused: bytes that no longer have their
+  /// digests.
   [[nodiscard]] core::result<prepared_weights> prepared() const;
   /// `source` with the values that were put.
   [[nodiscard]] tensor_source overlaid(const tensor_source& source) const;
@@ -53,9 +60,12 @@ class weight_store {
   weight_store(std::filesystem::path folder, std::string purpose, int fd);
   core::result<uint64_t> append(std::span<const std::byte> bytes);
   core::result<void> read_journal();
+  /// Every byte against its digest.
+  [[nodiscard]] core::result<void> check_bytes() const;
+  [[nodiscard]] core::result<void> check_part(const std::string& tensor, const prepared_part& part) const;
 
   std::filesystem::path folder_;
-  std::string purpose_;
+  std::string purpose_, inputs_digest_;
   int fd_ = -1;
   uint64_t steps_ = 0, bytes_ = 0;
   prepared_weights made_;

@@ -49,6 +49,18 @@ class chooser {
     return walk_.sync(step);
   }
 
+  /// Digests of the hidden states that go into a step, in one text.
+  core::result<std::string> inputs_of(uint64_t step) const {
+    std::string out;
+    for (const auto of : {walk_stream::current, walk_stream::original}) {
+      if (step > walk_.steps() || (of == walk_stream::original && !is_gptq())) continue;
+      const auto digest = walk_.digest(step, of);
+      if (!digest) return fail(digest.error());
+      out += *digest;
+    }
+    return out;
+  }
+
  private:
   [[nodiscard]] bool is_gptq() const { return options_.method == unit_method::gptq; }
   [[nodiscard]] const std::string& name_of(uint32_t parameter) const {
@@ -181,6 +193,15 @@ class chooser {
 core::result<void> choose_weights(const model_spec& spec, unit_walk& walk, checkpoint::weight_store& store,
                                   const unit_method_options& options) {
   chooser work(spec, walk, store, options);
+  if (const uint64_t next = store.steps(); next > 0 && next < work.steps()) {
+    const auto inputs = work.inputs_of(next);
+    if (!inputs) return fail(inputs.error());
+    if (*inputs != store.inputs_digest())
+      return fail(error_kind::bad_input,
+                  "'" + store.folder().string() + "': the hidden states of step " + std::to_string(next) +
+                      " do not have their digest: they were changed since they were written; without this folder the "
+                      "work begins anew");
+  }
   for (uint64_t s = store.steps(); s < work.steps(); ++s) {
     if (options.progress && !options.progress(s, work.steps()))
       return fail(error_kind::stopped, "compressing was stopped");
@@ -190,6 +211,11 @@ core::result<void> choose_weights(const model_spec& spec, unit_walk& walk, check
       return fail(error_kind::limit, "the machine has no memory left for a unit of the model");
     } catch (const c10::Error& e) {
       return fail(error_kind::bug, e.what_without_backtrace());
+    }
+    if (s + 1 < work.steps()) {
+      auto inputs = work.inputs_of(s + 1);
+      if (!inputs) return fail(inputs.error());
+      store.set_inputs_digest(std::move(*inputs));
     }
     if (auto ok = store.commit(s + 1); !ok) return ok;
   }

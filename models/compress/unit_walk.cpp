@@ -4,6 +4,10 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <span>
+#include <vector>
+
+#include "checkpoint/files/digest.hpp"
 
 namespace troupe::models {
 
@@ -123,6 +127,21 @@ core::result<void> unit_walk::sync(uint64_t step) const {
     if (h)
       if (auto ok = h->sync(step); !ok) return ok;
   return {};
+}
+
+core::result<std::string> unit_walk::digest(uint64_t step, walk_stream of) const {
+  if (step == 0) return std::string();
+  const auto from = hidden(of);
+  if (!from) return fail(from.error());
+  const uint64_t at_once = rows_at_once(windows_.columns), count = windows_.count();
+  std::vector<float> block(at_once * windows_.columns * width_);
+  checkpoint::digest_stream out;
+  for (uint64_t first = 0; first < count; first += at_once) {
+    const auto here = std::span(block).first(std::min(at_once, count - first) * windows_.columns * width_);
+    if (auto ok = (*from)->read(step, first, here); !ok) return fail(ok.error());
+    out.add(std::as_bytes(here));
+  }
+  return checkpoint::to_hex(out.value());
 }
 
 core::result<void> unit_walk::each(const std::function<core::result<void>(window_range)>& f) const {

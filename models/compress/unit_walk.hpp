@@ -71,6 +71,8 @@ class unit_walk {
   core::result<void> keep(uint64_t step, window_range windows, walk_stream of, const at::Tensor& out);
   /// What came out of `step` survives a crash of the machine.
   [[nodiscard]] core::result<void> sync(uint64_t step) const;
+  /// Of all hidden states that go into step `step`; of the first step, which has none, empty.
+  [[nodiscard]] core::result<std::string> digest(uint64_t step, walk_stream of) const;
 
   /// All windows through a step. What comes out is kept for the next one where `writes`.
   core::result<void> run(uint64_t step, walk_stream of, input_statistics* watch, bool writes);

@@ -108,6 +108,20 @@ BOOST_AUTO_TEST_CASE(a_process_that_is_killed_continues_at_its_segment_with_the_
     (void)p.end();
   }
   BOOST_TEST(!fs::exists(f.folder / "killed.gguf"));
+  // Hidden states that were changed meanwhile would give other weights.
+  const auto work = f.folder / ".killed.gguf.work";
+  fs::copy(work, f.folder / "kept", fs::copy_options::recursive);
+  for (const char* name : {"windows-0.bin", "windows-1.bin"}) {
+    auto bytes = scratch_folder::read(work / name);
+    if (bytes.empty()) continue;
+    bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+    f.folder.write(std::string(".killed.gguf.work/") + name, bytes);
+  }
+  const auto changed = run(command, f.folder.path());
+  BOOST_TEST(changed.code == 2, changed.err);
+  BOOST_TEST(has(changed.err, "do not have their digest: they were changed since they were written"), changed.err);
+  fs::remove_all(work);
+  fs::rename(f.folder / "kept", work);
   const auto r = run(command, f.folder.path());
   BOOST_TEST_REQUIRE(r.code == 0, r.err);
   BOOST_TEST(has(r.err, "continues behind step "), r.err);

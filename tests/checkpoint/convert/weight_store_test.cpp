@@ -23,6 +23,10 @@ std::vector<stored_bytes> codes(uint8_t of) {
   return out;
 }
 
+std::string replaced_once(std::string text, const std::string& piece, const std::string& instead) {
+  return text.replace(text.find(piece), piece.size(), instead);
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(what_was_committed_is_there_again_and_what_was_not_is_gone) {
@@ -80,6 +84,47 @@ BOOST_AUTO_TEST_CASE(another_purpose_and_a_broken_journal_begin_anew) {
     BOOST_TEST(s->prepared()->find("a") == nullptr);
     std::filesystem::remove_all(f / "work");
   }
+}
+
+BOOST_AUTO_TEST_CASE(changed_bytes_are_refused_before_anything_is_made_of_them) {
+  const scratch_folder f;
+  {
+    auto s = checkpoint::weight_store::open(f / "work", "a purpose");
+    check_ok(s->put("a", codes(1), {1, 4}));
+    check_ok(s->put_values("b", std::vector<float>{1, 2, 3}));
+    s->put_importance("a", {1, 2.5F});
+    s->set_inputs_digest("of what is beside");
+    check_ok(s->commit(3));
+  }
+  const auto weights = scratch_folder::read(f / "work/weights.bin");
+  const auto journal = scratch_folder::read(f / "work/journal.json");
+  const auto refused = [&](const std::string& words) {
+    const auto s = checkpoint::weight_store::open(f / "work", "a purpose");
+    BOOST_REQUIRE(!s.has_value());
+    BOOST_TEST((s.error().kind == core::error_kind::bad_input));
+    BOOST_TEST(s.error().text.find(words) != std::string::npos, s.error().text);
+  };
+  for (size_t at = 0; at < weights.size(); ++at) {
+    auto changed = weights;
+    changed[at] = static_cast<char>(changed[at] ^ 1);
+    f.write("work/weights.bin", changed);
+    refused("do not have their digest: it was changed since it was written");
+  }
+  f.write("work/weights.bin", weights.substr(0, weights.size() - 1));
+  refused("weights.bin is shorter than the journal says");
+  f.write("work/weights.bin", weights);
+  f.write("work/journal.json", replaced_once(journal, "2.5", "3.5"));
+  refused("the journal does not have its digest");
+  f.write("work/journal.json", journal);
+  auto s = checkpoint::weight_store::open(f / "work", "a purpose");
+  check_ok(s);
+  BOOST_TEST(s->inputs_digest() == "of what is beside");
+  check_ok(s->prepared());
+  // changed while the store is open
+  auto changed = weights;
+  changed[0] = static_cast<char>(changed[0] ^ 1);
+  f.write("work/weights.bin", changed);
+  BOOST_TEST(!checkpoint::weight_store::open(f / "work", "a purpose").has_value());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/deepspeed/lists.hpp"
@@ -26,20 +27,34 @@ struct opened_module {
   std::optional<double> version;  ///< the file's own
 };
 
+/// The key of the module among those that `has` knows; `where` stands in front of the refusal.
+core::result<std::string> key_of_module(const std::string& wanted, const std::function<bool(const char*)>& has,
+                                        const std::string& where) {
+  const auto bad = [&](const std::string& what) {
+    return fail(error_kind::bad_input, fmt::format("{}: {}", where, what));
+  };
+  if (wanted != "auto") {
+    if (!has(wanted.c_str())) return bad(fmt::format("there is no key '{}'", wanted));
+    return wanted;
+  }
+  const bool module = has("module"), model = has("model");
+  if (module == model)
+    return bad(fmt::format("wanted one of the keys 'module' and 'model', got {}", module ? "both" : "none"));
+  return std::string(module ? "module" : "model");
+}
+
 core::result<pickle_ref> module_in(const torch_archive& file, const std::optional<std::string>& key) {
   if (!key) return file.root();
-  const auto bad = [&](const std::string& what) {
-    return fail(error_kind::bad_input, fmt::format("'{}': {}", file.name(), what));
-  };
-  if (*key != "auto") {
-    const auto at = file.tree().find(file.root(), *key);
-    if (!at) return bad(fmt::format("there is no key '{}'", *key));
-    return *at;
-  }
-  const auto module = file.tree().find(file.root(), "module"), model = file.tree().find(file.root(), "model");
-  if (module.has_value() == model.has_value())
-    return bad(fmt::format("wanted one of the keys 'module' and 'model', got {}", module ? "both" : "none"));
-  return module ? *module : *model;
+  const auto has = [&](const char* name) { return file.tree().find(file.root(), name).has_value(); };
+  const auto found = key_of_module(*key, has, fmt::format("'{}'", file.name()));
+  if (!found) return fail(found.error());
+  return *file.tree().find(file.root(), *found);
+}
+
+core::result<std::string> key_in(const state_value& state, const std::string& wanted) {
+  if (state.is != state_value::form::dict) return fail(error_kind::bad_input, "a state dict was wanted, got no dict");
+  return key_of_module(
+      wanted, [&](const char* name) { return state.find(std::string(name)) != nullptr; }, "the state dict");
 }
 
 core::result<opened_module> open_module(const fs::path& path, const std::optional<std::string>& key, size_t files) {
@@ -156,6 +171,22 @@ core::result<void> quantise_all(loaded_module& out, const module_load_options& o
 }
 
 }  // namespace
+
+core::result<state_value> get_module(const state_value& state, const std::optional<std::string>& module_key) {
+  if (!module_key) return state;
+  const auto key = key_in(state, *module_key);
+  if (!key) return fail(key.error());
+  return *state.find(*key);
+}
+
+core::result<state_value> set_module(state_value state, state_value module,
+                                     const std::optional<std::string>& module_key) {
+  if (!module_key) return module;
+  const auto key = key_in(state, *module_key);
+  if (!key) return fail(key.error());
+  *state.find(*key) = std::move(module);
+  return state;
+}
 
 core::result<loaded_module> load_module(std::span<const fs::path> files, const module_load_options& o) {
   if (files.empty()) return fail(error_kind::bad_input, "a list of no files");

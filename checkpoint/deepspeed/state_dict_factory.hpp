@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "checkpoint/deepspeed/quantised_weights.hpp"
+#include "checkpoint/deepspeed/state_value.hpp"
 #include "checkpoint/megatron/source.hpp"
 #include "core/error.hpp"
 
@@ -64,6 +65,15 @@ struct loaded_module {
   std::map<std::string, quantised_weight> quantised;
   std::optional<scale_table> scales;  ///< where weights were quantised
 };
+
+/// The module of a state dict, as DeepSpeed's SDLoaderBase finds it: below the key that `module_key` says as
+/// module_load_options does, or the state dict itself. Refused: neither or both of `module` and `model` where the key is
+/// `auto`, a key that is not there, a state dict that is none.
+core::result<state_value> get_module(const state_value& state, const std::optional<std::string>& module_key = "auto");
+
+/// The way back: `state` with `module` in that place and all else as it is; without a key the module alone.
+core::result<state_value> set_module(state_value state, state_value module,
+                                     const std::optional<std::string>& module_key = "auto");
 
 /// Rank `mp_rank`'s module of `files`, which are ranks 0, 1 ... of the model as it was saved. More files than ranks:
 /// files / ranks consecutive ones are joined; fewer: its part of one file. Refused: counts that do not divide, a file

@@ -245,4 +245,44 @@ BOOST_AUTO_TEST_CASE(lists_that_cannot_be_followed_are_refused) {
   check_failed(read_checkpoint_list("/nowhere/list.json"), core::error_kind::io, "list.json");
 }
 
+BOOST_AUTO_TEST_CASE(a_state_dict_gives_its_module_and_takes_another_with_and_without_that_level) {
+  const scratch_folder f;
+  const auto state_of = [&](const char* key) {
+    write_module(f / "m.pt", key, 2, 1.0);
+    const auto file = torch_archive::open(f / "m.pt");
+    check_ok(file);
+    auto state = read_state(*file, file->root(), 0);
+    check_ok(state);
+    return std::move(*state);
+  };
+  for (const std::string key : {"module", "model", "weights"}) {
+    const auto state = state_of(key.c_str());
+    const std::optional<std::string> by = key == "weights" ? key : "auto";
+    const auto module = get_module(state, by);
+    check_ok(module);
+    BOOST_TEST_REQUIRE(module->find(std::string("norm.weight")) != nullptr);
+    BOOST_TEST((module->find(std::string("norm.weight"))->is == state_value::form::tensor));
+    auto other = *module;
+    other.erase(std::string("norm.weight"));
+    const auto changed = set_module(state, other, by);
+    check_ok(changed);
+    BOOST_TEST(get_module(*changed, by)->find(std::string("norm.weight")) == nullptr);
+    BOOST_TEST_REQUIRE(changed->find(std::string("mp_world_size")) != nullptr);  // what is beside the module stays
+    BOOST_TEST(changed->find(std::string("mp_world_size"))->integer == 2);
+    const auto back = set_module(*changed, *module, by);
+    check_ok(back);
+    const auto again = get_module(*back, by);
+    const auto& tensor = again->find(std::string("norm.weight"))->tensor;
+    BOOST_TEST((tensor == module->find(std::string("norm.weight"))->tensor));
+  }
+  // without a level the state dict is the module
+  const auto plain = state_of("");
+  BOOST_TEST(get_module(plain, std::nullopt)->find(std::string("norm.weight")) != nullptr);
+  BOOST_TEST(set_module(plain, {}, std::nullopt)->find(std::string("norm.weight")) == nullptr);
+  check_failed(get_module(plain), core::error_kind::bad_input,
+               "the state dict: wanted one of the keys 'module' and 'model', got none");
+  check_failed(get_module(plain, "weights"), core::error_kind::bad_input, "there is no key 'weights'");
+  check_failed(get_module({}), core::error_kind::bad_input, "a state dict was wanted, got no dict");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

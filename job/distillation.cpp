@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "job/folder_model.hpp"
 #include "job/tensor/tensor.hpp"
 
 namespace troupe::job {
@@ -18,7 +19,7 @@ class teacher_choice {
   core::result<std::optional<models::teaching>> run(const models::model_spec& model, uint64_t sequence) {
     if (!c_.distillation.enabled) return std::nullopt;
     if (auto ok = goes_together(); !ok) return core::fail(ok.error());
-    auto spec = models::read_spec(c_.model.teacher);
+    auto spec = read_folder_model(c_.model.teacher, c_.model.ignore_keys);
     if (!spec) return core::fail(spec.error().in(where() + "model.teacher"));
     if (spec->kind != model.kind) return refused("model.teacher", "wanted a model of the same family, got another's");
     if (spec->vocabulary != model.vocabulary)

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "actors/memory/state_store.hpp"
+#include "checkpoint/source/source_reader.hpp"
 #include "core/tp_slices.hpp"
 #include "job/compression/mask_scores.hpp"
 #include "kernels/base/cast.hpp"
@@ -98,7 +99,12 @@ core::result<void> fill_part(const filler& fill, const state_store& store, uint3
       if (auto ok = fill(source, first, scratch); !ok) return ok;
       if (run.at == nullptr) stored.resize(n * core::size_of(type));
       std::byte* const to = run.at == nullptr ? stored.data() : run.at + done * core::size_of(type);
-      kernels::cast(reinterpret_cast<const std::byte*>(scratch.data()), core::dtype::f32, to, type, n);
+      const auto* const wide = reinterpret_cast<const std::byte*>(scratch.data());
+      kernels::cast(wide, core::dtype::f32, to, type, n);
+      if (const auto lost = checkpoint::first_overflow(core::dtype::f32, wide, type, to, n))
+        return core::fail(checkpoint::overflow_error(store.plan().table().parameters[q].name,
+                                                     {first + lost->element, lost->value}, type,
+                                                     "wanted a run that computes in a wider type"));
       if (run.at != nullptr) continue;
       if (auto ok = store.write(q, part, first, stored); !ok) return ok;
     }

@@ -18,6 +18,7 @@
 #include "checkpoint/source/name_map.hpp"
 #include "checkpoint/source/numbered_states.hpp"
 #include "config/document/name_map_file.hpp"
+#include "job/folder_model.hpp"
 #include "job/layer_reduction.hpp"
 #include "kernels/optimizer/update_count.hpp"
 
@@ -217,6 +218,10 @@ core::result<std::filesystem::path> session::parts::resume(const std::filesystem
   }
   auto from = is_on_disks ? checkpoint::open_native(*disks, path) : open_for(*plan.tensor.whole, path, options, say);
   if (!from) return fail(from.error());
+  // A host's own model has no keys, and whoever names tensors by hand knows what they are.
+  if (modules.model == nullptr && !options.custom_load_fn)
+    if (auto ok = job::check_described_model(*from, plan.spec, plan.config->model.ignore_keys); !ok)
+      return fail(ok.error());
   const bool continues = !options.load_module_only && from->run.steps.has_value();
   if (auto ok = take_over(*from, options, when, watch, agreed); !ok) return fail(ok.error());
   places = {};

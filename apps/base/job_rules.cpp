@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "job/blueprint.hpp"
+#include "job/folder_model.hpp"
 #include "job/step_options.hpp"
 #include "models/table/row_tiles.hpp"
 #include "plan/choose/batch_need.hpp"
@@ -26,15 +27,16 @@ std::string without_key(const models::spec_problem& p) {
 
 std::optional<models::model_spec> model_of(const config::model_section& m, std::vector<key_problem>& out) {
   if (!m.path.empty()) {
-    auto spec = models::read_spec(m.path);
+    auto spec = job::read_folder_model(m.path, m.ignore_keys);
+    if (spec && !spec->remark.empty()) out.push_back({"model.path", spec->remark, true});
     if (spec) return std::move(*spec);
     out.push_back({"model.path", spec.error().text});
     return std::nullopt;
   }
-  const auto problems = models::problems_of(m.hugging_face_json);
+  const auto problems = models::problems_of(m.hugging_face_json, m.ignore_keys);
   for (const auto& p : problems) out.push_back({p.key.empty() ? "model" : "model." + p.key, without_key(p)});
   if (!problems.empty()) return std::nullopt;
-  return *models::parse_model_spec(m.hugging_face_json);
+  return *models::parse_model_spec(m.hugging_face_json, m.ignore_keys);
 }
 
 /// What the model and the schedule say of a pipeline whose batches some machine can hold.

@@ -8,6 +8,7 @@
 #include "apps/base/exit_code.hpp"
 #include "apps/checkpoint/model_description.hpp"
 #include "checkpoint/convert/open_source.hpp"
+#include "checkpoint/source/element_cast.hpp"
 #include "checkpoint/source/inspect.hpp"
 #include "checkpoint/source/left_out.hpp"
 #include "checkpoint/source/numbered_states.hpp"
@@ -45,8 +46,9 @@ core::result<checkpoint::tensor_source> open_checkpoint_at(const source_argument
   options.wants = a.wants_weights ? checkpoint::wanted_of_folder::weights : checkpoint::wanted_of_folder::checkpoint;
   options.as_stored = a.as_stored;
   auto source = checkpoint::open_source(a.path, options);
+  if (source && a.allow_overflow) source->clamped = std::make_shared<checkpoint::clamped_values>();
   if (!source || source->numbered == nullptr) return source;
-  const auto model = describe_model(*source, model_config);
+  const auto model = describe_model(*source, model_config, a.ignored_keys);
   if (!model) return fail(model.error());
   if (const auto order = parameters_of(*model); order.empty())
     checkpoint::leave_out_states(*source,

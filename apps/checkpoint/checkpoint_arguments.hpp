@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "apps/base/output_form.hpp"
 #include "checkpoint/files/progress.hpp"
@@ -23,6 +24,8 @@ struct source_arguments {  ///< of a command that reads a checkpoint
   bool fallback_to_previous = false;
   bool wants_weights = false;  ///< of a folder with weights beside checkpoints: weights alone, the most exact
   bool as_stored = false;      ///< shows or compares what is stored, codes that nothing decodes too
+  bool allow_overflow = false;                   ///< values that a narrower type does not hold are clamped
+  std::vector<std::string> ignored_keys{};  ///< of config.json, read as if they were not there
   apps::verbosity verbosity = apps::verbosity::normal;
   /// Of a caller who is no terminal: told how far the work is, and ends it; empty: a line on the terminal, and Ctrl-C.
   checkpoint::progress_function progress{};

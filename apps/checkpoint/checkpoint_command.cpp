@@ -33,6 +33,11 @@ constexpr const char* path_help =
     "distributed (FSDP), Trainer's, Accelerate's, Hugging Face's; or one .safetensors, .pt, "
     ".bin or .gguf file";
 
+constexpr const char* ignore_key_help =
+    "a key of the model's config.json that is read as if it were not there; may be given several times";
+constexpr const char* allow_overflow_help =
+    "values that the written type does not hold become its largest, and are counted; without, they are refused";
+
 constexpr const char* model_config_help =
     "Hugging Face's config.json of the model; by default what the checkpoint says of it";
 
@@ -46,6 +51,13 @@ void add_source(CLI::App& c, source_arguments& a, const char* name = "path", con
   c.add_flag("--fallback-to-previous", a.fallback_to_previous,
              "where the newest of a folder cannot be opened, take the newest that can");
 }
+void add_description(CLI::App& c, source_arguments& a, std::string& model_config) {
+  c.add_option("--model-config", model_config, model_config_help);
+  c.add_option("--ignore-key", a.ignored_keys, ignore_key_help)->type_name("NAME")->allow_extra_args(false);
+}
+void add_overflow(CLI::App& c, source_arguments& a) {
+  c.add_flag("--allow-overflow", a.allow_overflow, allow_overflow_help);
+}
 void add_output(CLI::App& c, output_arguments& a, const char* help) {
   c.add_option("out", a.out, help)->required();
   c.add_flag("--force", a.force, "replace OUT where it is what an earlier conversion wrote, and nothing else");
@@ -54,7 +66,8 @@ void add_deepspeed(CLI::App& c, deepspeed_arguments& a) {
   c.add_option("--dtype", a.dtype, "that DeepSpeed computes in")->capture_default_str()->type_name("{fp32,bf16,fp16}");
   c.add_option("--job", a.job,
                "topology or ds_config.json with the optimizer; by default the one that the checkpoint keeps");
-  c.add_option("--model-config", a.model_config, model_config_help);
+  add_description(c, a.source, a.model_config);
+  add_overflow(c, a.source);
   c.add_flag("--integer-steps", a.integer_steps,
              "the optimizer's steps as whole numbers, as DeepSpeed's own optimizers want them; else as torch.optim's");
   add_quiet(c, a.source.verbosity);
@@ -82,7 +95,7 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   inspect->add_flag(
       "--print-map", a.prints_map,
       "instead: a file for --map, with a row for each name and what it becomes by --map and in the model");
-  inspect->add_option("--model-config", a.model_config, model_config_help);
+  add_description(*inspect, a.source, a.model_config);
   actions_.emplace_back(inspect, [&a] {
     return a.prints_map ? print_names(a.source, a.model_config) : inspect_checkpoint(a.source, a.form, a.model_config);
   });
@@ -105,7 +118,8 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   add_output(*fp32, a.fp32.output,
              "NAME.safetensors, NAME.pt, NAME.pth, NAME.bin, or a folder for files with an index");
   add_shard_size(*fp32, a.fp32);
-  fp32->add_option("--model-config", a.fp32.model_config, model_config_help);
+  add_description(*fp32, a.fp32.source, a.fp32.model_config);
+  add_overflow(*fp32, a.fp32.source);
   fp32->add_flag("--exclude-frozen", a.fp32.exclude_frozen, "leave out parameters that were not trained");
   add_quiet(*fp32, a.fp32.source.verbosity);
   actions_.emplace_back(fp32, [&a] { return converted(write_fp32, a.fp32); });
@@ -116,7 +130,8 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   hf->add_option("--dtype", a.hugging_face.dtype, "of the weights")
       ->capture_default_str()
       ->type_name("{fp32,bf16,fp16}");
-  hf->add_option("--model-config", a.hugging_face.model_config, model_config_help);
+  add_description(*hf, a.hugging_face.source, a.hugging_face.model_config);
+  add_overflow(*hf, a.hugging_face.source);
   add_shard_size(*hf, a.hugging_face);
   add_quiet(*hf, a.hugging_face.source.verbosity);
   actions_.emplace_back(hf, [&a] { return converted(write_hugging_face, a.hugging_face); });
@@ -130,7 +145,8 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   gguf->add_option("--tokenizer", a.gguf.tokenizer,
                    "a tokenizer.model, tokenizer.json, vocab.json, a folder with one, or 'bytes'; by default what lies "
                    "beside the weights or what the run was trained on");
-  gguf->add_option("--model-config", a.gguf.model_config, model_config_help);
+  add_description(*gguf, a.gguf.source, a.gguf.model_config);
+  add_overflow(*gguf, a.gguf.source);
   add_quiet(*gguf, a.gguf.source.verbosity);
   actions_.emplace_back(gguf, [&a] { return converted(write_gguf, a.gguf); });
 
@@ -158,7 +174,8 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   distributed->add_option(
       "--job", a.distributed.job,
       "topology or ds_config.json with the optimizer; by default the one that the checkpoint keeps");
-  distributed->add_option("--model-config", a.distributed.model_config, model_config_help);
+  add_description(*distributed, a.distributed.source, a.distributed.model_config);
+  add_overflow(*distributed, a.distributed.source);
   add_quiet(*distributed, a.distributed.source.verbosity);
   actions_.emplace_back(distributed, [&a] { return converted(write_distributed, a.distributed); });
 

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <filesystem>
 
+#include "apps/checkpoint/companions.hpp"
 #include "apps/checkpoint/conversion.hpp"
 #include "apps/checkpoint/model_description.hpp"
 #include "apps/checkpoint/output_mark.hpp"
@@ -63,15 +64,32 @@ core::result<output_kind> kind_of(const fs::path& out) {
 
 }  // namespace
 
+namespace {
+
+/// Adds the head's name where the model ties it to the embedding: DeepSpeed's converter writes it into state dicts.
+/// Folders and files of safetensors have a tensor once.
+core::result<checkpoint::tensor_source> with_tied_head(checkpoint::tensor_source s, const model_description& model,
+                                                       const fs::path& out) {
+  const auto ending = out.extension().string();
+  if (!out.empty() && ending != ".pt" && ending != ".pth" && ending != ".bin") return s;
+  const checkpoint::name_map names(s);
+  for (const auto& [alias, owner] : shared_names(model, s))
+    if (const auto found = names.find(owner); found && !names.find(alias)) s.tied.push_back({alias, *found});
+  if (auto ok = checkpoint::complete(s); !ok) return fail(ok.error());
+  return s;
+}
+
+}  // namespace
+
 core::result<checkpoint::tensor_source> open_for_fp32(const weights_arguments& a) {
   source_arguments from = a.source;
   from.wants_weights = true;
   auto s = open_checkpoint_at(from);
   if (!s) return s;
   warn_of_left_out(a.source, *s);
-  if (!s->has_layer_names) return s;
-  const auto model = describe_model(*s, a.model_config);
+  const auto model = describe_model(*s, a.model_config, a.source.ignored_keys);
   if (!model) return fail(model.error());
+  if (!s->has_layer_names) return with_tied_head(std::move(*s), *model, a.output.out);
   s = checkpoint::named_by_layers(std::move(*s), parameters_of(*model));
   if (s && s->has_layer_names)
     note(a.source, "names are those of the pipeline's layers: --model-config or --map gives others");
@@ -118,17 +136,10 @@ core::result<void> write_hugging_face(const weights_arguments& a) {
         error_kind::bad_input,
         fmt::format("'{}' does not say which model it is of: wanted Hugging Face's config.json by --model-config",
                     checkpoint::shown_place(*s)));
-  if (auto ok = check_names(*opened); !ok) return ok;
+  if (auto ok = check_parameters(*opened); !ok) return ok;
   conversion writing(a.source, a.output);
-  const auto is_tied = [&](const std::string& name) {
-    return std::any_of(s->tied.begin(), s->tied.end(), [&](const auto& t) { return t.name == name; });
-  };
   checkpoint::weights_export_options options{.out = a.output.out, .max_shard_bytes = *shard_bytes, .type = *type};
-  // transformers ties what the configuration says is tied, and wants it once.
-  options.rename = [&](const std::string& name) -> std::optional<std::string> {
-    if (model->tied_embedding && is_tied(name)) return std::nullopt;
-    return checkpoint::hugging_face_name(model->model_type, name);
-  };
+  options.rename = [&](const std::string& name) { return exported_name(*opened, name); };
   options.progress = writing.progress();
   const auto needed = needed_bytes(*s, options);
   if (!needed) return fail(needed.error());
@@ -138,6 +149,7 @@ core::result<void> write_hugging_face(const weights_arguments& a) {
   if (!report) return fail(report.error());
   const auto config = options.out / "config.json";
   if (auto ok = checkpoint::write_file_atomically(config, hugging_face_config(*model, *type)); !ok) return ok;
+  if (auto ok = copy_companions(*s, options.out); !ok) return ok;
   if (auto ok = writing.commit(); !ok) return ok;
   say_written(writing, *report);
   return {};

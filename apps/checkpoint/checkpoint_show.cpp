@@ -91,7 +91,7 @@ core::result<std::string> names_of(const source_arguments& a, const std::string&
   if (!lines) return core::fail(lines.error());
   const auto rules = checkpoint::name_rules::of(*lines);
   if (!rules) return core::fail(rules.error());
-  const auto model = describe_model(*before, model_config);
+  const auto model = describe_model(*before, model_config, a.ignored_keys);
   if (!model) return core::fail(model.error());
   auto mapped = rules->applied_to(*before);
   if (!mapped) return core::fail(mapped.error());

@@ -28,6 +28,11 @@ namespace {
 namespace fs = std::filesystem;
 using core::fail;
 
+/// A pipeline whose layers nobody names stays what it is.
+core::result<void> check_named(const described_checkpoint& c) {
+  return c.source.has_layer_names ? core::result<void>() : check_parameters(c);
+}
+
 /// How the weights are written; without an optimizer.
 core::result<checkpoint::deepspeed_write_options> options_for(const deepspeed_arguments& a,
                                                               const described_checkpoint& opened) {
@@ -65,6 +70,7 @@ void say_written(const conversion& writing, uint64_t bytes, size_t files) {
 core::result<void> write_deepspeed(const deepspeed_arguments& a) {
   const auto opened = open_described(a.source, a.model_config);
   if (!opened) return fail(opened.error());
+  if (auto ok = check_named(*opened); !ok) return ok;
   auto options = options_for(a, *opened);
   if (!options) return fail(options.error());
   if (auto ok = add_optimizer(*options, a, opened->source); !ok) return ok;
@@ -109,6 +115,7 @@ core::result<void> check_pointer(const fs::path& pointer, const fs::path& name, 
 core::result<void> write_universal(const deepspeed_arguments& a) {
   const auto opened = open_described(a.source, a.model_config);
   if (!opened) return fail(opened.error());
+  if (auto ok = check_named(*opened); !ok) return ok;
   auto options = options_for(a, *opened);
   if (!options) return fail(options.error());
   if (auto ok = add_optimizer(*options, a, opened->source); !ok) return ok;
@@ -132,6 +139,7 @@ core::result<void> write_universal(const deepspeed_arguments& a) {
 core::result<void> write_distributed(const distributed_arguments& a) {
   const auto opened = open_described(a.source, a.model_config);
   if (!opened) return fail(opened.error());
+  if (auto ok = check_named(*opened); !ok) return ok;
   const auto& s = opened->source;
   checkpoint::distributed_write_options options{.ranks = a.ranks};
   if (!s.has_layer_names) {
@@ -190,6 +198,7 @@ core::result<void> name_back(checkpoint::deepspeed_write_options& o, const std::
 core::result<void> write_reshaped(const reshape_arguments& a) {
   const auto opened = open_described(a.written.source, a.written.model_config);
   if (!opened) return fail(opened.error());
+  if (auto ok = check_named(*opened); !ok) return ok;
   const auto* s = &opened->source;
   auto options = options_for(a.written, *opened);
   if (!options) return fail(options.error());

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "checkpoint/source/element_cast.hpp"
 #include "core/text.hpp"
 
 namespace troupe::apps {
@@ -46,11 +47,15 @@ core::result<void> conversion::prepare(const checkpoint::tensor_source& source, 
   auto place = output_place::prepare({to_.out, kind, to_.force, needed_bytes}, source);
   if (!place) return core::fail(place.error());
   place_.emplace(std::move(*place));
+  clamped_ = source.clamped;
   return {};
 }
 
 core::result<void> conversion::commit(const std::filesystem::path& below) {
   display_.clear();
+  if (clamped_ != nullptr && clamped_->count > 0)
+    note(from_, fmt::format("warning: {} values that the type does not hold were clamped to its largest",
+                            clamped_->count.load()));
   return place_->commit(below);
 }
 

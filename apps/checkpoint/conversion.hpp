@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -42,6 +43,7 @@ class conversion {
   const output_arguments& to_;
   work_display display_;
   std::optional<output_place> place_;
+  std::shared_ptr<const checkpoint::clamped_values> clamped_;  ///< null where none may be
 };
 
 }  // namespace troupe::apps

@@ -34,7 +34,6 @@ core::result<checkpoint::gguf_model> gguf_model_of(const models::model_spec& spe
                                 .vocabulary = spec.vocabulary,
                                 .norm_epsilon = spec.norm_epsilon,
                                 .rope_theta = spec.rope_theta,
-                                .rope_scaling = {},
                                 .tied = spec.tied,
                                 .attention_bias = spec.attention_bias,
                                 .mlp_bias = spec.mlp_bias};
@@ -65,8 +64,8 @@ core::result<checkpoint::gguf_export_options> gguf_options_of(const described_ch
         error_kind::bad_input,
         fmt::format("'{}' does not say which model it is of: wanted Hugging Face's config.json by --model-config",
                     checkpoint::shown_place(s)));
-  if (auto ok = check_names(from); !ok) return fail(ok.error());
-  const auto spec = models::parse_model_spec(from.model.json);
+  if (auto ok = check_parameters(from); !ok) return fail(ok.error());
+  const auto spec = models::parse_model_spec(from.model.json, from.model.ignored_keys);
   if (!spec) return fail(spec.error());
   const auto model = gguf_model_of(*spec);
   if (!model) return fail(model.error());

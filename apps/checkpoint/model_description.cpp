@@ -1,14 +1,21 @@
 #include "apps/checkpoint/model_description.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <span>
 
 #include "checkpoint/files/atomic_file.hpp"
 #include "checkpoint/files/file_system.hpp"
+#include "checkpoint/gguf/families.hpp"
+#include "checkpoint/source/inspect.hpp"
 #include "checkpoint/source/name_map.hpp"
+#include "checkpoint/source/tied_head.hpp"
 #include "config/load.hpp"
 #include "core/json_text.hpp"
 #include "job/compression/mask_scores.hpp"
@@ -24,15 +31,29 @@ using json = nlohmann::ordered_json;
 
 constexpr size_t max_depth = 64;
 constexpr const char* description_name = "config.json";
+constexpr const char* tie_key = "tie_word_embeddings";
 /// Types whose head shares the embedding's weight where config.json does not say: save_pretrained() leaves defaults
 /// out.
 constexpr std::array<std::string_view, 5> tied_types{"gpt2", "gemma", "gemma2", "gemma3_text", "gpt_neo"};
 /// What families that are not known here call the embedding, with head_name for the head.
 constexpr std::array<std::string_view, 2> embedding_names{"model.embed_tokens.weight", "transformer.wte.weight"};
 
+bool is_ignored(const model_description& m, std::string_view key) {
+  return std::ranges::find(m.ignored_keys, key) != m.ignored_keys.end();
+}
+
 json parsed(const std::string& text) {
   auto out = core::parse_json<json>(text, max_depth);
   return out ? std::move(*out) : json();
+}
+
+/// Keys of a GGUF file that config.json has no name for, and that the user passed over by hand. True: there were some.
+bool erase_gguf_keys(json& keys, const std::string& model_type) {
+  std::vector<std::string> found;
+  for (const auto& [key, value] : keys.items())
+    if (key.starts_with(model_type + ".")) found.push_back(key);
+  for (const auto& key : found) keys.erase(key);
+  return !found.empty();
 }
 
 core::result<model_description> from_text(const std::string& text, const std::string& where) {
@@ -42,7 +63,7 @@ core::result<model_description> from_text(const std::string& text, const std::st
   model_description out;
   out.json = text;
   if (keys.contains("model_type") && keys["model_type"].is_string()) out.model_type = keys["model_type"];
-  const auto tied = keys.find("tie_word_embeddings");
+  const auto tied = keys.find(tie_key);
   out.tied_embedding = tied != keys.end() && tied->is_boolean()
                            ? tied->get<bool>()
                            : std::ranges::find(tied_types, out.model_type) != tied_types.end();
@@ -57,7 +78,9 @@ core::result<model_description> from_file(const fs::path& file) {
 
 }  // namespace
 
-core::result<model_description> describe_model(const checkpoint::tensor_source& s, const fs::path& file) {
+namespace {
+
+core::result<model_description> described(const checkpoint::tensor_source& s, const fs::path& file) {
   if (!file.empty()) return from_file(file);
   if (s.run.model.starts_with('{'))
     return from_text(s.run.model, fmt::format("the model of '{}'", checkpoint::shown_place(s)));
@@ -68,20 +91,29 @@ core::result<model_description> describe_model(const checkpoint::tensor_source& 
   return model_description{};
 }
 
+}  // namespace
+
+core::result<model_description> describe_model(const checkpoint::tensor_source& s, const fs::path& file,
+                                               const std::vector<std::string>& ignored_keys) {
+  auto out = described(s, file);
+  if (out) out->ignored_keys = ignored_keys;
+  return out;
+}
+
 std::vector<checkpoint::wanted_tensor> parameters_of(const model_description& m) {
-  const auto spec = models::parse_model_spec(m.json);
-  if (!spec) return {};
+  const auto spec = models::parse_model_sizes(m.json, m.ignored_keys);
+  if (!spec || !*spec) return {};
   std::vector<checkpoint::wanted_tensor> out;
-  for (auto& p : models::make_model_table(*spec, 1, 1, core::size_of(core::dtype::f32)).parameters)
+  for (auto& p : models::make_model_table(**spec, 1, 1, core::size_of(core::dtype::f32)).parameters)
     out.push_back({std::move(p.name), std::move(p.shape)});
   return out;
 }
 
 checkpoint::parameter_cuts cuts_of(const model_description& m, uint32_t ranks) {
-  const auto spec = models::parse_model_spec(m.json);
+  const auto spec = models::parse_model_sizes(m.json, m.ignored_keys);
   const models::tensor_split split{.degree = ranks};
-  if (ranks < 2 || !spec || !models::check_split(*spec, split)) return {};
-  const auto table = models::make_model_table(*spec, 1, 1, core::size_of(core::dtype::f32));
+  if (ranks < 2 || !spec || !*spec || !models::check_split(**spec, split)) return {};
+  const auto table = models::make_model_table(**spec, 1, 1, core::size_of(core::dtype::f32));
   auto plan = models::tp_plan_of(table, split);
   checkpoint::parameter_cuts out;
   for (size_t q = 0; q < plan.parameters.size(); ++q)
@@ -89,27 +121,134 @@ checkpoint::parameter_cuts cuts_of(const model_description& m, uint32_t ranks) {
   return out;
 }
 
+namespace {
+
+/// A head of its own where the model's keys tie it: the keys say so from here on.
+core::result<void> settle_head(const source_arguments& a, described_checkpoint& c) {
+  if (!c.model.tied_embedding || is_ignored(c.model, tie_key)) return {};
+  auto settled = checkpoint::settle_tied_head(std::move(c.source), c.model.model_type);
+  if (!settled) return fail(settled.error());
+  c.source = std::move(settled->source);
+  if (settled->own_values.empty()) return {};
+  note(a, "warning: " + settled->own_values);
+  auto keys = parsed(c.model.json);
+  keys[tie_key] = false;
+  c.model.json = keys.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  c.model.tied_embedding = false;
+  return {};
+}
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return fmt::format("({})", fmt::join(shape, ", "));
+}
+
+/// The weight that has this name, or a tied one; null where there is none.
+const checkpoint::tensor_entry* parameter_named(const checkpoint::tensor_source& s, const std::string& name) {
+  using checkpoint::tensor_kind;
+  for (const auto kind : {tensor_kind::master, tensor_kind::frozen, tensor_kind::weight})
+    if (const auto* t = checkpoint::find_tensor(s, name, kind)) return t;
+  return nullptr;
+}
+
+tl::unexpected<core::error> mismatch(const described_checkpoint& c, const std::string& text) {
+  return fail(error_kind::mismatch, fmt::format("'{}': {}", checkpoint::shown_place(c.source), text));
+}
+
+tl::unexpected<core::error> other_shape(const described_checkpoint& c, const std::string& name,
+                                        const std::vector<int64_t>& wanted, const std::vector<int64_t>& got) {
+  const bool turned = wanted.size() == 2 && got.size() == 2 && wanted[0] == got[1] && wanted[1] == got[0];
+  return mismatch(c, fmt::format("by the model's config.json tensor '{}' wants shape {}, got {}{}",
+                                 checkpoint::shown(name), shape_text(wanted), shape_text(got),
+                                 turned ? ", its transpose: GPT-2's linear layers are (in, out) in Hugging Face's "
+                                          "files, and (out, in) in nanoGPT's"
+                                        : ""));
+}
+
+/// All parameters of the model, and their shapes.
+core::result<void> check_wanted(const described_checkpoint& c, std::span<const checkpoint::wanted_tensor> wanted) {
+  const checkpoint::name_map names(c.source);
+  std::vector<std::string> missing;
+  for (const auto& w : wanted) {
+    const auto name = names.find(w.name);
+    const auto* t = name ? parameter_named(c.source, *name) : nullptr;
+    if (t == nullptr)
+      missing.push_back(w.name);
+    else if (t->shape != w.shape)
+      return other_shape(c, *name, w.shape, t->shape);
+  }
+  if (missing.empty()) return {};
+  return mismatch(c, fmt::format("it lacks {} parameters of the model that its config.json describes, as {}",
+                                 missing.size(), checkpoint::first_names(missing)));
+}
+
+/// The number behind `layers.` or `h.` in a name.
+std::optional<uint64_t> layer_number(std::string_view name) {
+  for (const std::string_view before : {"layers.", "h."}) {
+    if (!name.starts_with(before)) continue;
+    uint64_t out = 0;
+    const auto rest = name.substr(before.size());
+    const auto [end, bad] = std::from_chars(rest.data(), rest.data() + rest.size(), out);
+    if (bad == std::errc() && end != rest.data() + rest.size() && *end == '.') return out;
+  }
+  return std::nullopt;
+}
+
+/// Compares the embedding's shape and the number of layers with the config.json of a family that is not known here.
+core::result<void> check_unknown_family(const described_checkpoint& c) {
+  const auto keys = parsed(c.model.json);
+  const auto size = [&](const char* key) {
+    const auto at = keys.is_object() ? keys.find(key) : keys.end();
+    return keys.is_object() && at != keys.end() && at->is_number_unsigned() ? std::optional(at->get<int64_t>())
+                                                                            : std::nullopt;
+  };
+  const auto vocabulary = size("vocab_size"), width = size("hidden_size"), layers = size("num_hidden_layers");
+  std::set<uint64_t> seen;
+  for (const auto& t : c.source.tensors) {
+    if (t.kind == checkpoint::tensor_kind::moment || t.kind == checkpoint::tensor_kind::buffer) continue;
+    const auto bare = checkpoint::bare_name(t.name);
+    if (const auto n = layer_number(bare)) seen.insert(*n);
+    const bool is_embedding = bare == "embed_tokens.weight" || bare == checkpoint::head_name;
+    const std::vector<int64_t> wanted{vocabulary.value_or(0), width.value_or(0)};
+    if (is_embedding && vocabulary && width && t.shape != wanted) return other_shape(c, t.name, wanted, t.shape);
+  }
+  const auto extra = size("num_nextn_predict_layers").value_or(0);  // DeepSeek's, behind the others
+  const auto held = static_cast<int64_t>(seen.size());
+  if (!layers || seen.empty() ||
+      (*seen.rbegin() + 1 == seen.size() && (held == *layers || held == *layers + extra)))
+    return {};
+  return mismatch(c, fmt::format("its config.json says num_hidden_layers {}, and it holds {} layers, the last of number "
+                                 "{}",
+                                 *layers, seen.size(), *seen.rbegin()));
+}
+
+}  // namespace
+
 core::result<described_checkpoint> open_described(const source_arguments& a, const fs::path& model_config) {
   auto source = open_checkpoint_at(a, model_config);
   if (!source) return fail(source.error());
   warn_of_left_out(a, *source);
-  auto model = describe_model(*source, model_config);
+  auto model = describe_model(*source, model_config, a.ignored_keys);
   if (!model) return fail(model.error());
+  if (!model->json.empty())
+    if (const auto sizes = models::parse_model_sizes(model->json, a.ignored_keys); !sizes)
+      return fail(sizes.error().in(fmt::format("the model of '{}'", checkpoint::shown_place(*source))));
   auto named = checkpoint::named_by_layers(std::move(*source), parameters_of(*model));
   if (!named) return fail(named.error());
-  return described_checkpoint{std::move(*named), std::move(*model)};
+  described_checkpoint out{std::move(*named), std::move(*model)};
+  if (auto ok = settle_head(a, out); !ok) return fail(ok.error());
+  return out;
 }
 
-core::result<void> check_names(const described_checkpoint& c) {
+core::result<void> check_parameters(const described_checkpoint& c) {
   const auto wanted = parameters_of(c.model);
   if (wanted.empty()) {
-    if (!c.source.has_layer_names) return {};
+    if (!c.source.has_layer_names) return check_unknown_family(c);
     return tl::unexpected(checkpoint::unnamed_layers(c.source, wanted));
   }
   std::vector<std::string> names;
   for (const auto& w : wanted) names.push_back(w.name);
   const auto strangers = checkpoint::name_map(c.source).unexpected(names);
-  if (strangers.empty()) return {};
+  if (strangers.empty()) return check_wanted(c, wanted);
   if (c.source.has_layer_names) return tl::unexpected(checkpoint::unnamed_layers(c.source, wanted));
   if (std::ranges::all_of(strangers, [](const std::string& name) { return job::is_score_name(name); }))
     return fail(error_kind::mismatch,
@@ -125,7 +264,15 @@ core::result<void> check_names(const described_checkpoint& c) {
 
 core::result<void> write_description(const model_description& m, const fs::path& folder) {
   if (m.json.empty()) return {};
-  return checkpoint::write_file_atomically(folder / description_name, m.json);
+  auto keys = parsed(m.json);
+  const bool any = erase_gguf_keys(keys, m.model_type);
+  return checkpoint::write_file_atomically(folder / description_name, any ? keys.dump(2) + "\n" : m.json);
+}
+
+std::optional<std::string> exported_name(const described_checkpoint& c, const std::string& name) {
+  const bool is_tied = std::ranges::any_of(c.source.tied, [&](const auto& t) { return t.name == name; });
+  if ((c.model.tied_embedding && is_tied) || name == checkpoint::gguf_rope_factors_name) return std::nullopt;
+  return checkpoint::hugging_face_name(c.model.model_type, name);
 }
 
 std::string hugging_face_config(const model_description& m, core::dtype type) {
@@ -137,6 +284,7 @@ std::string hugging_face_config(const model_description& m, core::dtype type) {
   }
   keys.erase("quantization_config");  // of a source whose weights were compressed
   keys.erase("torch_dtype");          // its name before transformers 4.56
+  erase_gguf_keys(keys, m.model_type);
   keys["dtype"] = type == core::dtype::f32 ? "float32" : type == core::dtype::bf16 ? "bfloat16" : "float16";
   return keys.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }

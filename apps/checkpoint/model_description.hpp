@@ -24,11 +24,13 @@ struct model_description {
   std::string json;             ///< Hugging Face's keys; empty where nothing says them
   std::string model_type;       ///< "gpt2", "llama", ...; empty where unknown
   bool tied_embedding = false;  ///< the head shares the embedding's weight
+  std::vector<std::string> ignored_keys = {};  ///< of `json`, read as if they were not there
 };
 
 /// From `file` where it is given; else what the source says of its model, or the config.json beside it. Refused: one
 /// that is no JSON object.
-core::result<model_description> describe_model(const checkpoint::tensor_source& s, const std::filesystem::path& file);
+core::result<model_description> describe_model(const checkpoint::tensor_source& s, const std::filesystem::path& file,
+                                               const std::vector<std::string>& ignored_keys = {});
 
 /// The parameters of a model of that description, in its order; empty of a family that is not known here.
 std::vector<checkpoint::wanted_tensor> parameters_of(const model_description& m);
@@ -43,15 +45,22 @@ struct described_checkpoint {
 };
 
 /// Opens what `a` names, its model as describe_model() says. A pipeline's layers get the model's names where they are
-/// known: see named_by_layers().
+/// known: see named_by_layers(). A head that the model ties and whose values are its own is untied, with a note; one of
+/// the embedding's values is a tied name: see settle_tied_head(). Refused: keys of the model's config.json that no table
+/// has.
 core::result<described_checkpoint> open_described(const source_arguments& a, const std::filesystem::path& model_config);
 
-/// Refuses a checkpoint whose tensors the model's loader would not know: parameters that the model has not, a pipeline
-/// whose layers nobody names.
-core::result<void> check_names(const described_checkpoint& c);
+/// Refuses a checkpoint whose tensors are not the parameters of the model that its config.json describes: one that is
+/// missing, one that the model has not, one of another shape, a pipeline whose layers nobody names. Of a family that is
+/// not known here, the embedding's shape and the number of layers are compared.
+core::result<void> check_parameters(const described_checkpoint& c);
 
 /// Keeps the description with files that do not say their model; nothing where it is not known.
 core::result<void> write_description(const model_description& m, const std::filesystem::path& folder);
+
+/// How a folder for transformers names a tensor of the source: nothing for a tied name, which config.json says, and for
+/// factors of rotary positions, which are config.json's too.
+std::optional<std::string> exported_name(const described_checkpoint& c, const std::string& name);
 
 /// config.json as transformers wants it for weights in `type`.
 std::string hugging_face_config(const model_description& m, core::dtype type);

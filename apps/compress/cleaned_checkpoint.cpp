@@ -73,7 +73,7 @@ core::result<cleaned_checkpoint> clean(described_checkpoint from) {
                     checkpoint::shown_place(from.source)));
   const auto config = config_of(from.source);
   if (!config) return fail(config.error());
-  const auto spec = models::parse_model_spec(from.model.json);
+  const auto spec = models::parse_model_spec(from.model.json, from.model.ignored_keys);
   if (!spec) return fail(spec.error());
   auto cleaned = compression::clean_source(std::move(from.source), *config,
                                            models::make_model_table(*spec, 1, 1, core::size_of(core::dtype::f32)),

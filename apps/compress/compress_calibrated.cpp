@@ -133,7 +133,7 @@ core::result<std::unique_ptr<compress_calibration>> open_calibration(const compr
         error_kind::bad_input,
         fmt::format("'{}' does not say which model it is of: wanted Hugging Face's config.json by --model-config",
                     checkpoint::shown_place(from.source)));
-  auto spec = models::parse_model_spec(from.model.json);
+  auto spec = models::parse_model_spec(from.model.json, from.model.ignored_keys);
   if (!spec) return fail(spec.error().in("what computes with the model"));
   // Units' weights come and go in blocks of a few MiB: kept in the heap they would leave holes, several units' worth.
   ::mallopt(M_MMAP_THRESHOLD, mapped_bytes);

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "apps/checkpoint/companions.hpp"
 #include "apps/checkpoint/conversion.hpp"
-#include "apps/compress/companions.hpp"
 #include "checkpoint/convert/native_export.hpp"
 
 namespace troupe::apps {
@@ -19,10 +19,10 @@ using core::fail;
 core::result<void> write_clean(const compress_arguments& a) {
   auto opened = open_described(a.source, a.model_config);
   if (!opened) return fail(opened.error());
-  const std::filesystem::path from = opened->source.folder;
   const auto cleaned = clean(std::move(*opened));
   if (!cleaned) return fail(cleaned.error());
   const auto& source = cleaned->now.source;
+  if (auto ok = check_parameters(cleaned->now); !ok) return ok;
   conversion writing(a.source, a.output);
   const uint64_t needed = checkpoint::native_bytes(source) + header_reserve_bytes;
   if (auto ok = writing.prepare(source, output_kind::folder, needed); !ok) return ok;
@@ -30,7 +30,7 @@ core::result<void> write_clean(const compress_arguments& a) {
   const auto written = checkpoint::export_native(source, writing.place().working(), progress);
   if (!written) return fail(written.error());
   if (auto ok = write_description(cleaned->now.model, writing.place().working()); !ok) return ok;
-  if (auto ok = copy_companions(from, writing.place().working()); !ok) return ok;
+  if (auto ok = copy_companions(source, writing.place().working()); !ok) return ok;
   if (auto ok = writing.commit(); !ok) return ok;
   if (a.source.verbosity == verbosity::quiet) return {};
   print_cleaning(*cleaned);

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "apps/compress/companions.hpp"
+#include "apps/checkpoint/companions.hpp"
 #include "apps/compress/compress_target.hpp"
 #include "checkpoint/convert/compress.hpp"
 #include "checkpoint/convert/weights_export.hpp"
@@ -44,19 +44,14 @@ core::result<void> check_family(const described_checkpoint& c) {
     return fail(error_kind::bad_input,
                 fmt::format("wanted a family of linear layers ({}), got model_type '{}'",
                             checkpoint::families_with_linear_layers(), core::shown(model.model_type)));
-  return check_names(c);
+  return check_parameters(c);
 }
 
 class folder_target final : public compress_target {
  public:
   folder_target(const described_checkpoint& from, checkpoint::compress_options options)
       : from_(from), options_(std::move(options)) {
-    const auto& [source, model] = from_;
-    options_.rename = [&source = source, &model = model](const std::string& name) -> std::optional<std::string> {
-      const bool is_tied = std::ranges::any_of(source.tied, [&](const auto& t) { return t.name == name; });
-      if (model.tied_embedding && is_tied) return std::nullopt;  // transformers ties what config.json says is tied
-      return checkpoint::hugging_face_name(model.model_type, name);
-    };
+    options_.rename = [this](const std::string& name) { return exported_name(from_, name); };
   }
 
   core::result<void> plan() { return take(checkpoint::stored_forms(from_.source, options_)); }
@@ -81,7 +76,7 @@ class folder_target final : public compress_target {
                                                              options.scheme, {"lm_head"});
     if (!config) return fail(config.error());
     if (auto ok = checkpoint::write_file_atomically(out / "config.json", *config); !ok) return fail(ok.error());
-    if (auto ok = copy_companions(from_.source.folder, out); !ok) return fail(ok.error());
+    if (auto ok = copy_companions(from_.source, out); !ok) return fail(ok.error());
     return compress_summary{std::move(*report), {}};
   }
 

@@ -39,6 +39,8 @@ void convert(const source_arguments& source, const output_arguments& output, con
   keywords k("convert(to='" + to + "')", options);
   // Takes the rest of the options, then converts.
   const auto finish = [&](auto command, auto& arguments, source_arguments& of) {
+    k.take("allow_overflow", of.allow_overflow, truth);
+    k.take("ignore_keys", of.ignored_keys, "a list of texts");
     k.end();
     interruptible([&](const checkpoint::progress_function& goes_on) {
       of.progress = goes_on;

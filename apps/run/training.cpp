@@ -14,6 +14,7 @@
 #include "apps/base/checkpoints.hpp"
 #include "apps/base/exit_code.hpp"
 #include "apps/base/progress.hpp"
+#include "apps/checkpoint/companions.hpp"
 #include "apps/page/page.hpp"
 #include "apps/page/page_access.hpp"
 #include "apps/page/page_state.hpp"
@@ -122,7 +123,7 @@ class training {
       return end.error().kind == core::error_kind::stopped ? stopped_code() : 1;
     }
     if (!arguments_.export_folder.empty())
-      if (auto ok = session_->export_hugging_face(arguments_.export_folder); !ok) return failed(ok.error());
+      if (auto ok = export_weights(); !ok) return failed(ok.error());
     say_end(*end, arguments_, unit());
     if (process_ == nullptr) {
       if (!schedule_.is_empty()) log_line(style_, schedule_.sentence(end->steps));
@@ -135,6 +136,12 @@ class training {
   }
 
  private:
+  /// Weights, config.json, and what lies beside the model that the run began with.
+  core::result<void> export_weights() {
+    if (auto ok = session_->export_hugging_face(arguments_.export_folder); !ok) return ok;
+    return copy_companions(*config_, arguments_.export_folder);
+  }
+
   /// Where the run begins: the checkpoint, and how much of it is taken.
   core::result<actors::resume_choice> choose_resume(bool again) {
     auto start = saved_.choose_start(again || std::getenv(continues_variable) != nullptr);

@@ -190,7 +190,24 @@ class compressor {
   struct scaled_rows {
     std::vector<float> values;
     std::vector<group_scale> scales;
+    std::vector<uint64_t> clamped;  ///< values of each row; empty: none
   };
+
+  /// Values that no scale of the type reaches, where the source's may be clamped: how many of each row.
+  std::vector<uint64_t> clamp_rows(const compressed_matrix& m, std::span<float> values) const {
+    const auto format = m.scheme.codes();
+    if (from_.clamped == nullptr || m.scale_type() != core::dtype::f16) return {};
+    constexpr double e4m3_largest = 448, rounding = 0.999;
+    const double steps = format.kind == kernels::code_kind::integer ? std::exp2(format.bits - 1) - 0.5 : e4m3_largest;
+    const auto limit = static_cast<float>(largest_of(core::dtype::f16) * steps * rounding);
+    std::vector<uint64_t> out(values.size() / m.columns);
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (!(std::abs(values[i]) > limit) || std::isinf(values[i])) continue;
+      values[i] = std::copysign(limit, values[i]);
+      ++out[i / m.columns];
+    }
+    return out;
+  }
 
   core::result<std::vector<float>> read_rows(const weight_job& job, uint64_t first, uint64_t rows) {
     std::vector<float> out(rows * job.matrix.columns);
@@ -206,9 +223,12 @@ class compressor {
     if (!global) return fail(global.error());
     auto values = read_rows(job, first, rows);
     if (!values) return fail(values.error());
+    auto clamped = clamp_rows(job.matrix, *values);
     auto scales = scales_of(job.matrix, *values, first, *global);
+    if (!scales && job.matrix.scale_type() == core::dtype::f16 && from_.clamped == nullptr)
+      return fail(scales.error().kind, scales.error().text + "; --allow-overflow clamps what is too large");
     if (!scales) return fail(scales.error());
-    return scaled_rows{std::move(*values), std::move(*scales)};
+    return scaled_rows{std::move(*values), std::move(*scales), std::move(clamped)};
   }
 
   core::result<void> fill_codes(weight_job& job, uint64_t offset, bytes out) {
@@ -225,10 +245,12 @@ class compressor {
                        std::vector<float> back(in->values.size());
                        decode_rows(m, stored, in->scales, global, back);
                        // A row that two requests share counts with the one that it begins in.
-                       for (uint64_t r = 0; r < rows; ++r)
-                         if ((row + r) * row_bytes >= offset)
-                           job.error.add(std::span(in->values).subspan(r * m.columns, m.columns),
-                                         std::span(back).subspan(r * m.columns, m.columns));
+                       for (uint64_t r = 0; r < rows; ++r) {
+                         if ((row + r) * row_bytes < offset) continue;
+                         if (!in->clamped.empty()) from_.clamped->count += in->clamped[r];
+                         job.error.add(std::span(in->values).subspan(r * m.columns, m.columns),
+                                       std::span(back).subspan(r * m.columns, m.columns));
+                       }
                        return {};
                      });
   }

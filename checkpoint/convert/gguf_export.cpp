@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <span>
@@ -11,6 +12,7 @@
 
 #include "checkpoint/convert/weights_export.hpp"
 #include "checkpoint/gguf/writer.hpp"
+#include "checkpoint/source/element_cast.hpp"
 #include "checkpoint/source/name_map.hpp"
 #include "checkpoint/source/source_reader.hpp"
 #include "core/tensor_view.hpp"
@@ -241,13 +243,30 @@ std::span<const float> importance_for(const gguf_export_options& o, const planne
   return out.size() == t.tensor.extents[0] ? out : std::span<const float>();
 }
 
+/// Brings a block that has no such form within bounds that have one. Returns how many values it changed: 0 where one is
+/// not finite, or none is too large.
+uint64_t clamp_block(kernels::block_format format, std::span<float> block) {
+  if (!std::ranges::all_of(block, [](float x) { return std::isfinite(x); })) return 0;
+  std::vector<std::byte> stored(kernels::bytes_of(format));
+  std::vector<float> tried(block.begin(), block.end());
+  constexpr float largest_scale = 65504, most_steps = 256;
+  for (float limit = largest_scale * most_steps; limit >= 1; limit /= 2) {
+    std::ranges::transform(block, tried.begin(), [&](float x) { return std::clamp(x, -limit, limit); });
+    if (kernels::quantise_blocks(format, tried.data(), 1, stored.data()) != kernels::no_block) continue;
+    const auto changed = std::ranges::count_if(block, [&](float x) { return std::abs(x) > limit; });
+    std::ranges::copy(tried, block.begin());
+    return static_cast<uint64_t>(changed);
+  }
+  return 0;
+}
+
 /// Blocks of fp32 values go to the file as they come.
 core::result<void> write_tensor(const tensor_source& from, const planned_tensor& t, gguf_writer& out,
                                 std::span<const float> importance,
                                 const std::function<core::result<void>(uint64_t)>& done, rounding_error* lost) {
   const auto format = blocks_of(t.tensor.type);
   std::vector<std::byte> stored;
-  std::vector<float> back;
+  std::vector<float> back, held;
   uint64_t elements_done = 0;
   return row_reader(from, t, dtype_of(t.tensor.type)).each([&](std::span<const std::byte> rows) -> core::result<void> {
     if (!format) {
@@ -256,16 +275,29 @@ core::result<void> write_tensor(const tensor_source& from, const planned_tensor&
     }
     const uint64_t per_block = kernels::elements_of(*format), blocks = rows.size() / sizeof(float) / per_block;
     stored.resize(static_cast<size_t>(blocks * kernels::bytes_of(*format)));
-    const auto* const values = reinterpret_cast<const float*>(rows.data());
-    const uint64_t bad =
-        importance.empty() ? kernels::quantise_blocks(*format, values, blocks, stored.data())
-                           : kernels::quantise_blocks_weighted(*format, values, importance.data(),
-                                                               t.tensor.extents[0] / per_block, blocks, stored.data());
+    const auto* values = reinterpret_cast<const float*>(rows.data());
+    const auto quantised = [&] {
+      return importance.empty()
+                 ? kernels::quantise_blocks(*format, values, blocks, stored.data())
+                 : kernels::quantise_blocks_weighted(*format, values, importance.data(),
+                                                     t.tensor.extents[0] / per_block, blocks, stored.data());
+    };
+    uint64_t bad = quantised();
+    while (bad != kernels::no_block && from.clamped != nullptr) {
+      if (values != held.data()) {
+        held.assign(values, values + blocks * per_block);
+        values = held.data();
+      }
+      const uint64_t clamped = clamp_block(*format, std::span(held).subspan(bad * per_block, per_block));
+      if (clamped == 0) break;
+      from.clamped->count += clamped;
+      bad = quantised();
+    }
     if (bad != kernels::no_block)
       return fail(
           error_kind::numeric,
           fmt::format("'{}': tensor '{}': among elements {} to {} of its rows in the file is one that {} cannot "
-                      "hold: NaN, infinite or too large",
+                      "hold: NaN, infinite or too large; --allow-overflow clamps what is too large",
                       shown_place(from), shown(t.from->name), elements_done + bad * per_block,
                       elements_done + (bad + 1) * per_block - 1, name_of(t.tensor.type)));
     elements_done += blocks * per_block;

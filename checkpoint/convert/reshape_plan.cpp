@@ -223,6 +223,7 @@ core::result<tensor_source> reshape_plan::rank(uint32_t number) const {
   out.folder = whole_->folder;
   out.files = whole_->files;
   out.run = whole_->run;
+  out.clamped = whole_->clamped;
   for (const auto& t : whole_->tensors) {
     if (is_elsewhere(t.name, stage)) continue;
     const auto rule = rules_(t.name);

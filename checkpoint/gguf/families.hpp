@@ -32,7 +32,8 @@ std::optional<gguf_place> gguf_place_of(std::string_view architecture, std::stri
 std::optional<gguf_place> parameter_of(std::string_view architecture, std::string_view gguf_name);
 
 inline constexpr std::string_view gguf_embedding_name = "token_embd.weight", gguf_head_name = "output.weight",
-                                  gguf_positions_name = "position_embd.weight";
+                                  gguf_positions_name = "position_embd.weight",
+                                  gguf_rope_factors_name = "rope_freqs.weight";
 
 /// The row of ours, of a head's `width` rows, that is row `row` of the file's.
 constexpr uint64_t rotary_row(uint64_t row, uint64_t width) { return row % 2 * (width / 2) + row / 2; }

@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
+#include <utility>
 
 #include "checkpoint/gguf/families.hpp"
 #include "core/text.hpp"
@@ -38,7 +42,6 @@ class size_reader {
   double number(const char* key, double otherwise) {
     return m_.number(fmt::format("{}.{}", architecture_, key)).value_or(otherwise);
   }
-  std::string text(const char* key) { return m_.text(fmt::format("{}.{}", architecture_, key)); }
   [[nodiscard]] const std::string& wrong() const { return wrong_; }
 
  private:
@@ -82,8 +85,85 @@ json llama_keys(const gguf_model& m) {
            {"rope_theta", m.rope_theta},
            {"attention_bias", m.attention_bias},
            {"mlp_bias", m.mlp_bias}};
-  if (!m.rope_scaling.empty()) out["rope_scaling"] = {{"rope_type", m.rope_scaling}};
   return out;
+}
+
+/// Keys of an architecture that model_of() reads, or that change nothing.
+constexpr std::array<std::string_view, 15> read_keys{"block_count",
+                                                     "context_length",
+                                                     "embedding_length",
+                                                     "feed_forward_length",
+                                                     "attention.head_count",
+                                                     "attention.head_count_kv",
+                                                     "attention.key_length",
+                                                     "attention.layer_norm_epsilon",
+                                                     "attention.layer_norm_rms_epsilon",
+                                                     "rope.freq_base",
+                                                     "rope.scaling.finetuned",
+                                                     "tensor_data_layout",
+                                                     "attention.value_length",
+                                                     "rope.dimension_count",
+                                                     "vocab_size"};
+/// Keys that change nothing with these numbers.
+constexpr std::array<std::pair<std::string_view, double>, 12> neutral_keys{{{"expert_count", 0},
+                                                                            {"expert_used_count", 0},
+                                                                            {"logit_scale", 1},
+                                                                            {"embedding_scale", 1},
+                                                                            {"residual_scale", 1},
+                                                                            {"attention.causal", 1},
+                                                                            {"attention.sliding_window", 0},
+                                                                            {"attention.max_alibi_bias", 0},
+                                                                            {"attention.clamp_kqv", 0},
+                                                                            {"use_parallel_residual", 0},
+                                                                            {"rope.scaling.attn_factor", 1},
+                                                                            {"rope.scale_linear", 1}}};
+
+json json_of(const gguf_value& v) {
+  if (v.type == gguf_value_type::text) return v.text;
+  if (v.type == gguf_value_type::boolean) return v.bits != 0;
+  if (const auto whole = v.whole()) return *whole;
+  if (const auto number = v.number()) return shortest(*number);
+  return fmt::format("{} values", v.count());
+}
+
+/// Scaling of rotary positions as config.json says it; null where there is none, or none that it can say. `used`: the
+/// keys that it says.
+json rope_scaling_of(const std::string& a, const gguf_metadata& metadata, std::set<std::string>& used) {
+  const auto key = [&](const char* name) { return fmt::format("{}.rope.{}", a, name); };
+  const auto factor_key = metadata.find(key("scaling.factor")) != nullptr ? key("scaling.factor") : key("scale_linear");
+  const double factor = shortest(metadata.number(factor_key).value_or(0));
+  const auto type = metadata.text(key("scaling.type"));
+  const auto original = metadata.whole(key("scaling.original_context_length"));
+  if (type == "none" || ((type.empty() || type == "linear") && (factor == 0 || factor == 1))) {
+    for (const char* name : {"scaling.type", "scaling.factor", "scaling.original_context_length", "scale_linear"})
+      used.insert(key(name));
+    return nullptr;
+  }
+  if (type.empty() || type == "linear") {
+    used.insert({key("scaling.type"), factor_key, key("scaling.original_context_length")});
+    return {{"rope_type", "linear"}, {"factor", factor}};
+  }
+  if (type != "yarn" || factor == 0 || !original) return nullptr;
+  used.insert({key("scaling.type"), factor_key, key("scaling.original_context_length")});
+  return {{"rope_type", "yarn"}, {"factor", factor}, {"original_max_position_embeddings", *original}};
+}
+
+/// Keys of the file that config.json has no name for, under their own: whoever reads the keys refuses them by name.
+void add_unsaid(json& out, const gguf_model& m, const gguf_metadata& metadata, const std::set<std::string>& used) {
+  const std::string prefix = m.architecture + ".";
+  const auto size_differs = [&](std::string_view name, const gguf_value& v) {
+    if (name == "rope.dimension_count" || name == "attention.value_length") return v.whole() != m.head_width;
+    return name == "vocab_size" && v.whole() != m.vocabulary;
+  };
+  for (const auto& [key, value] : metadata.entries) {
+    if (!key.starts_with(prefix) || used.contains(key)) continue;
+    const auto name = std::string_view(key).substr(prefix.size());
+    const auto neutral = std::ranges::find(neutral_keys, name, &std::pair<std::string_view, double>::first);
+    if (neutral != neutral_keys.end() && value.number() == neutral->second) continue;
+    if (std::ranges::find(read_keys, name) != read_keys.end() && !size_differs(name, value)) continue;
+    out[key] = json_of(value);
+  }
+  if (m.has_rope_factors) out[prefix + std::string(gguf_rope_factors_name)] = "a tensor";
 }
 
 }  // namespace
@@ -135,9 +215,7 @@ core::result<std::optional<gguf_model>> model_of(const gguf_header& h) {
   m.norm_epsilon =
       shortest(in.number(llama ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", 1e-5));
   m.rope_theta = shortest(in.number("rope.freq_base", usual_rope_theta));
-  m.rope_scaling = in.text("rope.scaling.type");
-  if (m.rope_scaling == "none") m.rope_scaling.clear();
-  if (m.rope_scaling.empty() && tensor("rope_freqs.weight") != nullptr) m.rope_scaling = "llama3";
+  m.has_rope_factors = tensor(gguf_rope_factors_name) != nullptr;
   const auto* embedding = tensor(gguf_embedding_name);
   if (embedding == nullptr || embedding->extents.size() != 2 || embedding->extents[1] > max_gguf_items)
     return fail(error_kind::bad_input, fmt::format("there is no matrix '{}'", gguf_embedding_name));
@@ -151,10 +229,15 @@ core::result<std::optional<gguf_model>> model_of(const gguf_header& h) {
 std::string hugging_face_keys(const gguf_model& m, const gguf_metadata& metadata) {
   auto out = m.architecture == "llama" ? llama_keys(m) : gpt2_keys(m);
   out["tie_word_embeddings"] = m.tied;
+  std::set<std::string> used;
+  if (m.architecture == "llama")
+    if (auto scaling = rope_scaling_of(m.architecture, metadata, used); !scaling.is_null())
+      out["rope_scaling"] = std::move(scaling);
+  add_unsaid(out, m, metadata, used);
   for (const auto& [theirs, ours] : {std::pair{"tokenizer.ggml.bos_token_id", "bos_token_id"},
                                      std::pair{"tokenizer.ggml.eos_token_id", "eos_token_id"}})
     if (const auto id = metadata.whole(theirs)) out[ours] = *id;
-  return out.dump(2) + "\n";
+  return out.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace troupe::checkpoint

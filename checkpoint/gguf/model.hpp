@@ -17,7 +17,7 @@ struct gguf_model {
   uint32_t blocks = 0, width = 0, inner = 0, heads = 0, kv_heads = 0, head_width = 0, positions = 0, vocabulary = 0;
   double norm_epsilon = 0;
   double rope_theta = 0;                          ///< Llama's
-  std::string rope_scaling;                       ///< what the file says of it; empty: none
+  bool has_rope_factors = false;                  ///< a tensor scales the rotary positions, as of Llama 3
   bool tied = false;                              ///< the head is the embedding
   bool attention_bias = false, mlp_bias = false;  ///< Llama's
 };
@@ -29,7 +29,9 @@ gguf_metadata metadata_of(const gguf_model& m);
 /// missing, or that no model has.
 core::result<std::optional<gguf_model>> model_of(const gguf_header& h);
 
-/// Hugging Face's keys of the model, with the numbers of its special tokens where `metadata` says them.
+/// Hugging Face's keys of the model, with the scaling of its rotary positions and the numbers of its special tokens where
+/// `metadata` says them. Keys that change the model and that config.json has no name for stand there under their own, as
+/// `llama.expert_count`: readers refuse them.
 std::string hugging_face_keys(const gguf_model& m, const gguf_metadata& metadata);
 
 }  // namespace troupe::checkpoint

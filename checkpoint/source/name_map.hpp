@@ -17,7 +17,8 @@ namespace troupe::checkpoint {
 /// front: `transformer.`, `model.`, in any order, each as often as it stands there.
 std::string bare_name(std::string_view name);
 
-/// What state dicts hold beside parameters, and models of ours do not have: masks of attention, rotary frequencies.
+/// What state dicts and GGUF files hold beside parameters, and models of ours do not have: masks of attention, rotary
+/// frequencies and their factors.
 bool is_derived_buffer(std::string_view name);
 
 /// From the names of a model to those of a checkpoint. A name that stands there as it is comes first, tied names too;

@@ -324,19 +324,27 @@ class block_reader {
       if (verify) digest_.add(here);
       const auto runs = runs_of(s.of->share, first, last - first);
       for (const auto& target : s.of->of->targets)
-        for (const auto& x : taken_of(runs, target))
-          copy(s.of->of->tensor->type, here.subspan((x.first - first) * element_bytes, x.count * element_bytes), target,
-               x.second);
+        for (const auto& x : taken_of(runs, target)) {
+          const auto& tensor = *s.of->of->tensor;
+          const auto lost = copy(
+              tensor.type, here.subspan((x.first - first) * element_bytes, x.count * element_bytes), target, x.second);
+          if (lost)
+            return load_.fail_unit(s.number, overflow_error(shown(tensor), {x.second + lost->element, lost->value},
+                                                            target.type, "wanted a run that computes in a wider type"));
+        }
     }
   }
 
-  /// Elements of type `from` to where element `at` of a target lies.
-  static void copy(core::dtype from, std::span<const std::byte> in, const read_target& target, uint64_t at) {
+  /// Elements of type `from` to where element `at` of a target lies. Returns a value that its type does not hold.
+  static std::optional<cast_overflow> copy(core::dtype from, std::span<const std::byte> in, const read_target& target,
+                                           uint64_t at) {
     auto* const out = target.to + (at - target.first) * core::size_of(target.type);
+    const uint64_t count = in.size() / core::size_of(from);
     if (target.type == from)
       core::stream_copy(out, in);
     else
-      cast_elements(from, in.data(), target.type, out, in.size() / core::size_of(from));
+      cast_elements(from, in.data(), target.type, out, count);
+    return target.type == from ? std::nullopt : first_overflow(from, in.data(), target.type, out, count);
   }
 
   shared_load& load_;

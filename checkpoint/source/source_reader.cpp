@@ -117,6 +117,14 @@ core::result<void> source_reader::check(const tensor_entry& t, const piece& p, c
   return {};
 }
 
+core::error overflow_error(const std::string& tensor, const cast_overflow& lost, core::dtype wanted,
+                           std::string_view advice) {
+  return {error_kind::numeric,
+          fmt::format("tensor {}: element {} is {}, which {} does not hold (at most {}): {}", tensor, lost.element,
+                      core::number_text(lost.value), core::name_of(wanted), core::number_text(largest_of(wanted)),
+                      advice)};
+}
+
 core::result<void> source_reader::read_as(core::dtype wanted, const tensor_entry& t, uint64_t first, uint64_t count,
                                           std::span<std::byte> out) {
   if (wanted == t.type) return read(t, first, count, out);
@@ -131,7 +139,13 @@ core::result<void> source_reader::read_as(core::dtype wanted, const tensor_entry
   for (uint64_t done = 0; done < count;) {
     const uint64_t n = std::min(count - done, block);
     if (auto ok = read(t, first + done, n, block_); !ok) return ok;
-    cast_elements(t.type, block_.data(), wanted, out.data() + done * core::size_of(wanted), n);
+    std::byte* const to = out.data() + done * core::size_of(wanted);
+    cast_elements(t.type, block_.data(), wanted, to, n);
+    if (from_.clamped != nullptr)
+      from_.clamped->count += clamp_overflows(t.type, block_.data(), wanted, to, n);
+    else if (const auto lost = first_overflow(t.type, block_.data(), wanted, to, n))
+      return fail(overflow_error(shown(t), {first + done + lost->element, lost->value}, wanted,
+                                 "wanted a wider type, or --allow-overflow, which clamps such values"));
     done += n;
   }
   return {};

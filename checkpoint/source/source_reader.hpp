@@ -7,10 +7,13 @@
 #include <memory>
 #include <set>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "checkpoint/files/file_system.hpp"
+#include "checkpoint/source/element_cast.hpp"
 #include "checkpoint/source/tensor_source.hpp"
 #include "core/error.hpp"
 
@@ -35,7 +38,9 @@ class source_reader {
   /// read. Errors: io, also where a file is no longer as the source knew it; bad_input for a piece that does not have
   /// its digest, with file, offset and tensor; bug for elements beyond the tensor or memory that is too small.
   core::result<void> read(const tensor_entry& t, uint64_t first, uint64_t count, std::span<std::byte> out);
-  /// The same as `wanted`, rounded once; both types floating or equal (else mismatch). `out` may have any alignment.
+  /// The same as `wanted`, rounded once; both types floating or equal (else mismatch). `out` may have any alignment. A
+  /// finite value that `wanted` does not hold is refused (numeric) with tensor and value, or clamped where the source
+  /// counts such values.
   core::result<void> read_as(core::dtype wanted, const tensor_entry& t, uint64_t first, uint64_t count,
                              std::span<std::byte> out);
 
@@ -52,6 +57,10 @@ class source_reader {
   std::vector<std::byte> block_, check_block_, share_block_;
   std::set<std::pair<uint32_t, uint64_t>> checked_;  ///< pieces that have their digest, by file and offset
 };
+
+/// The error for a value that a narrower type does not hold; `advice` says what to do instead.
+core::error overflow_error(const std::string& tensor, const cast_overflow& lost, core::dtype wanted,
+                           std::string_view advice);
 
 /// Opens file `number` of the source and refuses it where it is no longer as the source knew it.
 core::result<std::unique_ptr<input_file>> open_source_file(file_system& files, const tensor_source& of,

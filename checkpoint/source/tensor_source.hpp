@@ -52,6 +52,7 @@ struct source_run {
 };
 
 struct numbered_states;
+struct clamped_values;
 
 /// A tensor of a file whose type nothing here reads.
 struct unread_tensor {
@@ -88,6 +89,9 @@ struct tensor_source : tensor_list {
   /// The answer to what lies in the folder that a person named, where that is more than this checkpoint: sentences,
   /// the first of which says what was taken and why. Empty where the folder holds nothing else.
   std::vector<std::string> found{};
+  /// Where it is there, values that a narrower type does not hold are clamped when they are read as it, and counted
+  /// here; null: they are refused.
+  std::shared_ptr<clamped_values> clamped{};
 };
 
 /// Where the checkpoint lies, for messages: its folder, or the file that it is where that lies in the current one.

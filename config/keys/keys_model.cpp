@@ -109,6 +109,12 @@ void add_model_keys(key_rows& t) {
           "Begin with compressed weights (compressed-tensors, a GGUF file's blocks) as the values that their codes "
           "mean: "
           "of path, of teacher, and of checkpoint.load. Without it such weights are refused.");
+  t.row("model.ignore_keys", texts)
+      .into<&job_config::model, &model_section::ignore_keys>()
+      .by_default("[]")
+      .means(
+          "Keys of a config.json, of path, of teacher or of a checkpoint, that are read as if they were not there. A key "
+          "that Troupe does not know is refused without, and a checkpoint whose key differs from this model's.");
   add_shared(t);
   add_gpt2(t);
   add_llama(t);

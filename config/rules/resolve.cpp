@@ -48,7 +48,8 @@ class rules {
     if (given_.was_refused("model")) return;
     std::vector<const setting*> inline_keys;
     for (const auto& [key, s] : given_.given)
-      if (key.starts_with("model.") && key != "model.path" && key != "model.dequantise") inline_keys.push_back(&s);
+      if (key.starts_with("model.") && key != "model.path" && key != "model.dequantise" &&
+          key != "model.ignore_keys") inline_keys.push_back(&s);
     if (value_of("model.path") != nullptr) {
       if (!inline_keys.empty())
         error("model.path",

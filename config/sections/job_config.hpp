@@ -32,6 +32,7 @@ struct model_section {            ///< `model`
   std::filesystem::path path;     ///< a Hugging Face folder (config.json, optional weights); absolute
   std::filesystem::path teacher;  ///< a trained model: what layers are copied from and what is distilled; absolute
   bool dequantise = false;        ///< compressed weights that a run begins with are read as what their codes mean
+  std::vector<std::string> ignore_keys;  ///< of config.json that are read as if they were not there
 };
 
 /// Degrees by the keys that DeepSpeed has for them; those of `parallel` follow them. 1 or less: not said.

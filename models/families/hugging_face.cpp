@@ -2,6 +2,7 @@
 #include "models/families/hugging_face.hpp"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -101,6 +102,29 @@ core::result<std::unique_ptr<const checkpoint::tensor_source>> listed(const std:
 
 }  // namespace
 
+namespace {
+
+/// Refuses a table whose parameters are not those of the model that config.json will describe.
+core::result<void> check_parameters_of(const model_spec& spec, const core::model_table& table) {
+  std::map<std::string, std::vector<int64_t>> wanted;
+  for (const auto& p : make_model_table(spec, 1, 1, sizeof(float)).parameters) wanted.emplace(p.name, p.shape);
+  for (const auto& p : table.parameters) {
+    if (p.is_copy()) continue;
+    const auto at = wanted.find(p.name);
+    if (at == wanted.end())
+      return core::fail(error_kind::mismatch, "parameter '" + p.name + "' is none of the model of config.json");
+    if (at->second != p.shape)
+      return core::fail(error_kind::mismatch, "parameter '" + p.name + "' wants shape " + text_of(at->second) +
+                                                  " by config.json, got " + text_of(p.shape));
+    wanted.erase(at);
+  }
+  if (wanted.empty()) return {};
+  return core::fail(error_kind::mismatch,
+                    "parameter '" + wanted.begin()->first + "' of the model of config.json is missing");
+}
+
+}  // namespace
+
 weights_source::weights_source() = default;
 weights_source::~weights_source() = default;
 
@@ -165,11 +189,21 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
     found[p] = table.parameters[p].is_copy();  // nobody asks for its values: they are its original's
     if (!found[p]) wanted.emplace(core_name(table.parameters[p].name), p);
   }
-  for (const auto& [name, shape, type, plain, of_source, unread_type] : there) {
+  const auto stored_at = [&](const tensor_there& t) {
+    return t.of_source != nullptr ? core::result<stored>(stored{.of_source = t.of_source})
+                                  : source->place_of(*t.plain.file, *t.plain.entry);
+  };
+  const tensor_there* head = nullptr;
+  for (const auto& tensor : there) {
+    const auto& [name, shape, type, plain, of_source, unread_type] = tensor;
     const auto match = wanted.find(core_name(name));
     if (match == wanted.end()) {
-      // a tied head repeats the embedding; transformers ignores it too
-      if (is_known_buffer(name) || (spec.tied && core_name(name) == head_name)) continue;
+      if (is_known_buffer(name)) continue;
+      // A tied head repeats the embedding, or stands for it where the file has no embedding.
+      if (spec.tied && core_name(name) == head_name) {
+        if (unread_type.empty()) head = &tensor;
+        continue;
+      }
       return refuse("tensor '" + checkpoint::shown(std::string(name)) + "' is no parameter of this model");
     }
     const auto& info = table.parameters[match->second];
@@ -181,10 +215,17 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
     if (!is_float(type))
       return refuse("parameter '" + info.name + "' wants a floating type, got " + std::string(core::name_of(type)));
     found[match->second] = true;
-    auto place = of_source != nullptr ? core::result<stored>(stored{.of_source = of_source})
-                                      : source->place_of(*plain.file, *plain.entry);
+    auto place = stored_at(tensor);
     if (!place) return core::fail(place.error());
     source->parameters_[match->second] = *place;
+  }
+  const auto embedding = wanted.find(spec.kind == family::gpt2 ? "wte.weight" : "embed_tokens.weight");
+  if (head != nullptr && embedding != wanted.end() && !found[embedding->second] && is_float(head->type) &&
+      *head->shape == table.parameters[embedding->second].shape) {
+    auto place = stored_at(*head);
+    if (!place) return core::fail(place.error());
+    source->parameters_[embedding->second] = *place;
+    found[embedding->second] = true;
   }
   const auto missing = std::find(found.begin(), found.end(), false);
   if (missing != found.end()) {
@@ -222,18 +263,23 @@ core::result<void> write_folder(const std::filesystem::path& folder, const model
   if (!is_float(type))
     return core::fail(error_kind::bad_input,
                       "weights are written in a floating type, got " + std::string(core::name_of(type)));
+  if (auto ok = check_parameters_of(spec, table); !ok) return ok;
   std::vector<checkpoint::tensor_to_write> tensors;
   for (uint32_t p = 0; p < table.parameters.size(); ++p) {
     const auto& info = table.parameters[p];
     if (info.is_copy()) continue;
-    auto source = [&read, p, type](uint64_t offset_bytes, std::span<std::byte> out) -> core::result<void> {
+    auto source = [&read, p, type, name = info.name](uint64_t offset_bytes, std::span<std::byte> out) -> core::result<void> {
       const size_t size = core::size_of(type);
       std::vector<float> values(std::min(out.size() / size, block_elements));
       for (size_t done = 0; done < out.size() / size; done += values.size()) {
         const std::span<float> block(values.data(), std::min(values.size(), out.size() / size - done));
         if (auto ok = read(p, offset_bytes / size + done, block); !ok) return ok;
-        kernels::cast(reinterpret_cast<const std::byte*>(block.data()), core::dtype::f32, out.data() + done * size,
-                      type, block.size());
+        const auto* const wide = reinterpret_cast<const std::byte*>(block.data());
+        kernels::cast(wide, core::dtype::f32, out.data() + done * size, type, block.size());
+        if (const auto lost = checkpoint::first_overflow(core::dtype::f32, wide, type, out.data() + done * size,
+                                                         block.size()))
+          return core::fail(checkpoint::overflow_error(
+              name, {offset_bytes / size + done + lost->element, lost->value}, type, "wanted a wider type"));
       }
       return {};
     };

@@ -3,14 +3,17 @@
 #include "models/table/model_spec.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <vector>
 
 #include "core/json_text.hpp"
 #include "core/lfs_pointer.hpp"
 #include "core/source_file.hpp"
+#include "models/table/config_keys.hpp"
 #include "models/table/model_folder.hpp"
 
 namespace troupe::models {
@@ -27,10 +30,17 @@ constexpr uint64_t positions_max = uint64_t{1} << 24;
 constexpr uint64_t vocabulary_max = uint64_t{1} << 24;
 constexpr uint64_t config_bytes_max = uint64_t{16} << 20;
 
-/// Reads keys of one object and collects its errors.
+/// Keys that parameters' names and shapes follow from.
+constexpr std::array<std::string_view, 16> size_keys{
+    "n_layer",          "n_embd",      "n_head",        "n_inner",           "n_positions",         "vocab_size",
+    "hidden_size",      "head_dim",    "mlp_bias",      "intermediate_size", "num_hidden_layers",   "attention_bias",
+    "num_attention_heads", "num_key_value_heads", "max_position_embeddings", "tie_word_embeddings"};
+
+/// Reads keys of one object, by their own names or transformers' aliases, and collects its errors.
 class key_reader {
  public:
-  explicit key_reader(const json& object) : object_(object) {}
+  explicit key_reader(const json& object, std::optional<family> kind = {}) : object_(object), kind_(kind) {}
+  void set_family(family kind) { kind_ = kind; }
 
   /// A whole number in [1, max]; `fallback` where the key is absent or null.
   uint32_t size(const char* key, uint64_t fallback, uint64_t max) {
@@ -84,14 +94,33 @@ class key_reader {
   void refuse(const char* key, const std::string& wanted, const json& got) {
     std::string shown = got.dump(-1, ' ', false, json::error_handler_t::replace);
     if (shown.size() > 80) shown = shown.substr(0, 77) + "...";
-    wrong(key, std::string("model key '") + key + "' wants " + wanted + ", got " + shown);
+    wrong(key, "model key '" + given_name(key) + "' wants " + wanted + ", got " + shown);
   }
   void wrong(std::string key, std::string text) {
-    problems_.push_back({std::move(key), {error_kind::bad_input, std::move(text)}});
+    const bool of_sizes = std::ranges::find(size_keys, key) != size_keys.end();
+    problems_.push_back({std::move(key), {error_kind::bad_input, std::move(text)}, of_sizes});
   }
-  const json* find(const char* key) const {
-    const auto it = object_.find(key);
-    return it == object_.end() || it->is_null() ? nullptr : &*it;
+  const json* find(const char* key) {
+    asked_.insert(key);
+    const json* own = value_of(key);
+    const std::string alias = kind_ ? std::string(alias_of(*kind_, key)) : std::string();
+    if (alias.empty()) return own;
+    asked_.insert(alias);
+    const json* other = value_of(alias);
+    if (own != nullptr && other != nullptr && *own != *other && !refused(key))
+      wrong(key, std::string("model keys '") + key + "' and '" + alias + "' are two names of one size, got " +
+                     own->dump() + " and " + other->dump());
+    return own != nullptr ? own : other;
+  }
+  /// Keys of the object that nobody has asked for.
+  [[nodiscard]] std::vector<std::string> unread() const {
+    std::vector<std::string> out;
+    for (const auto& [key, value] : object_.items())
+      if (!asked_.contains(key)) out.push_back(key);
+    return out;
+  }
+  void add(std::vector<spec_problem> more) {
+    problems_.insert(problems_.end(), std::move_iterator(more.begin()), std::move_iterator(more.end()));
   }
   [[nodiscard]] bool refused(const char* key) const {
     return std::any_of(problems_.begin(), problems_.end(), [key](const spec_problem& p) { return p.key == key; });
@@ -99,7 +128,18 @@ class key_reader {
   [[nodiscard]] const std::vector<spec_problem>& problems() const { return problems_; }
 
  private:
+  [[nodiscard]] const json* value_of(const std::string& key) const {
+    const auto it = object_.find(key);
+    return it == object_.end() || it->is_null() ? nullptr : &*it;
+  }
+  [[nodiscard]] std::string given_name(const char* key) const {
+    const std::string alias = kind_ ? std::string(alias_of(*kind_, key)) : std::string();
+    return value_of(key) == nullptr && !alias.empty() && value_of(alias) != nullptr ? alias : std::string(key);
+  }
+
   const json& object_;
+  std::optional<family> kind_;
+  std::set<std::string, std::less<>> asked_;
   std::vector<spec_problem> problems_;
 };
 
@@ -177,6 +217,7 @@ void read_rotary(key_reader& keys, model_spec& spec) {
     const std::string type = inner.text("rope_type", inner.text("type", "default"));
     if (type != "default") inner.refuse("rope_type", "\"default\"", type);
     spec.rope_theta = inner.number("rope_theta", spec.rope_theta, 1.0, 1e12);
+    if (type == "default") inner.add(unread_rotary_problems(*object, inner.unread()));
     for (const spec_problem& p : inner.problems()) keys.wrong(name, p.what.text + ", in '" + name + "'");
   }
 }
@@ -222,39 +263,56 @@ void read_llama(key_reader& keys, model_spec& spec) {
 /// The spec, and everything that is wrong with its keys.
 struct reading {
   model_spec spec;
+  bool has_family = false;
   std::vector<spec_problem> problems;
 };
 
-reading read_all(const std::string& hugging_face_json) {
+reading read_all(const std::string& hugging_face_json, std::span<const std::string> ignored) {
   reading out;
-  const auto object = parse_object(hugging_face_json);
+  auto object = parse_object(hugging_face_json);
   if (!object) {
-    out.problems.push_back({"", object.error()});
+    out.problems.push_back({"", object.error(), true});
     return out;
   }
+  out.spec.hugging_face_json = object->dump(2, ' ', false, json::error_handler_t::replace);
+  for (const auto& key : ignored) object->erase(key);
   key_reader keys(*object);
   const std::string type = keys.text("model_type", "");
-  out.spec.hugging_face_json = object->dump(2, ' ', false, json::error_handler_t::replace);
-  if (type == "gpt2")
-    read_gpt2(keys, out.spec);
-  else if (type == "llama")
-    read_llama(keys, out.spec);
-  else if (keys.problems().empty())
+  out.has_family = type == "gpt2" || type == "llama";
+  if (out.has_family) {
+    const family kind = type == "gpt2" ? family::gpt2 : family::llama;
+    keys.set_family(kind);
+    if (kind == family::gpt2)
+      read_gpt2(keys, out.spec);
+    else
+      read_llama(keys, out.spec);
+    keys.add(unread_problems(kind, *object, keys.unread()));
+  } else if (keys.problems().empty()) {
     keys.wrong("model_type", "model key 'model_type' wants gpt2 or llama, got " +
                                  (type.empty() ? std::string("nothing") : "'" + type + "'"));
+  }
   out.problems = keys.problems();
   return out;
 }
 
 }  // namespace
 
-core::result<model_spec> parse_model_spec(const std::string& hugging_face_json) {
-  reading read = read_all(hugging_face_json);
+core::result<model_spec> parse_model_spec(const std::string& hugging_face_json, std::span<const std::string> ignored) {
+  reading read = read_all(hugging_face_json, ignored);
   if (!read.problems.empty()) return core::fail(std::move(read.problems.front().what));
   return std::move(read.spec);
 }
 
-core::result<model_spec> read_spec(const std::filesystem::path& folder) {
+core::result<std::optional<model_spec>> parse_model_sizes(const std::string& hugging_face_json,
+                                                          std::span<const std::string> ignored) {
+  reading read = read_all(hugging_face_json, ignored);
+  for (const auto& p : read.problems)
+    if (p.of_sizes) return core::fail(p.what);
+  if (!read.has_family) return std::nullopt;
+  return std::move(read.spec);
+}
+
+core::result<model_spec> read_spec(const std::filesystem::path& folder, std::span<const std::string> ignored) {
   const auto path = folder_of(folder) / "config.json";
   const auto text = core::read_file(path, config_bytes_max);
   std::error_code absent;
@@ -264,13 +322,13 @@ core::result<model_spec> read_spec(const std::filesystem::path& folder) {
                                                        "its base model first");
   if (!text) return core::fail(text.error());
   if (core::begins_like_lfs_pointer(*text)) return core::fail(core::lfs_pointer_error(path.string(), *text));
-  auto spec = parse_model_spec(*text);
+  auto spec = parse_model_spec(*text, ignored);
   if (!spec) return core::fail(spec.error().in(std::string(1, '\'').append(path.string()).append("'")));
   return spec;
 }
 
-std::vector<spec_problem> problems_of(const std::string& hugging_face_json) {
-  return read_all(hugging_face_json).problems;
+std::vector<spec_problem> problems_of(const std::string& hugging_face_json, std::span<const std::string> ignored) {
+  return read_all(hugging_face_json, ignored).problems;
 }
 
 }  // namespace troupe::models

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,7 @@ struct model_spec {  ///< a model's sizes and choices
   uint64_t head_tile_rows = 0;    ///< a job's choice (row_tiles.hpp), no key: of logits at a time; 0: all at once
   uint64_t mlp_tile_rows = 0;     ///< as head_tile_rows, of what is in front of an MLP's activation
   std::string hugging_face_json;  ///< the original keys, written back at export
+  std::string remark;             ///< what differs from the keys, a sentence for people; empty: nothing
 };
 
 /// Limits of the keys' text.
@@ -37,20 +40,29 @@ inline constexpr uint64_t max_model_keys_bytes = uint64_t{16} << 20;
 inline constexpr size_t max_model_keys_depth = 64;
 
 /// Reads Hugging Face's config.json keys (a JSON object as text). Unknown family, impossible sizes (width not
-/// divisible by heads ...) and repeated keys are refused with the key named. Missing keys take transformers'
-/// defaults; mind that its GPT-2 drops 0.1 of embeddings, attention weights and residuals unless told otherwise.
-core::result<model_spec> parse_model_spec(const std::string& hugging_face_json);
+/// divisible by heads ...), repeated keys, and keys that change the model or may (config_keys.hpp) are refused with the
+/// key named; those in `ignored` are read as if they were not there. Missing keys take transformers' defaults; mind
+/// that its GPT-2 drops 0.1 of embeddings, attention weights and residuals unless told otherwise.
+core::result<model_spec> parse_model_spec(const std::string& hugging_face_json,
+                                          std::span<const std::string> ignored = {});
+
+/// The sizes that give parameters their names and shapes, for files that are copied and not computed with: keys that
+/// change the arithmetic alone are passed over. Nothing where the family is not known; refused: a wrong size, keys that
+/// no table has.
+core::result<std::optional<model_spec>> parse_model_sizes(const std::string& hugging_face_json,
+                                                          std::span<const std::string> ignored = {});
 
 /// The model of `folder`/config.json. Refused as parse_model_spec refuses, with the path in front.
-core::result<model_spec> read_spec(const std::filesystem::path& folder);
+core::result<model_spec> read_spec(const std::filesystem::path& folder, std::span<const std::string> ignored = {});
 
 struct spec_problem {  ///< something wrong with a model's keys
   std::string key;     ///< the first key that it is about; empty: the keys as a whole
   core::error what;
+  bool of_sizes = false;  ///< parameters' names or shapes depend on it, or may
 };
 
 /// All problems for which parse_model_spec refuses the keys, in the order of its reading; empty: none.
-std::vector<spec_problem> problems_of(const std::string& hugging_face_json);
+std::vector<spec_problem> problems_of(const std::string& hugging_face_json, std::span<const std::string> ignored = {});
 
 /// The plain table: parameters (Hugging Face names and shapes, initial values as transformers draws them), the layers
 /// that read them, units and segments, with flops and activation bytes for one micro-batch of rows x columns tokens of

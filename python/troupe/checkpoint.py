@@ -209,9 +209,11 @@ def diff(
 class Options(TypedDict, total=False):
     """Of `convert`: the command's own options. One that it has not is refused with the list of those it has."""
 
+    allow_overflow: bool | None
     dtype: str | None
     exclude_frozen: bool | None
     heads: int | None
+    ignore_keys: list[str] | None
     integer_steps: bool | None
     job: Path | None
     map_back: Path | None

@@ -93,7 +93,6 @@ BOOST_AUTO_TEST_CASE(weights_come_out_as_files_that_others_read) {
   BOOST_TEST(fs::exists(c.folder / "folder/model-00002-of-00002.safetensors"));
   BOOST_TEST_REQUIRE(c.troupe({"to-hf", "ck", "hf"}).code == 0);
   const auto config = json::parse(scratch_folder::read(c.folder / "hf/config.json"));
-  BOOST_TEST(config["architectures"][0] == "GPT2LMHeadModel");
   BOOST_TEST(config["n_embd"] == 4);
   BOOST_TEST(config["dtype"] == "float32");
   // Hugging Face's folder is a checkpoint, too, and names its own model.

@@ -84,7 +84,6 @@ model_files gpt2_of(uint32_t width, uint32_t inner, uint32_t vocabulary) {
                             .positions = 16,
                             .vocabulary = vocabulary,
                             .norm_epsilon = 1e-5,
-                            .rope_scaling = {},
                             .tied = true},
                   .tensors = {}};
   auto& t = out.tensors;
@@ -122,7 +121,6 @@ model_files small_llama(core::dtype type = core::dtype::f32) {
                             .vocabulary = 40,
                             .norm_epsilon = 1e-6,
                             .rope_theta = 10000,
-                            .rope_scaling = {},
                             .attention_bias = true},
                   .tensors = {}};
   const auto add = [&](const char* name, std::vector<int64_t> shape) {

@@ -239,6 +239,44 @@ BOOST_AUTO_TEST_CASE(a_range_beyond_the_parameter_is_refused) {
   BOOST_TEST(!(*source)->read(0, ~uint64_t{0}, out).has_value());
 }
 
+BOOST_AUTO_TEST_CASE(a_table_whose_parameters_are_not_those_of_config_json_is_not_written) {
+  const tiny_model m;
+  const tests::scratch_folder scratch;
+  const auto refused = [&](const core::model_table& table) {
+    const auto written = write_folder(scratch.path(), m.spec, table, core::dtype::f32, tiny_model::values);
+    BOOST_TEST(std::filesystem::is_empty(scratch.path()));
+    return written ? std::string() : written.error().text;
+  };
+  auto table = m.table;
+  table.parameters.pop_back();
+  BOOST_TEST(contains(refused(table), "' of the model of config.json is missing"));
+  table = m.table;
+  table.parameters[0].shape = {11, 8};
+  BOOST_TEST(contains(refused(table), "wants shape (10, 8) by config.json, got (11, 8)"));
+  table = m.table;
+  table.parameters[0].name = "other";
+  BOOST_TEST(contains(refused(table), "parameter 'other' is none of the model of config.json"));
+}
+
+BOOST_AUTO_TEST_CASE(a_head_alone_is_the_embedding_that_it_is_tied_to_and_values_beyond_the_type_are_refused) {
+  const tiny_model m;
+  const tests::scratch_folder scratch;
+  auto tensors = m.tensors();
+  for (auto& t : tensors)
+    if (t.name == "transformer.wte.weight") t.name = "lm_head.weight";
+  require_ok(checkpoint::write_weights_folder(scratch.path(), tensors));
+  const auto source = weights_source::open(scratch.path(), m.spec, m.table);
+  require_ok(source);
+  check_values(**source, m.table);
+  const auto large = [](uint32_t, uint64_t, std::span<float> out) -> core::result<void> {
+    std::fill(out.begin(), out.end(), 70000.0F);
+    return {};
+  };
+  const auto written = write_folder(scratch / "half", m.spec, m.table, core::dtype::f16, large);
+  BOOST_REQUIRE(!written.has_value());
+  BOOST_TEST(contains(written.error().text, "element 0 is 70000, which fp16 does not hold"));
+}
+
 BOOST_AUTO_TEST_CASE(an_error_of_the_reader_leaves_the_folder_as_it_was) {
   const tiny_model m;
   const tests::scratch_folder scratch;

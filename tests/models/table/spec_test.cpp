@@ -127,11 +127,100 @@ BOOST_AUTO_TEST_CASE(all_problems_of_the_keys_are_reported_the_first_in_front) {
   BOOST_TEST(problems_of("[").front().key == "");
 }
 
+BOOST_AUTO_TEST_CASE(gpt2s_sizes_are_read_by_the_names_of_transformers_attribute_map_too) {
+  const auto s = parsed(R"({"model_type": "gpt2", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
+                            "max_position_embeddings": 8, "vocab_size": 256})");
+  BOOST_TEST((s.width == 16U && s.layers == 1U && s.heads == 2U && s.positions == 8U && s.inner == 64U));
+  BOOST_TEST(parsed(R"({"model_type": "gpt2", "hidden_size": 24, "n_embd": 24})").width == 24U);
+  const auto two = parse_model_spec(R"({"model_type": "gpt2", "hidden_size": 16, "n_embd": 24})");
+  BOOST_REQUIRE(!two.has_value());
+  BOOST_TEST(two.error().text == "model keys 'n_embd' and 'hidden_size' are two names of one size, got 24 and 16");
+  const auto bad = parse_model_spec(R"({"model_type": "gpt2", "hidden_size": 0})");
+  BOOST_REQUIRE(!bad.has_value());
+  BOOST_TEST(bad.error().text.find("model key 'hidden_size' wants a whole number") == 0);
+}
+
+// Keys of openai-community/gpt2, gpt2-medium, distilgpt2, huggyllama/llama-7b, SmolLM2 and Llama 2, and those that
+// transformers 4.46 to 5 write with save_pretrained().
+BOOST_AUTO_TEST_CASE(ordinary_files_of_transformers_and_the_hub_are_read) {
+  const std::vector<std::string> ordinary{
+      R"({"activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.1,
+          "bos_token_id": 50256, "embd_pdrop": 0.1, "eos_token_id": 50256, "initializer_range": 0.02,
+          "layer_norm_epsilon": 1e-05, "model_type": "gpt2", "n_ctx": 1024, "n_embd": 768, "n_head": 12, "n_layer": 12,
+          "n_positions": 1024, "resid_pdrop": 0.1, "summary_activation": null, "summary_first_dropout": 0.1,
+          "summary_proj_to_labels": true, "summary_type": "cls_index", "summary_use_proj": true,
+          "task_specific_params": {"text-generation": {"do_sample": true, "max_length": 50}}, "vocab_size": 50257})",
+      R"({"activation_function": "gelu_new", "n_special": 0, "predict_special_tokens": true, "model_type": "gpt2",
+          "n_embd": 1024, "n_head": 16, "n_layer": 24, "_num_labels": 1, "id2label": {"0": "LABEL_0"},
+          "label2id": {"LABEL_0": 0}, "gradient_checkpointing": false, "output_past": true})",
+      R"({"_name_or_path": "gpt2", "model_type": "gpt2", "add_cross_attention": false, "is_decoder": false,
+          "reorder_and_upcast_attn": false, "scale_attn_by_inverse_layer_idx": false, "scale_attn_weights": true,
+          "n_inner": null, "torch_dtype": "float32", "transformers_version": "4.46.3", "use_cache": true,
+          "attn_implementation": "sdpa", "_attn_implementation_autoset": true, "pruned_heads": {}, "return_dict": true,
+          "output_scores": false, "top_k": 50, "bad_words_ids": null, "is_encoder_decoder": false,
+          "tie_encoder_decoder": false, "cross_attention_hidden_size": null, "chunk_size_feed_forward": 0})",
+      R"({"architectures": ["LlamaForCausalLM"], "bos_token_id": 1, "eos_token_id": 2, "hidden_act": "silu",
+          "hidden_size": 4096, "initializer_range": 0.02, "intermediate_size": 11008, "max_position_embeddings": 2048,
+          "max_sequence_length": 2048, "model_type": "llama", "num_attention_heads": 32, "num_hidden_layers": 32,
+          "pad_token_id": 0, "rms_norm_eps": 1e-06, "tie_word_embeddings": false, "torch_dtype": "float16",
+          "transformers_version": "4.28.0.dev0", "use_cache": true, "vocab_size": 32000, "pretraining_tp": 1,
+          "rope_scaling": null, "attention_bias": false})",
+      R"({"architectures": ["LlamaForCausalLM"], "attention_bias": false, "attention_dropout": 0.0, "bos_token_id": 1,
+          "eos_token_id": 2, "hidden_act": "silu", "hidden_size": 576, "initializer_range": 0.041666666666666664,
+          "intermediate_size": 1536, "is_llama_config": true, "max_position_embeddings": 8192, "mlp_bias": false,
+          "model_type": "llama", "num_attention_heads": 9, "num_hidden_layers": 30, "num_key_value_heads": 3,
+          "pad_token_id": 2, "pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_interleaved": false,
+          "rope_scaling": null, "rope_theta": 100000, "tie_word_embeddings": true, "torch_dtype": "bfloat16",
+          "transformers.js_config": {"kv_cache_dtype": {"q4f16": "float16"}}, "transformers_version": "4.42.3",
+          "use_cache": true, "vocab_size": 49152})",
+      R"({"architectures": ["LlamaForCausalLM"], "attention_bias": false, "attention_dropout": 0.0, "bos_token_id": 1,
+          "dtype": "float32", "eos_token_id": [2, 3], "head_dim": 16, "hidden_act": "silu", "hidden_size": 64,
+          "initializer_range": 0.02, "intermediate_size": 128, "max_position_embeddings": 64, "mlp_bias": false,
+          "model_type": "llama", "num_attention_heads": 4, "num_hidden_layers": 2, "num_key_value_heads": 2,
+          "pad_token_id": null, "pretraining_tp": 1, "rms_norm_eps": 1e-06,
+          "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default", "partial_rotary_factor": 1.0},
+          "layer_types": ["full_attention", "full_attention"], "tie_word_embeddings": false,
+          "transformers_version": "5.24.0", "use_cache": true, "vocab_size": 128})"};
+  for (const auto& json : ordinary) {
+    const auto s = parse_model_spec(json);
+    BOOST_TEST(s.has_value(), (s ? std::string() : s.error().text));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_key_that_changes_the_model_is_refused_and_one_that_no_table_has_unless_it_is_ignored) {
+  const auto refused = [](const std::string& key, std::span<const std::string> ignored = {}) {
+    const auto s = parse_model_spec(R"({"model_type": "llama", )" + key + "}", ignored);
+    return s ? std::string() : s.error().text;
+  };
+  BOOST_TEST(refused(R"("sliding_window": 4096)") ==
+             "model key 'sliding_window' wants null, got 4096, which is a model that is not built");
+  BOOST_TEST(refused(R"("num_local_experts": 8)").find("model key 'num_local_experts' wants 0, got 8") == 0);
+  BOOST_TEST(refused(R"("partial_rotary_factor": 0.5)").find("'partial_rotary_factor' wants 1") != std::string::npos);
+  BOOST_TEST(refused(R"("layer_types": ["sliding_attention"])").find("'layer_types' wants") != std::string::npos);
+  BOOST_TEST(refused(R"("rope_parameters": {"rope_type": "default", "mrope_section": [1]})").find("mrope_section") !=
+             std::string::npos);
+  BOOST_TEST(refused(R"("n_embd": 64, "x": 1)") ==
+             "model keys 'n_embd', 'x' are not known here and may change the model: remove what does not, or pass it "
+             "over by --ignore-key n_embd --ignore-key x (model.ignore_keys of a job)");
+  const std::vector<std::string> ignored{"n_embd", "x", "absent"};
+  BOOST_TEST(refused(R"("n_embd": 64, "x": 1)", ignored) == "");
+  // Sizes alone are read where files are copied.
+  const auto scaled = parse_model_sizes(R"({"model_type": "llama", "rope_scaling": {"rope_type": "yarn"}})");
+  BOOST_REQUIRE(scaled.has_value() && scaled->has_value());
+  BOOST_TEST((*scaled)->width == 4096U);
+  BOOST_TEST(!parse_model_sizes(R"({"model_type": "llama", "x": 1})").has_value());
+  BOOST_TEST(!parse_model_sizes(R"({"model_type": "gpt2", "n_embd": 0})").has_value());
+  const auto unknown = parse_model_sizes(R"({"model_type": "mistral", "x": 1})");
+  BOOST_REQUIRE(unknown.has_value());
+  BOOST_TEST(!unknown->has_value());
+}
+
 BOOST_AUTO_TEST_CASE(deep_or_endless_keys_are_refused) {
   const auto nested = [](size_t depth) {
     return R"({"model_type": "gpt2", "x": )" + std::string(depth, '[') + std::string(depth, ']') + "}";
   };
-  BOOST_TEST(parse_model_spec(nested(60)).has_value());
+  const std::string ignored = "x";
+  BOOST_TEST(parse_model_spec(nested(60), std::span(&ignored, 1)).has_value());
   for (const size_t depth : {size_t{70}, size_t{1} << 20}) {
     const auto spec = parse_model_spec(nested(depth));
     BOOST_REQUIRE(!spec.has_value());

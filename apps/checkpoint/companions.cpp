@@ -1,0 +1,96 @@
+#include "apps/checkpoint/companions.hpp"
+
+#include <array>
+#include <span>
+#include <vector>
+
+#include "apps/checkpoint/model_description.hpp"
+#include "checkpoint/files/atomic_file.hpp"
+#include "checkpoint/files/file_system.hpp"
+#include "core/system_error.hpp"
+#include "models/table/model_folder.hpp"
+
+namespace troupe::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<const char*, 12> tokenizer_files{
+    "tokenizer.json", "tokenizer_config.json", "tokenizer.model",      "special_tokens_map.json", "added_tokens.json",
+    "vocab.json",     "merges.txt",            "chat_template.jinja",  "chat_template.json",      "vocab.txt",
+    "spiece.model",   "tekken.json"};
+constexpr std::array<const char*, 1> generation_files{"generation_config.json"};
+constexpr const char* more_templates = "additional_chat_templates";
+constexpr uint64_t max_companion_bytes = uint64_t{256} << 20;
+
+/// Returns false where there is no such file.
+core::result<bool> copy_companion(const fs::path& from, const fs::path& to) {
+  std::error_code e;
+  const auto path = fs::canonical(from, e);  // caches of the hub keep links
+  if (e || !fs::is_regular_file(path, e)) return false;
+  const auto text = checkpoint::read_small_file(checkpoint::real_files(), path, max_companion_bytes);
+  if (!text) return core::fail(text.error());
+  if (auto ok = checkpoint::write_file_atomically(to, *text); !ok) return core::fail(ok.error());
+  return true;
+}
+
+/// Copies files from the first place that holds one of them, so that two tokenizers are never mixed. Returns the place;
+/// empty: none.
+core::result<fs::path> copy_files(std::span<const char* const> names, std::span<const fs::path> places,
+                                  const fs::path& to) {
+  for (const auto& place : places) {
+    bool any = false;
+    for (const char* name : names) {
+      const auto copied = place.empty() ? core::result<bool>(false) : copy_companion(place / name, to / name);
+      if (!copied) return core::fail(copied.error());
+      any = any || *copied;
+    }
+    if (any) return place;
+  }
+  return fs::path();
+}
+
+core::result<void> copy_templates(const fs::path& from, const fs::path& to) {
+  std::error_code e;
+  for (fs::directory_iterator at(from / more_templates, e), end; !e && at != end; at.increment(e)) {
+    if (at->path().extension() != ".jinja") continue;
+    std::error_code made;
+    fs::create_directories(to / more_templates, made);
+    if (made) return core::fail(core::path_error("make the folder", to / more_templates, made.value()));
+    const auto copied = copy_companion(at->path(), to / more_templates / at->path().filename());
+    if (!copied) return core::fail(copied.error());
+  }
+  return {};
+}
+
+core::result<void> copy_all(std::span<const fs::path> places, const fs::path& to) {
+  const auto tokenizer = copy_files(tokenizer_files, places, to);
+  if (!tokenizer) return core::fail(tokenizer.error());
+  if (!tokenizer->empty())
+    if (auto ok = copy_templates(*tokenizer, to); !ok) return ok;
+  const auto generation = copy_files(generation_files, places, to);
+  return generation ? core::result<void>() : core::fail(generation.error());
+}
+
+/// Where a run has its tokenizer and its model.
+void add_places(const config::job_config& run, std::vector<fs::path>& to) {
+  if (!run.data.tokenizer_path.empty()) to.push_back(models::folder_of(run.data.tokenizer_path));
+  if (!run.model.path.empty()) to.push_back(models::folder_of(run.model.path));
+}
+
+}  // namespace
+
+core::result<void> copy_companions(const checkpoint::tensor_source& from, const fs::path& to) {
+  std::vector<fs::path> places{models::folder_of(from.folder)};
+  if (const auto run = own_configuration(from)) add_places(*run, places);
+  if (!from.run.model.empty() && !from.run.model.starts_with('{')) places.emplace_back(from.run.model);
+  return copy_all(places, to);
+}
+
+core::result<void> copy_companions(const config::job_config& run, const fs::path& to) {
+  std::vector<fs::path> places;
+  add_places(run, places);
+  return copy_all(places, to);
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,205 @@
+#include "models/table/config_keys.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace troupe::models {
+namespace {
+
+using json = nlohmann::json;
+using core::error_kind;
+
+struct alias_row {
+  family kind;
+  std::string_view key, alias;
+};
+
+constexpr std::array<alias_row, 4> aliases{{{family::gpt2, "n_embd", "hidden_size"},
+                                            {family::gpt2, "n_positions", "max_position_embeddings"},
+                                            {family::gpt2, "n_head", "num_attention_heads"},
+                                            {family::gpt2, "n_layer", "num_hidden_layers"}}};
+
+/// Keys that transformers, its trainers or the hub write, and that change no logit of a causal language model here.
+constexpr std::string_view harmless[] = {
+    // about the file
+    "architectures", "auto_map", "transformers_version", "_name_or_path", "name_or_path", "_commit_hash",
+    "transformers.js_config", "custom_pipelines", "language", "license", "tags", "base_model",
+    "keys_to_ignore_at_inference", "_from_model_config", "unsloth_fixed", "unsloth_version", "is_llama_config",
+    "quantization_config", "compression_config",
+    // how it is stored and run
+    "dtype", "torch_dtype", "use_bfloat16", "torchscript", "tf_legacy_loss", "xla_device", "gradient_checkpointing",
+    "return_dict", "use_return_dict", "output_hidden_states", "output_attentions", "use_cache", "output_past",
+    "attn_implementation", "_attn_implementation", "_attn_implementation_internal", "_attn_implementation_autoset",
+    "experts_implementation", "_experts_implementation", "_experts_implementation_internal",
+    "_flash_attn_2_enabled", "use_flash_attention", "use_flash_attn", "chunk_size_feed_forward", "pretraining_tp",
+    "tie_last_hidden_states",
+    // of other tasks' heads
+    "finetuning_task", "id2label", "label2id", "num_labels", "_num_labels", "problem_type", "task_specific_params",
+    "classifier_dropout", "classifier_bias", "loss_type",
+    // of the tokenizer
+    "tokenizer_class", "prefix", "bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id", "cls_token_id",
+    "mask_token_id", "unk_token_id", "decoder_start_token_id", "pad_token", "bos_token", "eos_token", "unk_token",
+    "model_max_length", "max_sequence_length", "is_decoder", "max_window_layers",
+    // of generation
+    "assistant_confidence_threshold", "assistant_early_exit", "assistant_ensemble_weight", "assistant_lookbehind",
+    "bad_words_ids", "begin_suppress_tokens", "cache_config", "cache_implementation", "compile_config", "constraints",
+    "continuous_batching_config", "disable_compile", "diversity_penalty", "do_sample", "dola_layers", "early_stopping",
+    "encoder_no_repeat_ngram_size", "encoder_repetition_penalty", "epsilon_cutoff", "eta_cutoff",
+    "exponential_decay_length_penalty", "force_words_ids", "forced_bos_token_id", "forced_decoder_ids",
+    "forced_eos_token_id", "generation_kwargs", "guidance_scale", "is_assistant", "length_penalty", "low_memory",
+    "max_cache_len", "max_length", "max_matching_ngram_size", "max_new_tokens", "max_time", "min_length",
+    "min_new_tokens", "min_p", "no_repeat_ngram_size", "num_assistant_tokens", "num_assistant_tokens_schedule",
+    "num_beam_groups", "num_beams", "num_return_sequences", "output_logits", "output_scores", "penalty_alpha",
+    "prefill_chunk_size", "prompt_lookup_num_tokens", "remove_invalid_values", "renormalize_logits",
+    "repetition_penalty", "return_dict_in_generate", "return_legacy_cache", "sequence_bias", "speculation_type",
+    "stop_strings", "suppress_tokens", "target_lookbehind", "temperature", "token_healing", "top_h", "top_k", "top_p",
+    "typical_p", "use_mtp", "watermarking_config"};
+
+/// Harmless keys of one family. GPT-2's pooled heads are not built, its attention has one order, and n_ctx is an old
+/// name that n_positions replaced.
+constexpr std::string_view harmless_gpt2[] = {
+    "n_ctx", "n_special", "predict_special_tokens", "reorder_and_upcast_attn", "summary_type", "summary_use_proj",
+    "summary_activation", "summary_proj_to_labels", "summary_first_dropout"};
+
+struct value_row {
+  std::string_view key;
+  std::string_view allowed;  ///< a JSON value; null and an absent key are allowed, too
+};
+
+/// Keys that change the model, but for these values.
+constexpr value_row valued[] = {{"is_encoder_decoder", "false"},
+                                {"add_cross_attention", "false"},
+                                {"tie_encoder_decoder", "false"},
+                                {"cross_attention_hidden_size", "null"},
+                                {"pruned_heads", "{}"},
+                                {"per_layer_config", "null"},
+                                {"sliding_window", "null"},
+                                {"attention_window_size", "null"},
+                                {"use_sliding_window", "false"},
+                                {"attention_chunk_size", "null"},
+                                {"num_local_experts", "0"},
+                                {"num_experts", "0"},
+                                {"n_routed_experts", "0"},
+                                {"num_experts_per_tok", "0"},
+                                {"partial_rotary_factor", "1"},
+                                {"rotary_pct", "1"},
+                                {"rope_interleaved", "false"},
+                                {"no_rope_layers", "[]"},
+                                {"logit_scale", "1"},
+                                {"logits_scaling", "1"},
+                                {"embedding_multiplier", "1"},
+                                {"residual_multiplier", "1"},
+                                {"attention_multiplier", "null"},
+                                {"query_pre_attn_scalar", "null"},
+                                {"attn_logit_softcapping", "null"},
+                                {"final_logit_softcapping", "null"},
+                                {"clip_qkv", "null"},
+                                {"qk_norm", "false"},
+                                {"use_qk_norm", "false"},
+                                {"qk_layernorm", "false"},
+                                {"qkv_bias", "false"},
+                                {"use_parallel_residual", "false"},
+                                {"parallel_attn", "false"},
+                                {"alibi", "false"}};
+
+/// Inner keys of rope_scaling and rope_parameters that mean nothing where rope_type is default.
+constexpr std::string_view harmless_rotary[] = {"rope_type", "type", "rope_theta", "factor", "attention_factor",
+                                                "beta_fast", "beta_slow", "truncate", "low_freq_factor",
+                                                "high_freq_factor", "original_max_position_embeddings"};
+constexpr value_row valued_rotary[] = {{"partial_rotary_factor", "1"}};
+
+bool is_in(std::span<const std::string_view> list, std::string_view name) {
+  return std::ranges::find(list, name) != list.end();
+}
+
+const value_row* row_of(std::span<const value_row> rows, std::string_view name) {
+  const auto at = std::ranges::find(rows, name, &value_row::key);
+  return at == rows.end() ? nullptr : &*at;
+}
+
+std::string json_shown(const json& value) {
+  std::string out = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  if (out.size() > 80) out = out.substr(0, 77) + "...";
+  return out;
+}
+
+bool is_allowed(std::string_view allowed, const json& value) {
+  return value.is_null() || json::parse(allowed) == value;
+}
+
+/// transformers 5 names each layer's kind of attention.
+bool is_full_attention(const json& value) {
+  return value.is_null() || (value.is_array() && std::ranges::all_of(value, [](const json& v) {
+                               return v == "full_attention" || v == "attention";
+                             }));
+}
+
+spec_problem problem_of_value(const std::string& key, std::string_view wanted, const json& value) {
+  return {key, {error_kind::bad_input, "model key '" + key + "' wants " + std::string(wanted) + ", got " +
+                                                       json_shown(value) + ", which is a model that is not built"}};
+}
+
+/// Problems by the rows of a table, and the names that it has not.
+std::vector<spec_problem> problems_by(std::span<const value_row> rows, const json& object,
+                                      std::span<const std::string> names, std::vector<std::string>& unknown,
+                                      auto&& is_harmless) {
+  std::vector<spec_problem> out;
+  for (const auto& name : names) {
+    const auto& value = object.at(name);
+    if (const auto* row = row_of(rows, name)) {
+      if (is_allowed(row->allowed, value)) continue;
+      out.push_back(problem_of_value(name, row->allowed, value));
+    } else if (!is_harmless(name)) {
+      unknown.push_back(name);
+    }
+  }
+  return out;
+}
+
+/// Names in one sentence, at most five of them.
+spec_problem unknown_keys(const std::vector<std::string>& names) {
+  std::string list, flags;
+  for (size_t i = 0; i < std::min<size_t>(names.size(), 5); ++i) {
+    const auto shown = json_shown(json(names[i].substr(0, 80)));
+    list += (i == 0 ? "'" : ", '") + shown.substr(1, shown.size() - 2) + "'";
+    flags += " --ignore-key " + shown.substr(1, shown.size() - 2);
+  }
+  if (names.size() > 5) list += " and " + std::to_string(names.size() - 5) + " more";
+  return {names.front(),
+          {error_kind::bad_input,
+           std::string("model key") + (names.size() == 1 ? " " : "s ") + list +
+               (names.size() == 1 ? " is" : " are") +
+               " not known here and may change the model: remove what does not, or pass it over by" + flags +
+               " (model.ignore_keys of a job)"},
+          true};
+}
+
+}  // namespace
+
+std::string_view alias_of(family kind, std::string_view key) {
+  for (const auto& row : aliases)
+    if (row.kind == kind && row.key == key) return row.alias;
+  return {};
+}
+
+std::vector<spec_problem> unread_problems(family kind, const json& object, std::span<const std::string> names) {
+  std::vector<std::string> unknown;
+  const auto is_harmless = [&](const std::string& name) {
+    return name == "layer_types" || is_in(harmless, name) || (kind == family::gpt2 && is_in(harmless_gpt2, name));
+  };
+  auto out = problems_by(valued, object, names, unknown, is_harmless);
+  if (std::ranges::find(names, "layer_types") != names.end() && !is_full_attention(object.at("layer_types")))
+    out.push_back(problem_of_value("layer_types", "full_attention in every layer", object.at("layer_types")));
+  if (!unknown.empty()) out.push_back(unknown_keys(unknown));
+  return out;
+}
+
+std::vector<spec_problem> unread_rotary_problems(const json& object, std::span<const std::string> names) {
+  std::vector<std::string> unknown;
+  auto out = problems_by(valued_rotary, object, names, unknown,
+                         [](const std::string& name) { return is_in(harmless_rotary, name); });
+  if (!unknown.empty()) out.push_back(unknown_keys(unknown));
+  return out;
+}
+
+}  // namespace troupe::models

@@ -1,0 +1,350 @@
+// Every command that writes weights, and what it compares, keeps and refuses: the model's parameters, a tied head with values of
+// its own, values beyond the written type, keys of config.json, tokenizer files.
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/convert/open_source.hpp"
+#include "checkpoint/gguf/header.hpp"
+#include "checkpoint/gguf/writer.hpp"
+#include "checkpoint/source/source_reader.hpp"
+#include "tests/apps/whole_folder.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+namespace fs = std::filesystem;
+using json = nlohmann::json;
+
+namespace {
+
+/// A tensor of any checkpoint, in fp32.
+std::vector<float> values_of(const fs::path& path, const std::string& name) {
+  const auto s = checkpoint::open_source(path);
+  check_ok(s);
+  const checkpoint::tensor_entry* t = nullptr;
+  for (const auto kind : {checkpoint::tensor_kind::master, checkpoint::tensor_kind::weight})
+    if (t == nullptr) t = checkpoint::find_tensor(*s, name, kind);
+  BOOST_REQUIRE_MESSAGE(t != nullptr, path.string() << " has no " << name);
+  size_t n = 1;
+  for (const auto d : t->shape) n *= static_cast<size_t>(d);
+  std::vector<float> out(n);
+  checkpoint::source_reader reader(*s);
+  check_ok(reader.read_as(core::dtype::f32, *t, 0, n, std::as_writable_bytes(std::span(out))));
+  return out;
+}
+
+/// The loss that a run of one step, which changes nothing, prints.
+double loss_of(const command_folder& at, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> all{"train", "job.yaml", "--fresh", "--json"};
+  all.insert(all.end(), more.begin(), more.end());
+  const auto r = at.troupe(all);
+  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto at_loss = r.out.find("\"loss\":");
+  BOOST_TEST_REQUIRE(at_loss != std::string::npos, r.out);
+  return std::stod(r.out.substr(at_loss + 7));
+}
+
+/// `to` is GGUF file `from` with more keys.
+void add_keys(const fs::path& from, const fs::path& to,
+              const std::vector<std::pair<std::string, checkpoint::gguf_value>>& keys) {
+  const auto file = core::source_file::open(from);
+  check_ok(file);
+  auto header = checkpoint::read_gguf_header(*file);
+  check_ok(header);
+  for (const auto& [key, value] : keys) header->metadata.set(key, value);
+  auto out = checkpoint::gguf_writer::create(to, header->metadata, header->tensors);
+  check_ok(out);
+  for (const auto& t : header->tensors) {
+    std::vector<std::byte> bytes(t.bytes());
+    check_ok(file->read(header->data_begin + t.offset_bytes, bytes));
+    check_ok(out->write(bytes));
+  }
+  check_ok(out->commit());
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(exports)
+
+BOOST_AUTO_TEST_CASE(weights_of_another_shape_than_config_json_says_are_refused_by_every_writer) {
+  const whole_folder f;
+  for (const auto& [key, value, words] :
+       std::vector<std::tuple<std::string, int, std::string>>{{"vocab_size", 255, "wants shape (255, 32), got (256, 32)"},
+                                                              {"n_inner", 64, "wants shape (64), got (128)"},
+                                                              {"n_positions", 8, "wants shape (8, 32), got (16, 32)"},
+                                                              {"n_layer", 2, "it lacks 12 parameters of the model"}}) {
+    auto keys = json::parse(whole_gpt2);
+    keys[key] = value;
+    f.folder.write("other.json", keys.dump());
+    for (auto [out, command] : whole_folder::all_exports("hf", false)) {
+      command.insert(command.end(), {"--model-config", "other.json"});
+      f.check_refused(f.troupe(command), words);
+      BOOST_TEST(!fs::exists(f.folder / out), out);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_missing_norm_or_head_and_a_layer_too_many_are_refused_by_every_writer) {
+  whole_folder f(whole_llama);
+  auto keys = json::parse(whole_llama);
+  keys["tie_word_embeddings"] = false;
+  f.folder.write("untied.json", keys.dump());
+  for (auto [out, command] : whole_folder::all_exports("hf", true)) {
+    command.insert(command.end(), {"--model-config", "untied.json"});
+    f.check_refused(f.troupe(command), "it lacks 1 parameters of the model that its config.json describes, as lm_head.weight");
+  }
+  auto all = f.tensors;
+  std::erase_if(f.tensors, [](const auto& t) { return t.name == "model.norm.weight"; });
+  f.write("no_norm");
+  f.folder.write("no_norm/config.json", whole_llama);
+  f.tensors = all;
+  f.tensors.emplace_back("model.layers.1.mlp.up_proj.weight", core::dtype::f32, std::vector<int64_t>{64, 32});
+  f.write("more");
+  f.folder.write("more/config.json", whole_llama);
+  for (const auto& [out, command] : whole_folder::all_exports("no_norm", true))
+    f.check_refused(f.troupe(command), "as model.norm.weight");
+  for (const auto& [out, command] : whole_folder::all_exports("more", true))
+    f.check_refused(f.troupe(command), "holds 1 parameters that its model has not, as model.layers.1.mlp.up_proj.weight");
+}
+
+BOOST_AUTO_TEST_CASE(transposed_layers_of_nanogpt_are_named_as_such) {
+  whole_folder f;
+  auto& t = f.named("transformer.h.0.attn.c_attn.weight");
+  t.shape = {96, 32};
+  f.write();
+  f.check_refused(f.checkpoint({"to-hf", "hf", "out"}),
+                  "tensor 'transformer.h.0.attn.c_attn.weight' wants shape (32, 96), got (96, 32), its transpose: GPT-2's "
+                  "linear layers are (in, out) in Hugging Face's files, and (out, in) in nanoGPT's");
+}
+
+BOOST_AUTO_TEST_CASE(a_family_that_is_not_known_has_its_embedding_and_layers_compared) {
+  whole_folder f(whole_llama);
+  auto keys = json::parse(whole_llama);
+  keys["model_type"] = "mistral";
+  f.folder.write("hf/config.json", keys.dump());
+  f.check_well(f.checkpoint({"to-hf", "hf", "same"}));
+  keys["num_hidden_layers"] = 2;
+  f.folder.write("hf/config.json", keys.dump());
+  f.check_refused(f.checkpoint({"to-hf", "hf", "out"}), "says num_hidden_layers 2, and it holds 1 layers");
+  keys["num_hidden_layers"] = 1;
+  keys["vocab_size"] = 300;
+  f.folder.write("hf/config.json", keys.dump());
+  f.check_refused(f.checkpoint({"to-hf", "hf", "out"}), "wants shape (300, 32), got (256, 32)");
+}
+
+BOOST_AUTO_TEST_CASE(a_tied_head_with_values_of_its_own_stays_untied_everywhere) {
+  whole_folder f(whole_llama);
+  const std::string sentence =
+      "config.json ties the head to the embedding, but 'lm_head.weight' and 'model.embed_tokens.weight' have different "
+      "values: the head keeps its own";
+  const double tied = loss_of(f);
+  // the same values are the embedding
+  auto head = f.named("model.embed_tokens.weight");
+  head.name = "lm_head.weight";
+  f.tensors.push_back(head);
+  f.write();
+  BOOST_TEST(loss_of(f) == tied);
+  f.check_well(f.checkpoint({"to-hf", "hf", "same"}));
+  BOOST_TEST(!has(f.checkpoint({"inspect", "same"}).out, "lm_head"));
+  // values of its own
+  auto& own = f.named("lm_head.weight");
+  for (size_t i = 0; i < own.data.size() / sizeof(float); ++i)
+    whole_folder::set(own, i, static_cast<float>(i % 91) / 500 - 0.09F);
+  f.write();
+  std::vector<float> wanted(own.data.size() / sizeof(float));
+  std::memcpy(wanted.data(), own.data.data(), own.data.size());
+  for (const auto& [out, command] : whole_folder::exports("hf", true)) {
+    f.check_well(f.troupe(command), sentence);
+    if (out == "out_c.gguf") continue;
+    BOOST_TEST((values_of(f.folder / out, "lm_head.weight") == wanted), out);
+  }
+  BOOST_TEST(json::parse(scratch_folder::read(f.folder / "out_hf/config.json"))["tie_word_embeddings"] == false);
+  BOOST_TEST(json::parse(scratch_folder::read(f.folder / "out_ct/config.json"))["tie_word_embeddings"] == false);
+  const auto planned = f.troupe({"plan", "job.yaml"});
+  f.check_well(planned, sentence);
+  const auto trained = f.troupe({"train", "job.yaml", "--fresh", "--export", "exported"});
+  f.check_well(trained, sentence);
+  BOOST_TEST((values_of(f.folder / "exported", "lm_head.weight") == wanted));
+  BOOST_TEST(json::parse(scratch_folder::read(f.folder / "exported/config.json"))["tie_word_embeddings"] == false);
+  const double untied = loss_of(f);
+  BOOST_TEST(untied != tied);
+  // what was exported says what it is, and a job that ties it is refused
+  f.folder.write("untied.yaml", replaced(job_of_hf, "path: hf", "path: out_hf"));
+  const auto again = f.troupe({"train", "untied.yaml", "--fresh", "--json"});
+  BOOST_TEST(again.code == 0, again.err);
+  BOOST_TEST(!has(again.err, "ties the head"), again.err);
+  f.folder.write("keys.yaml", replaced(job_of_hf, "path: hf",
+                                       "model_type: llama, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: "
+                                       "4, num_key_value_heads: 2, intermediate_size: 64, max_position_embeddings: 32, "
+                                       "vocab_size: 256, tie_word_embeddings: true"));
+  f.check_refused(f.troupe({"train", "keys.yaml", "--resume", "hf"}),
+                  "its head has other values than its embedding, and tie_word_embeddings is true in this run's model", 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_head_without_an_embedding_beside_it_is_the_embedding_where_they_are_tied) {
+  whole_folder f(whole_llama);
+  const double loss = loss_of(f);
+  f.named("model.embed_tokens.weight").name = "lm_head.weight";
+  f.write();
+  BOOST_TEST(loss_of(f) == loss);
+  f.check_well(f.checkpoint({"to-hf", "hf", "out"}));
+  const auto there = f.checkpoint({"inspect", "out"}).out;
+  BOOST_TEST((has(there, "model.embed_tokens.weight") && !has(there, "lm_head")), there);
+}
+
+BOOST_AUTO_TEST_CASE(values_beyond_the_written_type_are_refused_or_clamped_and_counted) {
+  whole_folder f(whole_llama);
+  auto& t = f.named("model.layers.0.mlp.up_proj.weight");
+  whole_folder::set(t, 5, 70000);
+  whole_folder::set(t, 6, -1e6F);
+  f.write();
+  f.check_well(f.troupe({"train", "job.yaml", "--set", "checkpoint.every_steps=1"}));
+  auto& norm = f.named("model.norm.weight");
+  whole_folder::set(norm, 1, 3.4e38F);
+  whole_folder::set(norm, 2, 1e-9F);
+  f.write();
+  const std::string refused = "(weight): element 5 is 70000, which fp16 does not hold (at most 65504)";
+  const std::vector<std::pair<std::vector<std::string>, int>> commands{
+      {{"checkpoint", "to-hf", "hf", "half", "--dtype", "fp16"}, 3},
+      {{"checkpoint", "to-deepspeed", "out", "ds", "--dtype", "fp16"}, 2},
+      {{"checkpoint", "reshape", "out", "re", "--dtype", "fp16"}, 2},
+      {{"checkpoint", "to-gguf", "hf", "half.gguf", "--type", "f16", "--tokenizer", "bytes"}, 2},
+      {{"checkpoint", "to-hf", "hf", "brain", "--dtype", "bf16"}, 1},
+      {{"compress", "hf", "ct", "--to", "compressed-tensors:int8", "--dtype", "fp16"}, 1}};
+  for (auto [command, clamped] : commands) {
+    const auto r = f.troupe(command);
+    BOOST_TEST(r.code == 1, command[1] << command[3] << r.err);
+    BOOST_TEST(has(r.err, "--allow-overflow"), command[1] << ": " << r.err);
+    if (clamped == 2) BOOST_TEST(has(r.err, refused), r.err);
+    BOOST_TEST(!fs::exists(f.folder / (command[0] == "compress" ? "ct" : command[3])));
+    command.emplace_back("--allow-overflow");
+    f.check_well(f.troupe(command), std::to_string(clamped) + " values that the type does not hold were clamped");
+  }
+  const auto half = values_of(f.folder / "half", t.name);
+  BOOST_TEST((half[5] == 65504 && half[6] == -65504));
+  const auto of_norm = values_of(f.folder / "half", norm.name);
+  BOOST_TEST((of_norm[1] == 65504 && of_norm[2] == 0));
+  // blocks whose scale is fp16
+  whole_folder::set(t, 5, 3e38F);
+  f.write();
+  f.check_refused(f.checkpoint({"to-gguf", "hf", "q.gguf", "--tokenizer", "bytes"}), "--allow-overflow clamps what is", 1);
+  f.check_well(f.checkpoint({"to-gguf", "hf", "q.gguf", "--tokenizer", "bytes", "--allow-overflow"}),
+               "1 values that the type does not hold were clamped");
+  // a run that computes in fp16 does not begin with infinities
+  f.check_refused(f.troupe({"train", "job.yaml", "--fresh", "--set", "fp16.enabled=true"}), "which fp16 does not hold", 1);
+}
+
+BOOST_AUTO_TEST_CASE(aliases_of_config_json_act_and_keys_that_nothing_reads_are_refused) {
+  whole_folder f;
+  f.folder.write("alias.json",
+                 R"({"model_type":"gpt2","hidden_size":32,"num_hidden_layers":1,"num_attention_heads":2,
+                     "max_position_embeddings":16,"vocab_size":256})");
+  f.check_well(f.checkpoint({"to-hf", "hf", "alias", "--model-config", "alias.json"}));
+  auto keys = json::parse(whole_gpt2);
+  keys["n_embed"] = 32;
+  f.folder.write("hf/config.json", keys.dump());
+  const std::string words = "model key 'n_embed' is not known here and may change the model";
+  f.check_refused(f.troupe({"plan", "job.yaml"}), words);
+  f.check_refused(f.troupe({"train", "job.yaml"}), words);
+  f.check_well(f.troupe({"plan", "job.yaml", "--set", "model.ignore_keys=[n_embed]"}));
+  for (auto [out, command] : whole_folder::exports("hf", false)) {
+    f.check_refused(f.troupe(command), words);
+    command.insert(command.end(), {"--ignore-key", "n_embed"});
+    f.check_well(f.troupe(command));
+  }
+  keys.erase("n_embed");
+  keys["sliding_window"] = 8;
+  f.folder.write("hf/config.json", keys.dump());
+  f.check_refused(f.troupe({"plan", "job.yaml"}), "model key 'sliding_window' wants null, got 8");
+}
+
+BOOST_AUTO_TEST_CASE(a_source_that_describes_another_model_is_refused_by_key) {
+  whole_folder f(whole_llama);
+  f.check_well(f.checkpoint({"to-gguf", "hf", "m.gguf", "--type", "f32", "--tokenizer", "bytes"}));
+  const std::string own =
+      "model_type: llama, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 4, num_key_value_heads: 2, "
+      "intermediate_size: 64, max_position_embeddings: 32, vocab_size: 256, tie_word_embeddings: true";
+  f.folder.write("job.yaml", replaced(job_of_hf, "path: hf", own));
+  f.check_well(f.troupe({"train", "job.yaml", "--resume", "hf", "--fresh"}));
+  f.check_well(f.troupe({"train", "job.yaml", "--resume", "m.gguf", "--fresh"}));
+  const auto resumed = [&](const std::string& key, const json& value) {
+    auto keys = json::parse(whole_llama);
+    keys[key] = value;
+    f.folder.write("hf/config.json", keys.dump());
+    return f.troupe({"train", "job.yaml", "--resume", "hf", "--fresh"});
+  };
+  const std::string other = "hf' describes another model: ";
+  f.check_refused(resumed("rope_theta", 5e5), other + "rope_theta is 5e+05 there and 10000 in this run's model", 1);
+  f.check_refused(resumed("rms_norm_eps", 1e-3), other + "rms_norm_eps is 0.001 there and", 1);
+  f.check_refused(resumed("hidden_act", "gelu"), other + "hidden_act is gelu there and silu in", 1);
+  f.check_refused(resumed("num_attention_heads", 2), other, 1);
+  f.check_refused(resumed("rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}}), other + "model key 'rope_type'", 1);
+  f.check_refused(resumed("sliding_window", 8), other + "model key 'sliding_window' wants null, got 8", 1);
+  f.check_refused(resumed("num_local_experts", 8), other + "model key 'num_local_experts'", 1);
+  f.check_refused(resumed("model_type", "mistral"), other + "model key 'model_type'", 1);
+  f.check_well(f.troupe({"train", "job.yaml", "--resume", "hf", "--fresh", "--set", "model.ignore_keys=[model_type]"}));
+  // a GGUF file's own keys
+  for (const auto& [key, value] : std::vector<std::pair<std::string, checkpoint::gguf_value>>{
+           {"llama.rope.freq_base", checkpoint::gguf_value::of(5e5F)},
+           {"llama.expert_count", checkpoint::gguf_value::of(uint32_t{8})},
+           {"llama.logit_scale", checkpoint::gguf_value::of(0.5F)},
+           {"llama.rope.dimension_count", checkpoint::gguf_value::of(uint32_t{4})},
+           {"llama.rope.scaling.type", checkpoint::gguf_value::of(std::string("longrope"))}}) {
+    add_keys(f.folder / "m.gguf", f.folder / "other.gguf", {{key, value}});
+    const auto name = key == "llama.rope.freq_base" ? "rope_theta" : key;
+    f.check_refused(f.troupe({"train", "job.yaml", "--resume", "other.gguf", "--fresh"}), name, 1);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_gguf_files_scaling_of_positions_is_carried_and_what_config_json_cannot_say_refused) {
+  const whole_folder f(whole_llama);
+  f.check_well(f.checkpoint({"to-gguf", "hf", "m.gguf", "--type", "f32", "--tokenizer", "bytes"}));
+  using checkpoint::gguf_value;
+  add_keys(f.folder / "m.gguf", f.folder / "linear.gguf",
+           {{"llama.rope.scaling.type", gguf_value::of(std::string("linear"))},
+            {"llama.rope.scaling.factor", gguf_value::of(4.0F)}});
+  f.check_well(f.checkpoint({"to-hf", "linear.gguf", "linear"}));
+  const auto linear = json::parse(scratch_folder::read(f.folder / "linear/config.json"));
+  BOOST_TEST(linear["rope_scaling"] == json({{"rope_type", "linear"}, {"factor", 4.0}}));
+  f.check_refused(f.checkpoint({"to-gguf", "linear.gguf", "again.gguf"}), "model key 'rope_type' wants \"default\"");
+  add_keys(f.folder / "m.gguf", f.folder / "yarn.gguf",
+           {{"llama.rope.scaling.type", gguf_value::of(std::string("yarn"))},
+            {"llama.rope.scaling.factor", gguf_value::of(2.0F)},
+            {"llama.rope.scaling.original_context_length", gguf_value::of(uint32_t{16})}});
+  f.check_well(f.checkpoint({"to-hf", "yarn.gguf", "yarn"}));
+  const auto yarn = json::parse(scratch_folder::read(f.folder / "yarn/config.json"))["rope_scaling"];
+  BOOST_TEST(yarn["original_max_position_embeddings"] == 16);
+  for (const auto& [key, value] :
+       std::vector<std::pair<std::string, gguf_value>>{{"llama.expert_count", gguf_value::of(uint32_t{8})},
+                                                       {"llama.logit_scale", gguf_value::of(0.5F)},
+                                                       {"llama.rope.dimension_count", gguf_value::of(uint32_t{4})},
+                                                       {"llama.rope.scaling.type", gguf_value::of(std::string("su"))}}) {
+    add_keys(f.folder / "m.gguf", f.folder / "other.gguf", {{key, value}});
+    f.check_refused(f.checkpoint({"to-hf", "other.gguf", "out"}), "model key '" + key + "' is not known here");
+    f.check_well(f.checkpoint({"to-hf", "other.gguf", "out", "--ignore-key", key, "--force"}));
+    BOOST_TEST(!has(scratch_folder::read(f.folder / "out/config.json"), key));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(tokenizer_template_and_generation_files_go_with_the_weights) {
+  const whole_folder f;
+  const std::vector<std::string> names{"tokenizer_config.json", "chat_template.jinja", "generation_config.json",
+                                       "additional_chat_templates/tools.jinja"};
+  for (const auto& name : names) f.folder.write("hf/" + name, "{\"of\": \"" + name + "\"}");
+  f.check_well(f.checkpoint({"to-hf", "hf", "copied"}));
+  f.check_well(f.troupe({"train", "job.yaml", "--set", "checkpoint.every_steps=1", "--export", "exported"}));
+  f.check_well(f.checkpoint({"to-hf", "out", "of_run"}));
+  for (const char* out : {"copied", "exported", "of_run"})
+    for (const auto& name : names)
+      BOOST_TEST(scratch_folder::read(f.folder / out / name) == scratch_folder::read(f.folder / "hf" / name),
+                 out << " " << name);
+}
+
+BOOST_AUTO_TEST_CASE(a_state_dict_has_the_heads_name_where_it_is_tied) {
+  const whole_folder f;
+  f.check_well(f.troupe({"train", "job.yaml", "--set", "checkpoint.every_steps=1"}));
+  f.check_well(f.checkpoint({"to-fp32", "out", "w.pt"}));
+  const auto there = f.checkpoint({"inspect", "w.pt"}).out;
+  BOOST_TEST(has(there, "lm_head.weight is transformer.wte.weight"), there);
+  f.check_well(f.checkpoint({"diff", "out", "w.pt"}), "equal");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

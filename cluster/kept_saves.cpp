@@ -6,8 +6,10 @@
 namespace troupe::cluster {
 namespace {
 
+/// False for what lies in a folder within it.
 bool lies_in(std::string_view path, std::string_view folder) {
-  return path.size() > folder.size() && path.starts_with(folder) && path[folder.size()] == '/';
+  const auto end = path.rfind('/');
+  return end != std::string_view::npos && path.substr(0, end) == folder;
 }
 
 }  // namespace
@@ -27,10 +29,7 @@ void kept_saves::add(const std::string& path, uint64_t bytes, std::vector<shared
   if (std::ranges::find(f.machines, machine) == f.machines.end()) f.machines.push_back(machine);
   const std::string folder = at.substr(0, at.rfind('/'));
   if (std::ranges::find(saves_, folder) != saves_.end()) return;
-  if (const auto known = std::ranges::find(begun_, folder, &begun::folder); known != begun_.end()) {
-    known->told_at = num_whole_;
-    return;
-  }
+  if (std::ranges::find(begun_, folder, &begun::folder) != begun_.end()) return;
   begun_.push_back({folder, num_whole_});
   if (begun_.size() <= begun_saves_max) return;
   forget(begun_.front().folder);
@@ -53,7 +52,7 @@ void kept_saves::whole(const std::string& folder, const std::string& written) {
   }
   ++num_whole_;
   std::erase_if(begun_, [&](const begun& b) {
-    const bool is_over = b.folder == written || b.folder == folder || b.told_at + 1 < num_whole_;
+    const bool is_over = b.folder == written || b.folder == folder || b.begun_at + 1 < num_whole_;
     if (is_over) forget(b.folder);
     return is_over;
   });

@@ -52,7 +52,7 @@ class kept_saves {  ///< of one job, on one machine; one thread
   std::vector<std::string> saves_;  ///< folders of whole ones, the newest last
   struct begun {
     std::string folder;
-    uint64_t told_at = 0;  ///< how many saves had been whole when a file of it was last told of
+    uint64_t begun_at = 0;  ///< how many saves had been whole when a file of it was first told of
   };
   std::vector<begun> begun_;                                  ///< of files of no whole save, the newest last
   std::vector<std::pair<std::string, std::string>> written_;  ///< where they were written, and their folder

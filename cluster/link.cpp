@@ -1,7 +1,9 @@
 #include "cluster/link.hpp"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -17,6 +19,13 @@ struct frame_head {
 
 /// Read at a time.
 constexpr size_t chunk_bytes = size_t{256} << 10;
+
+std::string no_room_for_descriptor() {
+  rlimit limit{};
+  (void)::getrlimit(RLIMIT_NOFILE, &limit);
+  return "sent an open file that process " + std::to_string(::getpid()) +
+         " cannot take: it has as many as it may (ulimit -n: " + std::to_string(limit.rlim_cur) + ")";
+}
 
 core::error gone(const std::string& why) { return {core::error_kind::peer_lost, "the other end of a link: " + why}; }
 
@@ -130,6 +139,7 @@ core::result<std::vector<parcel>> socket_link::receive() {
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     if (n < 0) end = gone(std::strerror(errno));
     if (n == 0) end = gone("it was closed");
+    if (n > 0 && (m.msg_flags & MSG_CTRUNC) != 0) return core::fail(core::error_kind::limit, no_room_for_descriptor());
     for (cmsghdr* c = CMSG_FIRSTHDR(&m); n > 0 && c != nullptr; c = CMSG_NXTHDR(&m, c)) {
       if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
       for (size_t at = 0; at + sizeof(int) <= c->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {

@@ -24,7 +24,7 @@ class link {  ///< one end of an edge
   /// Any thread; never waits. Errors: limit, beyond the two above; peer_lost, where the other end has gone.
   virtual core::result<void> send(parcel p) = 0;
   /// What has come since, in order; one thread. Errors: peer_lost, where the other end has gone and everything has been
-  /// taken; mismatch, for bytes that are no message.
+  /// taken; mismatch, for bytes that are no message; limit, where this process may have no more open files.
   virtual core::result<std::vector<parcel>> receive() = 0;
 };
 

@@ -28,6 +28,9 @@ void memory_saves::serve() {
 }
 
 void memory_saves::finished(const checkpoint::shared_file& f) {
+  // A term continues from a save's own folder. What names the newest one lies beside the folders, and is of this
+  // process alone: kept elsewhere it would be a file more in each step, which nobody ever removes.
+  if (f.path.parent_path() == root()) return;
   cluster::shared_descriptor with;
   if (f.descriptor >= 0)
     if (const auto copy = duplicate(f.descriptor)) with = cluster::own(*copy);

@@ -104,4 +104,18 @@ BOOST_AUTO_TEST_CASE(files_of_saves_that_fail_one_after_the_other_do_not_pile_up
   BOOST_TEST(memory.use_count() == 1);
 }
 
+// A file beside the folders of saves, told of at each step under another name: once these were kept for ever.
+BOOST_AUTO_TEST_CASE(files_that_belong_to_no_save_do_not_pile_up_and_take_no_save_along) {
+  troupe::cluster::kept_saves all;
+  const auto memory = troupe::cluster::own(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  for (int step = 1; step <= 100; ++step) {
+    write_save(all, std::to_string(step));
+    all.add("/s/latest.writing-" + std::to_string(step), 10, {memory}, 0);
+  }
+  BOOST_TEST(memory.use_count() <= 4);
+  BOOST_TEST(all.newest({0, 1}) == "/s/100");
+  BOOST_TEST(all.of("/s/100").size() == 2U);
+  BOOST_TEST(all.of("/s/99").size() == 2U);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -47,7 +47,8 @@ std::string job_on_hosts::listens_at() const {
 }
 
 std::vector<std::string> job_on_hosts::train(const char* output, const std::vector<std::string>& more) const {
-  std::vector<std::string> out{job_.troupe, "train", job_.file, "--fresh", "--json"};
+  std::vector<std::string> out{job_.troupe, "train", job_.file, "--fresh"};
+  if (job_.as_json) out.emplace_back("--json");
   add_keys(out, job_.keys);
   add_keys(out, {fmt::format("output={}", output), "telemetry.json_lines=true"});
   add_keys(out, more);

@@ -22,6 +22,7 @@ struct command_of_job {
   std::string troupe, file;
   std::vector<std::string> keys;
   std::string name{};  ///< its cluster.job; empty: none
+  bool as_json = true;  ///< what it prints
 };
 
 /// Steps of a job that is stopped.

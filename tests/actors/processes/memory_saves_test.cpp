@@ -70,6 +70,8 @@ BOOST_AUTO_TEST_CASE(another_process_reads_a_save_from_the_files_that_were_kept)
   first.hear_saves(1);
   BOOST_TEST(first.saves.front().folder == report.folder.string());
   BOOST_TEST(first.saves.front().step == 3U);
+  for (const auto& [path, file] : first.files)  // nothing that no save takes along
+    BOOST_TEST(std::filesystem::path(path).parent_path() == first.saves.front().written);
   first.rename(first.saves.front());
 
   actors::memory_saves others(*second.process);

@@ -1,0 +1,187 @@
+// What a job holds does not grow with its steps, nor with its terms: open files, memory that processes share, threads
+// and resident memory of every process of it are counted early and late, while the run is paused. A few hundred steps
+// here, thousands in `make soak`.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/apps/topology.hpp"
+#include "tests/crash/wanted_cases.hpp"
+#include "tests/machines/small_job.hpp"
+#include "tests/places.hpp"
+
+BOOST_AUTO_TEST_SUITE(growth)
+
+using namespace troupe::tests;
+
+namespace {
+
+struct held {
+  uint64_t descriptors = 0, memory_files = 0, threads = 0, resident_bytes = 0;
+};
+
+std::string text_of_file(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+held held_by(const std::filesystem::path& process) {
+  held out;
+  std::error_code e;
+  for (const auto& one : std::filesystem::directory_iterator(process / "fd", e)) {
+    ++out.descriptors;
+    out.memory_files += std::filesystem::read_symlink(one.path(), e).string().starts_with("/memfd:");
+  }
+  std::ifstream status(process / "status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("Threads:")) out.threads = std::stoull(line.substr(8));
+    if (line.starts_with("VmRSS:")) out.resident_bytes = std::stoull(line.substr(6)) * 1024;
+  }
+  return out;
+}
+
+/// Every process of the job that runs in `folder`: "place 1", "train", "agent certs/b".
+std::map<std::string, held> held_in(const std::filesystem::path& folder) {
+  std::map<std::string, held> out;
+  std::error_code e;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", e)) {
+    if (std::filesystem::read_symlink(entry.path() / "cwd", e) != folder || e) continue;
+    const auto command = text_of_file(entry.path() / "cmdline"), environment = text_of_file(entry.path() / "environ");
+    const auto link = environment.find("TROUPE_LINK=");
+    std::string name = command.find("agent") != std::string::npos ? "agent " : "train";
+    if (link != std::string::npos)
+      name = "place " + std::string(environment.c_str() + environment.find(':', link) + 1);
+    else if (name == "agent ")
+      name += std::string(command.c_str() + command.find("certs/"));
+    out[name] = held_by(entry.path());
+  }
+  return out;
+}
+
+struct allowed {
+  uint64_t resident_bytes;
+};
+
+void same(const std::map<std::string, held>& before, const std::map<std::string, held>& after, const allowed& more) {
+  BOOST_TEST(!before.empty());
+  for (const auto& [name, was] : before) {
+    BOOST_TEST_REQUIRE(after.contains(name), name);
+    const held& is = after.at(name);
+    BOOST_TEST_CONTEXT(fmt::format("{}: descriptors {} -> {}, memory files {} -> {}, threads {} -> {}, resident {} -> "
+                                   "{} KB",
+                                   name, was.descriptors, is.descriptors, was.memory_files, is.memory_files,
+                                   was.threads, is.threads, was.resident_bytes / 1000, is.resident_bytes / 1000)) {
+      BOOST_TEST_MESSAGE(name << ": " << was.descriptors << " -> " << is.descriptors << " descriptors, "
+                              << was.memory_files << " -> " << is.memory_files << " memory files, " << was.threads
+                              << " -> " << is.threads << " threads, " << was.resident_bytes / 1000 << " -> "
+                              << is.resident_bytes / 1000 << " KB");
+      // A save in memory or on the disk may be under way at one of the two moments.
+      BOOST_TEST(is.descriptors <= was.descriptors + 6);
+      BOOST_TEST(is.memory_files <= was.memory_files + 4);
+      BOOST_TEST(is.threads <= was.threads + 1);
+      BOOST_TEST(is.resident_bytes <= was.resident_bytes + more.resident_bytes);
+    }
+  }
+}
+
+/// A run whose processes are looked at after these steps.
+struct watched {
+  std::filesystem::path folder;
+  std::string output;
+
+  std::map<std::string, held> paused_after(process& run, uint64_t step) const {
+    BOOST_TEST_REQUIRE(run.wait_for(fmt::format("step {}/", step)));
+    const auto ask = [&](const char* what) {
+      return troupe::tests::run({troupe::places::troupe_binary, what, output}, folder);
+    };
+    const auto paused = ask("pause");
+    BOOST_TEST_REQUIRE(paused.code == 0, paused.err);
+    ::usleep(300'000);  // what is written beside training ends
+    auto out = held_in(folder);
+    BOOST_TEST_REQUIRE(ask("resume").code == 0);
+    return out;
+  }
+};
+
+const std::string tiny =
+    "model: {model_type: gpt2, n_layer: 1, n_embd: 16, n_head: 2, n_positions: 16, vocab_size: 256}\n"
+    "data: {text: corpus.txt}\n"
+    "seed: 1\n"
+    "steps: 1000000\n"
+    "steps_per_print: 10\n"
+    "train_batch_size: 4\n"
+    "optimizer: {type: AdamW, params: {lr: 1.0e-3}}\n"
+    "parallel: {data: 2}\n"
+    "zero_optimization: {stage: 2}\n"
+    "telemetry: {report: false, trace: false}\n";
+
+/// `make soak` sets more.
+uint64_t late_step() { return wanted_cases("TROUPE_STEPS", 400); }
+
+/// Of steps that are each less than a thousand bytes of what an allocator keeps.
+constexpr allowed few_bytes{uint64_t{3} << 20};
+
+void stays_as_it_is(const std::vector<std::string>& keys, uint64_t early, uint64_t late, const allowed& more = few_bytes,
+                    const std::vector<std::string>& further = {}) {
+  const command_folder f(tiny);
+  std::vector<std::string> command{troupe::places::troupe_binary, "train", "job.yaml", "--set", "output=out"};
+  for (const auto& k : keys) command.insert(command.end(), {"--set", k});
+  command.insert(command.end(), further.begin(), further.end());
+  process run(command, f.folder.path());
+  const watched at{f.folder.path(), "out"};
+  const auto before = at.paused_after(run, early), after = at.paused_after(run, late);
+  run.send(SIGTERM);
+  const auto ended = run.end();
+  BOOST_TEST(ended.code == 128 + SIGTERM, ended.err);
+  same(before, after, more);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(steps_of_one_process_leave_nothing_behind) {
+  stays_as_it_is({}, 100, late_step() > 400 ? 20 * late_step() : 2 * late_step());
+  stays_as_it_is({"checkpoint={every_steps: 20, keep_last: 2}", "telemetry.json_lines=true", "telemetry.report=true"},
+                 100, late_step());
+}
+
+BOOST_AUTO_TEST_CASE(steps_of_several_processes_leave_nothing_behind) {
+  stays_as_it_is({"cluster.processes=ranks", "cluster.spares=1"}, 100, late_step());
+  stays_as_it_is({"cluster.processes=ranks", "checkpoint={every_steps: 20, keep_last: 2}"}, 100, late_step());
+}
+
+BOOST_AUTO_TEST_CASE(terms_of_several_processes_leave_nothing_behind) {
+  std::string degrees = "2@0";
+  const uint64_t terms = late_step() / 10;
+  for (uint64_t i = 1; i < terms; ++i) degrees += fmt::format(",{}@{}", i % 2 == 0 ? 2 : 1, 4 * i);
+  const uint64_t late = (4 * terms - 4) / 10 * 10;
+  stays_as_it_is({"cluster.processes=ranks"}, 20, late, {uint64_t{12} << 20}, {"--degrees", degrees});
+}
+
+BOOST_AUTO_TEST_CASE(steps_of_several_hosts_leave_nothing_behind) {
+  const scratch_folder file;
+  std::ofstream(file / "corpus.txt") << made_up_text(20'000);
+  std::ofstream(file / "job.yaml") << tiny << "cluster: {hosts: [{name: a}, {name: b}, {name: c}], lost_after: 20s}\n";
+  const command_of_job command{troupe::places::troupe_binary,
+                               (file / "job.yaml").string(),
+                               {"parallel.data=3", "train_batch_size=6", "checkpoint={every_steps: 20, keep_last: 2}"},
+                               {},
+                               false};
+  job_on_hosts job(command, nullptr);
+  const watched at{job.folder().path(), "lost"};
+  const auto before = at.paused_after(job.first(), 100), after = at.paused_after(job.first(), late_step());
+  job.stop();
+  const auto ended = job.first().end();
+  BOOST_TEST(ended.code == 0, ended.err);
+  for (uint32_t h = 1; h < job_on_hosts::number; ++h) BOOST_TEST(job.agent(h).end().code == 0);
+  BOOST_TEST(before.size() == 6U);
+  same(before, after, few_bytes);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -61,9 +61,11 @@ namespace {
 // " (stage 2, chunk 1)", where the model is cut.
 std::string in_brackets(const std::string& place) { return place.empty() ? "" : " (" + place + ")"; }
 
-// Those who have not come: "rank 3 (stage 1)". The rank itself may be among them.
-std::string absent_text(const plan::rank_plan& p, const plan::instruction& x, const std::vector<uint32_t>& who) {
+// Those who have not come: "rank 3 (stage 1)". The rank itself has not done its share either while it waits for others,
+// who are named alone.
+std::string absent_text(const plan::rank_plan& p, const plan::instruction& x, std::vector<uint32_t> who) {
   const auto& l = *p.layout;
+  if (who.size() > 1) std::erase(who, p.rank);
   std::string out;
   for (size_t i = 0; i < who.size(); ++i) {
     out += (i == 0 ? " and waits for rank " : i + 1 == who.size() ? " and " : ", ") + std::to_string(who[i]);

@@ -30,7 +30,8 @@ struct wire_group::local {
   uint64_t next = 0;                              ///< sequence that it posts next
   uint64_t begun = 0;                             ///< the first that has not begun
   std::map<uint64_t, operation_here> unfinished;  ///< by sequence: until this member has been told of their end
-  std::unique_ptr<member_work> work;              ///< its own thread's
+  std::unique_ptr<member_work> work;              ///< its own thread's while it works, else whoever has the lock's
+  bool works = false;                             ///< without the lock
 };
 
 class wire_group::member final : public communicator {
@@ -260,6 +261,7 @@ core::result<progress> wire_group::advance(uint32_t rank, uint64_t sequence) {
     return core::fail(record_.ended.failure_of(sequence).value_or(not_posted(name_of(rank), sequence, me.next)));
   auto ready = take_ready(rank);
   ++working_;
+  me.works = true;
   lock.unlock();
   // What neighbours put into their inputs was written before they arrived; it stays until all of the machine are done.
   for (auto& [r, memory] : ready) me.work->begin(r, std::move(memory));
@@ -270,6 +272,7 @@ core::result<progress> wire_group::advance(uint32_t rank, uint64_t sequence) {
     if (record_.sent.take_waiting(m)) waiting.push_back(m);
   lock.lock();
   --working_;
+  me.works = false;
   moved_.notify_all();
   finish(rank, worked);
 
@@ -299,11 +302,20 @@ std::vector<uint32_t> wire_group::missing(uint32_t rank, uint64_t sequence) cons
   if (sequence < oldest_ || record_.is_done(sequence)) return {};
   std::vector<uint32_t> out = not_arrived(sequence);
   if (!out.empty()) return out;
+  out = awaited(rank, sequence);
+  if (!out.empty()) {  // a neighbour that is not done either waits for other machines, too, and is not to blame
+    out.insert(std::ranges::lower_bound(out, rank), rank);
+    return out;
+  }
   for (uint32_t m = record_.first; m < record_.first + record_.count; ++m)
     if (!record_.arrivals.has_finished(m, sequence)) out.push_back(m);
-  for (const uint32_t m : here_.at(rank).work->awaited(sequence)) out.push_back(m);
-  std::ranges::sort(out);
   return out;
+}
+
+/// Members of other machines whose bytes `rank` waits for; none while it works.
+std::vector<uint32_t> wire_group::awaited(uint32_t rank, uint64_t sequence) const {
+  const local& me = here_.at(rank);
+  return me.works ? std::vector<uint32_t>{} : me.work->awaited(sequence);
 }
 
 void wire_group::abort(uint32_t rank, const core::error& why) {
@@ -339,9 +351,11 @@ void wire_group::end(const core::error& why) {
     if (setting_.where.place_of(m) == setting_.place && (speaker == nobody || record_.ended.said(speaker))) speaker = m;
   if (const auto me = here_.find(speaker); me != here_.end() && me->second.unfinished.contains(oldest_unfinished())) {
     const request& r = me->second.unfinished.at(oldest_).posted;
+    auto whom = not_arrived(oldest_);
+    std::erase_if(whom, [&](uint32_t m) { return record_.is_here(m); });
+    if (whom.empty()) whom = awaited(speaker, oldest_);
     std::string missing;
-    for (const uint32_t m : not_arrived(oldest_))
-      if (!record_.is_here(m)) missing += (missing.empty() ? " waits for " : ", ") + name_of(m);
+    for (const uint32_t m : whom) missing += (missing.empty() ? " waits for " : ", ") + name_of(m);
     named = why.in(describe(r.id, r.op) + missing);
   }
   say(speaker, named, true);

@@ -99,6 +99,7 @@ class wire_group : public std::enable_shared_from_this<wire_group> {
   bool carry();
   [[nodiscard]] std::optional<core::error> failure_of(const local& me, uint64_t sequence) const;
   [[nodiscard]] std::vector<uint32_t> not_arrived(uint64_t sequence) const;
+  [[nodiscard]] std::vector<uint32_t> awaited(uint32_t rank, uint64_t sequence) const;
   [[nodiscard]] wakes due() const;
   // Gives it back:
   void tell_all(std::unique_lock<std::mutex>& lock, uint32_t but, std::optional<uint64_t> its_sequence);

@@ -45,6 +45,18 @@ BOOST_AUTO_TEST_CASE(a_collective_under_way_names_its_instruction_and_the_missin
   BOOST_TEST(says(text, "fabric lane is in " + p->describe(gather.id) + " and waits for rank 1 and 2"), text);
 }
 
+BOOST_AUTO_TEST_CASE(a_rank_that_waits_for_another_does_not_name_itself) {
+  const auto& gather = first_gather();
+  start(gather.id);
+  const auto told = [&](std::vector<uint32_t> who) {
+    return explain_stall(*context, [who = std::move(who)](const meeting_id&) { return who; });
+  };
+  const uint32_t self = p->rank, other = self + 1;
+  const std::string begin = "fabric lane is in " + p->describe(gather.id) + " and waits for rank ";
+  BOOST_TEST(says(told({self, other}), begin + std::to_string(other)), told({self, other}));
+  BOOST_TEST(says(told({self}), begin + std::to_string(self)), told({self}));  // its own share is to be done
+}
+
 BOOST_AUTO_TEST_CASE(an_instruction_that_cannot_start_names_the_one_it_waits_for) {
   const auto& forward = find_instruction(*p, [](const auto& x) { return x.kind == plan::kind::forward; });
   uint32_t last = 0;

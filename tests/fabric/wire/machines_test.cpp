@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(a_transfer_that_fails_ends_the_communicator_on_all_machines
     while (world.wires->step()) {
     }
     for (uint32_t m = 0; m < 2; ++m) BOOST_TEST((members[m]->advance(0).value() == fabric::progress::pending));
-    BOOST_TEST((members[0]->missing(0) == std::vector<uint32_t>{0, 1, 2}));
+    BOOST_TEST((members[0]->missing(0) == std::vector<uint32_t>{0, 2}));  // its neighbour waits for 2 as it does
     world.wires->lose(1, {core::error_kind::peer_lost, "process 1 was lost"});
     woken.clear();
     while (world.wires->step()) {

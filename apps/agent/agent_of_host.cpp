@@ -55,6 +55,18 @@ core::result<std::string> draw_id() {
   return out;
 }
 
+/// What to do where the first host was reached by an address, or by another name than its certificate's.
+core::error naming_first_host(core::error e, const std::string& asked) {
+  constexpr std::string_view head = "the certificate for '";
+  const auto at = e.text.find(head);
+  if (at == std::string::npos || e.text.find("' was shown; wanted one for '" + asked + "'") == std::string::npos)
+    return e;
+  const auto begin = at + head.size();
+  const auto shown = e.text.substr(begin, e.text.find('\'', begin) - begin);
+  e.text += fmt::format("; if '{}' is the job's first host, say so: --first {}", shown, shown);
+  return e;
+}
+
 /// A job that has begun, as its order has it or as this host led it: enough to lead it.
 class known_job {
  public:
@@ -205,7 +217,7 @@ class agent_of_host {
     const int64_t within_ns = store_ != nullptr ? int64_t{of_.lease_s} * 500'000'000 : net::door_options{}.deadline_ns;
     auto link = room.connect(to->host, to->port, target_.host, introduction_,
                              std::min(within_ns, net::door_options{}.deadline_ns));
-    if (!link) return core::fail(link.error());
+    if (!link) return core::fail(store_ == nullptr ? naming_first_host(link.error(), target_.host) : link.error());
     tell("joined " + target_.address);
     last_.clear();
     own_address_ = (*link)->own_address();

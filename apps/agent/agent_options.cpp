@@ -23,7 +23,9 @@ void add_agent_options(CLI::App& command, agent_arguments& a) {
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE")
       ->needs(config);
-  command.add_option("--first", a.first, "what the first host's certificate is for, where that is not HOST");
+  command.add_option("--first", a.first,
+                     "what the first host's certificate is for, where that is not HOST: its name, where HOST is an "
+                     "address");
 }
 
 CLI::Option* add_doctor_options(CLI::App& command, doctor_arguments& a) {

@@ -102,15 +102,10 @@ class agent {
     if (!file) return core::fail(file.error());
     file_ = *file;
     order_ = order;
-    auto arguments = order.arguments;
-    if (order.file_argument < arguments.size()) {
-      const auto path = fmt::format("/proc/{}/fd/{}", ::getpid(), file_->number());
-      name_job_file(path, std::exchange(arguments[order.file_argument], path));
-    }
     uint32_t places = 0;
     for (const uint32_t p : order.places) places = std::max(places, p + 1);
     children_.emplace(
-        children_setup{options_.program, std::move(arguments), places},
+        children_setup{options_.program, arguments_with(order, file_), places},
         [this](uint32_t place, parcel p) { state_.hear_process(place, std::move(p)); },
         [this](uint32_t place, const std::string& how) { state_.process_ended(place, how); });
     return {};
@@ -147,6 +142,14 @@ core::result<shared_descriptor> file_of(const job_order& order) {
   const bool is_good = out->number() >= 0 && ::write(out->number(), order.file.data(), order.file.size()) ==
                                                  static_cast<ssize_t>(order.file.size());
   if (!is_good) return core::fail(error_kind::limit, "an agent: the system refuses memory for the job's file");
+  return out;
+}
+
+std::vector<std::string> arguments_with(const job_order& order, const shared_descriptor& file) {
+  auto out = order.arguments;
+  const auto path = fmt::format("/proc/{}/fd/{}", ::getpid(), file->number());
+  if (order.file_argument < out.size() && ::access(path.c_str(), R_OK) == 0)
+    name_job_file(path, std::exchange(out[order.file_argument], path));
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cluster/link.hpp"
 #include "cluster/messages.hpp"
@@ -26,6 +27,10 @@ struct agent_options {
 
 /// The job's file in memory of this process. Errors: limit.
 core::result<shared_descriptor> file_of(const job_order& order);
+
+/// The order's arguments, of which one names that memory; programs started from now on know the user's name for it. As
+/// they are where the system has no /proc.
+std::vector<std::string> arguments_with(const job_order& order, const shared_descriptor& file);
 
 /// Serves one job until it is over, and gives its exit code; nothing where it was let go before there was one. Errors:
 /// peer_lost, where the first machine is gone or silent for `cluster.lost_after`; then no process is left here, and the

@@ -49,7 +49,7 @@ void supervision::hear(uint32_t place, parcel p, int64_t now_ns) {
   const auto is_of_term = [&](uint64_t term) { return term == term_.number && has_seat(place); };
   if (const auto* x = std::get_if<hello>(&p.what)) return heard(place, *x);
   if (const auto* x = std::get_if<ready>(&p.what)) return heard(place, *x);
-  if (const auto* x = std::get_if<leaving>(&p.what)) return heard(place, *x);
+  if (const auto* x = std::get_if<leaving>(&p.what)) return heard(place, *x, now_ns);
   if (const auto* x = std::get_if<offer>(&p.what)) {
     if (is_of_term(x->term)) relay_to_others(place, p);
   } else if (const auto* x = std::get_if<address>(&p.what)) {
@@ -102,7 +102,7 @@ void supervision::heard(uint32_t place, const hello& x) {
   }
   m.is = standing::idle;
   if (term_.is == phase::none) {
-    begin_first();
+    begin_when_gathered();
   } else if (term_.is == phase::running) {
     ask_to_join();
   }
@@ -164,11 +164,13 @@ void supervision::heard(uint32_t place, const ready& x) {
   ask_to_join();
 }
 
-void supervision::heard(uint32_t place, const leaving& x) {
+// Who leads says why a run ends; the others may leave before it, once the run is to end.
+void supervision::heard(uint32_t place, const leaving& x, int64_t now_ns) {
+  const bool ends_job = place == leader() || x.code != 0;
+  if (!over_ && !final_ && !ends_job) return lose(place, "left before the run was over", now_ns);
   members_[place].is = standing::left;
   if (over_) return;
-  // Who leads says why a run ends; the others may leave before it.
-  if (place == leader() || (x.code != 0 && !final_)) return end_job(x.code);
+  if (place == leader() || !final_) return end_job(x.code);
   go_on_if_quiet();
 }
 

@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "cluster/agent.hpp"
 #include "cluster/agent_links.hpp"
 #include "cluster/children.hpp"
 #include "core/clock.hpp"
@@ -207,6 +208,13 @@ class launcher {
 
 }  // namespace
 
-core::result<int> launch(const launch_options& options) { return launcher(options).run(); }
+core::result<int> launch(const launch_options& options) {
+  if (options.order.file.empty() || options.order.file_argument == 0) return launcher(options).run();
+  const auto file = file_of(options.order);
+  if (!file) return core::fail(file.error());
+  launch_options from_memory = options;
+  from_memory.arguments = arguments_with(options.order, *file);
+  return launcher(from_memory).run();
+}
 
 }  // namespace troupe::cluster

@@ -44,7 +44,10 @@ struct launch_options {  ///< a job and how its processes are started
   /// Readable once another host leads the job: then everything ends here. Null: this one leads to the end.
   shared_descriptor replaced{};
   std::function<void(const job_standing&)> watch{};  ///< again and again; null: nobody asks
-  job_order order{};                                 ///< for them: arguments and the file that one of them names
+  /// For them: arguments, and the text of the file that one of them names. This machine's processes get the same,
+  /// instead of `arguments`: one that is started again reads what the others have read, whatever became of the file.
+  /// Without a text each process reads the file that `arguments` name.
+  job_order order{};
 };
 
 /// How long processes may take to end once the job is over; then they are killed.

@@ -43,9 +43,11 @@ process::process(shared_descriptor end, process_setup setup)
 }
 
 process::~process() {
-  send(leaving{code_});
-  const int64_t until = core::now_ns() + leaving_ns;
-  while (link_.has_waiting() && core::now_ns() < until && link_.flush()) ::usleep(1000);
+  if (code_) {
+    send(leaving{*code_});
+    const int64_t until = core::now_ns() + leaving_ns;
+    while (link_.has_waiting() && core::now_ns() < until && link_.flush()) ::usleep(1000);
+  }
   stopping_ = true;
   wake();
   listener_.join();

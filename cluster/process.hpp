@@ -47,7 +47,8 @@ class process {
   process(shared_descriptor end, process_setup setup);
   process(const process&) = delete;
   process& operator=(const process&) = delete;
-  /// Says that it leaves, with this code (`leave`), and waits until the supervisor has heard it.
+  /// Says that this process leaves, and waits until the supervisor has heard it, if `leave` was called. Otherwise the
+  /// process ends for a reason that nobody foresaw (an exception, an exit), and the supervisor counts it as lost.
   ~process();
 
   [[nodiscard]] uint32_t place() const { return setup_.place; }
@@ -114,6 +115,7 @@ class process {
 
   /// What this process is in, when people ask; from the listening thread.
   void on_question(std::function<std::string()> describe);
+  /// The process's part in the job ends as planned, with this exit code.
   void leave(int32_t code) { code_ = code; }
 
  private:
@@ -132,7 +134,7 @@ class process {
   socket_link link_;
   shared_descriptor wake_;
   std::atomic<bool> stopping_{false};
-  int32_t code_ = 0;
+  std::optional<int32_t> code_;
 
   mutable std::mutex mutex_;
   std::condition_variable came_;

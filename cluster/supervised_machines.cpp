@@ -64,7 +64,8 @@ bool supervision::crosses_machines() const {
 std::vector<uint32_t> supervision::awaited_machines() const {
   std::vector<uint32_t> out;
   const auto is_awaited = [&](uint32_t m) {
-    return !machines_[m].is_there && !has_only_spares(m) && std::ranges::find(job_.lost, m) == job_.lost.end();
+    return !machines_[m].is_there && !machines_[m].was_let_go && !has_only_spares(m) &&
+           std::ranges::find(job_.lost, m) == job_.lost.end();
   };
   for (uint32_t m = 0; m < machines_.size() && term_.is == phase::none && !has_gathered_; ++m)
     if (is_awaited(m)) out.push_back(m);

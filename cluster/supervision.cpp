@@ -61,9 +61,31 @@ void supervision::begin(int64_t now_ns) {
   joined(0, now_ns);
 }
 
-void supervision::begin_first() {
-  const auto comes = [](const member& m) { return m.is == standing::starting || m.start_ns; };
-  if (std::ranges::none_of(members_, comes) && awaited_machines().empty()) begin_next();
+bool supervision::is_coming(uint32_t place) const {
+  const member& m = members_[place];
+  return m.is == standing::starting || (m.start_ns && starts_processes() && machines_[job_.machine_of(place)].is_there);
+}
+
+void supervision::begin_when_gathered() {
+  for (uint32_t p = 0; p < members_.size(); ++p)
+    if (is_coming(p)) return;
+  if (awaited_machines().empty()) begin_next();
+}
+
+// All that were lost at once are started again within a second, and continue from what the supervisor has kept in
+// memory, or from the newest checkpoint on the disk. Hosts that have gone may join again meanwhile.
+bool supervision::gathers_again(uint32_t there) {
+  if (there > 0 && !job_.waits_for_ranks) return false;
+  uint32_t coming = 0;
+  for (uint32_t p = 0; p < members_.size(); ++p) coming += is_coming(p) ? 1 : 0;
+  if (coming == 0 || !degree_for(there + coming)) return false;
+  term_.is = phase::none;
+  has_gathered_ = false;
+  began_ns_ = ticked_ns_;
+  job_.gathers_ns = 2 * job_.lost_after_ns;
+  actions_.push_back(say{fmt::format("{} to continue: waits for those that are started again",
+                                     there == 0 ? "no process is left" : "too few processes are left")});
+  return true;
 }
 
 core::result<uint32_t> supervision::degree_for(uint32_t places) const {
@@ -95,13 +117,14 @@ void supervision::lose(uint32_t place, const std::string& how, int64_t now_ns) {
   if (over_) return;
   const std::string what = fmt::format("{} {}", ranks_of(place), how);
   actions_.push_back(say{what});
-  ++losses_;
+  if (term_.is != phase::ending || !has_seat(place)) ++losses_;  // what ends together is one loss
   if (job_.starts_again && job_.recovers)
     m.start_ns = now_ns + std::min(backoff_max_ns, job_.backoff_ns << std::min(m.losses, 10U));
   ++m.losses;
   if (term_.is == phase::none) {
     ++fruitless_;
-    const core::error early{error_kind::peer_lost, what + " before the first step"};
+    const core::error early{error_kind::peer_lost,
+                            what + (has_run_ ? " before the run could continue" : " before the first step")};
     if (!m.start_ns && was_starting) return end(true, early);
     if (const auto limit = beyond_limit()) return end(true, early.in(*limit));
     return;
@@ -170,6 +193,7 @@ void supervision::begin_next() {
   const auto there = static_cast<uint32_t>(std::ranges::count_if(members_, is_idle));
   auto data = degree_for(there);
   if (there == 0) data = core::fail(error_kind::peer_lost, "no process is left: " + cause_);
+  if (!data && gathers_again(there)) return;
   if (!data) {
     final_ = data.error();
     if (!cause_.empty()) final_ = final_->in(cause_);
@@ -231,7 +255,7 @@ void supervision::tick(int64_t now_ns) {
   if (over_) return;
   if (term_.is == phase::none && now_ns - began_ns_ > job_.gathers_ns) {
     has_gathered_ = true;
-    if (std::ranges::any_of(members_, [](const member& m) { return m.is == standing::idle; })) begin_first();
+    if (std::ranges::any_of(members_, [](const member& m) { return m.is == standing::idle; })) begin_when_gathered();
   }
   if (was_away) followed_ns_ = now_ns;
   if (final_ && (!final_ns_ || was_away)) final_ns_ = now_ns;

@@ -29,6 +29,9 @@ struct supervised_job {
   int64_t lost_after_ns = 5'000'000'000;
   bool recovers = true;              ///< after a loss; else the run ends
   bool starts_again = true;          ///< processes that were lost
+  /// A run with too few ranks to continue waits for processes that are started again; else it ends. One that has lost
+  /// all of them waits in any case.
+  bool waits_for_ranks = true;
   uint32_t losses_max = 10;          ///< that a run recovers from
   int64_t backoff_ns = 500'000'000;  ///< before a process is started again; doubles with each loss of its place
   /// [place]: the machine on which its process runs, from 0, which is this one; empty: all run here.
@@ -167,7 +170,7 @@ class supervision {  ///< of one job; one thread
     uint32_t times_left_out = 0;
     core::error lacks{};  ///< why, the last time
   };
-  enum class phase : uint8_t { none, beginning, running, ending };
+  enum class phase : uint8_t { none, beginning, running, ending };  ///< none: nobody has ranks
   struct current_term {
     uint64_t number = 0;
     uint32_t data = 0;
@@ -176,7 +179,7 @@ class supervision {  ///< of one job; one thread
   };
   void heard(uint32_t place, const hello& m);
   void heard(uint32_t place, const ready& m);
-  void heard(uint32_t place, const leaving& m);
+  void heard(uint32_t place, const leaving& m, int64_t now_ns);
   void heard(uint32_t place, const failed& m, int64_t now_ns);
   void heard(const replace_wanted& m);
   void lose(uint32_t place, const std::string& how, int64_t now_ns);
@@ -188,7 +191,11 @@ class supervision {  ///< of one job; one thread
   void end(bool is_final, const core::error& why);
   void end_job(int32_t code);
   void begin_next();
-  void begin_first();
+  void begin_when_gathered();
+  /// Too few processes are there for a term: waits for those that come back. False: they are not enough either.
+  [[nodiscard]] bool gathers_again(uint32_t there);
+  /// Whether it is being started, or is about to be.
+  [[nodiscard]] bool is_coming(uint32_t place) const;
   void go_on_if_quiet();
   void ask_to_join();
   /// Whether it has not run yet, and the run goes on without it.
@@ -252,7 +259,7 @@ class supervision {  ///< of one job; one thread
   std::string told_roster_;  ///< as bytes, with whom it was told
   std::string version_, configuration_;
   int64_t began_ns_ = 0;
-  bool has_gathered_ = false;            ///< the first term waits for no machine any more
+  bool has_gathered_ = false;            ///< the next term waits for no machine any more
   int64_t ticked_ns_ = 0, beat_ns_ = 0;  ///< the last tick, the next beat
   std::vector<action> actions_;
 };

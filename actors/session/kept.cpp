@@ -50,7 +50,7 @@ core::result<void> session::parts::end_keeping() {
       return core::fail(*over.why);
     }
     x.link->tell(encode(peer_call(names_call{{{x.working.string(), {}}}})));
-    if (report.failure)
+    if (report.failure && !std::exchange(x.keeping_fails, true))  // once, until one is kept again
       host.warnings->put("checkpoint.memory: the states of step " + std::to_string(report.step) +
                          " are not kept: " + report.failure->text);
     return {};
@@ -61,6 +61,7 @@ core::result<void> session::parts::end_keeping() {
   auto names = x.saves->committed(report.folder, x.working, report.step);
   if (!names) return core::fail(names.error());
   x.kept_step = report.step;
+  x.keeping_fails = false;
   x.link->tell(encode(peer_call(names_call{std::move(*names)})));
   return {};
 }

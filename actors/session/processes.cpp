@@ -125,6 +125,7 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
   x.members = term_members{link.place(), order.order.seats};
   x.secret = order.order.secret;
   x.counts.terms = order.order.number - 1;
+  if (x.counts.cause.empty()) x.counts.cause = order.order.cause;  // of a process that comes to a run
   x.counts.network = {};
   x.saves = std::make_unique<memory_saves>(link);
   if (has_disks_of_machines()) x.saves->use_disk(open_for_others);

@@ -118,6 +118,8 @@ core::result<run_outcome> session::parts::run_here(plan::plan_choice which, cons
               host.thrown = std::current_exception();
             }
           });
+  // A monitor that is not taken back stays with the supervisor, and keeps the memory of the actor that is gone.
+  self->demonitor(actors.members->supervisor.address());
   if (!out) {
     over.why = out.error();
     // No rank updates before the last micro-batch of all ranks has gone through, unless updates are deferred (zenflow).

@@ -34,6 +34,7 @@ struct session_processes {
   std::filesystem::path working;       ///< of `kept`, until it is committed
   std::weak_ptr<const void> recorded;  ///< session_recording::last_step as `kept` was begun
   std::optional<uint64_t> kept_step;   ///< steps done of the newest save in memory; none: there is none
+  bool keeping_fails = false;          ///< the last save in memory has failed
   /// Of the next term, instead of what the states that it begins with say; none: that.
   std::optional<std::vector<core::left_out_steps>> left_out;
   std::function<core::result<resume_choice>(bool again)> choose_resume;

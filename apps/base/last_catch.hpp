@@ -18,11 +18,12 @@ inline bool has_working_directory() {
 inline constexpr const char* no_working_directory =
     "the working directory does not exist any more: wanted to run in one that does";
 
-/// The exit code of `body`, or 1 where it threw. Unwinding has then removed what was half made.
+/// The exit code of `body`, or 1 where it threw. Unwinding has then removed what was half made. `who` is put before the
+/// sentence.
 template <class Body>
-int with_last_catch(Body body) {
-  const auto say = [](const char* what) {
-    std::fprintf(stderr, "troupe: error: %s\n", what);
+int with_last_catch(Body body, const char* who = "") {
+  const auto say = [who](const char* what) {
+    std::fprintf(stderr, "troupe: error: %s%s\n", who, what);
     return 1;
   };
   try {

@@ -83,10 +83,11 @@ class swap_places {
   bool made_ = false;
 };
 
-/// What the agents of other hosts, and the processes here, need to know of the job. Agents get the configuration as it
-/// has an effect here, so that paths and `--set` mean on all hosts what they mean on this one.
-void describe_hosts(const train_arguments& a, const config::loaded& loaded, std::span<const std::string> argv,
-                    cluster::launch_options& out) {
+/// What the agents of other hosts, and the processes here, need to know of the job. They get the configuration as it
+/// has an effect here and now, so that paths and `--set` mean on all hosts what they mean on this one, and a process
+/// that is started again trains what the others train, whatever the user has written into the file meanwhile.
+void describe_job(const train_arguments& a, const config::loaded& loaded, std::span<const std::string> argv,
+                  cluster::launch_options& out) {
   out.order.file = config::effective_yaml(loaded);
   std::error_code e;
   out.order.folder = std::filesystem::current_path(e).string();
@@ -182,8 +183,8 @@ std::optional<int> launch(int argc, char** argv, const std::filesystem::path& pr
     options.job.gathers_ns = agents.gathers_ns;
     options.agents = agents.arrivals.get();
     options.job.secret = agents.secret;
-    describe_hosts(*a, *loaded, arguments, options);
   }
+  describe_job(*a, *loaded, arguments, options);
   const swap_places swaps(config, options.job.places());
   const auto code = cluster::launch(options);
   if (code) return *code;

@@ -1,6 +1,7 @@
 #include "apps/run/training.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
@@ -13,6 +14,7 @@
 
 #include "apps/base/checkpoints.hpp"
 #include "apps/base/exit_code.hpp"
+#include "apps/base/last_catch.hpp"
 #include "apps/base/progress.hpp"
 #include "apps/checkpoint/companions.hpp"
 #include "apps/page/page.hpp"
@@ -93,8 +95,26 @@ class training {
                   page_state_.checkpoint(e);
                 }}) {}
 
-  /// Exit code as train's.
+  /// Exit code as train's. An exception is the end of a process, whatever it leaves unfinished: those of a job that are
+  /// not affected continue without it, and it must not wait for them while it unwinds.
   int operator()() {
+    if (process_ == nullptr) return run();
+    const std::string who = fmt::format("process {}: ", process_->place());
+    bool has_returned = false;
+    const int code = with_last_catch(
+        [&] {
+          const int out = run();
+          has_returned = true;
+          return out;
+        },
+        who.c_str());
+    if (has_returned) return code;
+    std::fflush(stdout);
+    ::_exit(code);
+  }
+
+ private:
+  int run() {
     // One process says at once that it cannot be seen; of several, the one that leads serves the page.
     if (process_ == nullptr)
       if (auto ok = open_page(); !ok) return failed(ok.error());
@@ -104,6 +124,9 @@ class training {
       const auto& r = session_->recoveries();
       log_line(style_,
                fmt::format("process {} leads after step {}: {}", process_->place(), session_->steps_done(), r.cause));
+    } else if (const auto& r = session_->recoveries(); r.terms > 0) {  // all processes were lost at once
+      say(fmt::format("term {}: {} data ranks after step {}: {}", r.terms + 1, r.degrees.back().data,
+                      session_->steps_done(), r.cause));
     }
     if (const auto refused = begin()) return *refused;
     const double flops =
@@ -135,7 +158,6 @@ class training {
     return end->stopped && stop_.terminated() ? stopped_code() : 0;
   }
 
- private:
   /// Weights, config.json, and what lies beside the model that the run began with.
   core::result<void> export_weights() {
     if (auto ok = session_->export_hugging_face(arguments_.export_folder); !ok) return ok;

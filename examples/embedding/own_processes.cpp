@@ -25,12 +25,15 @@ int fail(const std::string& why) {
 }
 
 // [snippet: supervise]
-// Of the process that a user starts: it has no ranks, only what is to be known of the others.
-int supervise(const config::job_config& config, int argc, char** argv) {
+// Of the process that a user starts: it has no ranks, only what is to be known of the others. They read the
+// configuration as it is now, also those that are started again later.
+int supervise(const config::loaded& loaded, int argc, char** argv) {
   cluster::launch_options options;
-  options.job = job::supervised(config);
+  options.job = job::supervised(loaded.config);
   options.program = "/proc/self/exe";
-  options.arguments.assign(argv, argv + argc);
+  options.order.arguments.assign(argv, argv + argc);
+  options.order.file = config::effective_yaml(loaded);
+  options.order.file_argument = 1;
   options.say = [](const std::string& line) { std::fprintf(stderr, "own_processes: %s\n", line.c_str()); };
   const auto code = cluster::launch(options);
   return code ? *code : fail(code.error().text);
@@ -97,7 +100,7 @@ int main(int argc, char** argv) {
   const auto at = cluster::take_link_place();
   const auto loaded = config::load(argv[1]);
   if (!loaded) return fail(config::render(loaded.error()));
-  if (!at && loaded->config.cluster.is_on()) return supervise(loaded->config, argc, argv);
+  if (!at && loaded->config.cluster.is_on()) return supervise(*loaded, argc, argv);
 
   const auto link = at ? take_link(*loaded, *at) : nullptr;
   const int code = train(*loaded, link);

@@ -73,6 +73,7 @@ class world {
     supervision_.closed(p, "was killed by signal 9", now_);
     act();
   }
+  void leave(uint32_t p, int32_t code) { members_[p].up.push_back(leaving{code}); }
   void fail(uint32_t p, const std::string& why, core::error_kind kind = core::error_kind::io) {
     members_[p].up.push_back(failed{members_[p].term, kind, why});
   }
@@ -95,6 +96,7 @@ class world {
   [[nodiscard]] std::optional<int32_t> code() const { return code_; }
   [[nodiscard]] const std::string& said() const { return said_; }
   [[nodiscard]] bool two_terms() const { return two_terms_; }
+  [[nodiscard]] uint64_t steps_of(uint32_t p) const { return members_[p].steps; }
   [[nodiscard]] std::string ended_with(uint32_t p) const { return members_[p].ended_with; }
   void digest_of(uint32_t p, std::string d) { members_[p].digest = std::move(d); }
 
@@ -242,6 +244,89 @@ BOOST_AUTO_TEST_CASE(replicas_stay_whole_and_ranks_left_over_wait) {
   w.settle();
   BOOST_TEST(ranks_of(w.supervisor()) == 2U);
   BOOST_TEST((w.supervisor().of(2) == standing::idle));
+}
+
+// A suspended laptop, a paused machine: what was saved in memory lies with the supervisor.
+BOOST_AUTO_TEST_CASE(processes_that_are_all_lost_at_once_are_started_again_and_continue_from_the_newest_save) {
+  world w(job_of(3));
+  w.settle();
+  w.step(0, 99);
+  w.step(0, 99);
+  w.settle();
+  for (uint32_t p = 0; p < 3; ++p) w.lose(p);
+  w.settle();
+  BOOST_TEST(!w.code().has_value());
+  BOOST_TEST(w.said().find("no process is left to continue: waits for those that are started again") !=
+                 std::string::npos,
+             w.said());
+  w.pass(600 * ms);
+  w.settle();
+  BOOST_TEST(w.supervisor().term() == 2U);
+  BOOST_TEST(ranks_of(w.supervisor()) == 3U);
+  BOOST_TEST(w.steps_of(0) == 2U);
+  for (int i = 0; i < 97; ++i) w.step(0, 99);
+  w.settle();
+  BOOST_TEST((w.code() == 0));
+}
+
+BOOST_AUTO_TEST_CASE(processes_that_are_lost_all_at_once_again_and_again_end_the_run) {
+  world w(job_of(2));
+  w.settle();
+  for (uint32_t i = 0; i < 8 && !w.code(); ++i) {
+    w.lose(0);
+    w.lose(1);
+    w.settle();
+    w.pass(31'000 * ms);
+    w.settle();
+  }
+  BOOST_TEST((w.code() == 1));
+  BOOST_TEST(w.said().find("losses with no step in between") != std::string::npos, w.said());
+
+  auto once = job_of(2);
+  once.starts_again = false;
+  world strict(once);
+  strict.settle();
+  strict.lose(0);
+  strict.lose(1);
+  strict.settle();
+  BOOST_TEST((strict.code() == 1));
+}
+
+// A pipeline over two processes has no whole replica without the second one.
+BOOST_AUTO_TEST_CASE(ranks_that_are_too_few_wait_for_those_that_are_started_again_unless_the_file_says_how_few_may_be) {
+  supervised_job job = job_of(2);
+  job.data = 1;
+  job.replica_ranks = 2;
+  job.feasible = [](uint32_t ranks) -> core::result<uint32_t> {
+    if (ranks < 2) return core::fail(core::error_kind::peer_lost, "no whole replica is left");
+    return 1U;
+  };
+  world waits(job);
+  waits.settle();
+  waits.lose(1);
+  waits.settle();
+  BOOST_TEST(!waits.code().has_value());
+  waits.pass(600 * ms);
+  waits.settle();
+  BOOST_TEST(waits.supervisor().term() == 2U);
+  BOOST_TEST(ranks_of(waits.supervisor()) == 2U);
+  job.waits_for_ranks = false;
+  world ends(job);
+  ends.settle();
+  ends.lose(1);
+  ends.settle();
+  BOOST_TEST((ends.code() == 1));
+  BOOST_TEST(ends.ended_with(0).find("no whole replica is left") != std::string::npos, ends.ended_with(0));
+}
+
+BOOST_AUTO_TEST_CASE(a_process_that_leaves_while_the_run_goes_on_is_lost) {
+  world w(job_of(3));
+  w.settle();
+  w.leave(1, 0);
+  w.settle();
+  BOOST_TEST(w.ended_with(0) == "rank 1 (process 1) left before the run was over");
+  BOOST_TEST(w.supervisor().term() == 2U);
+  BOOST_TEST(ranks_of(w.supervisor()) == 2U);
 }
 
 BOOST_AUTO_TEST_CASE(plans_that_differ_end_the_job_by_name) {

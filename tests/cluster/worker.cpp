@@ -106,7 +106,10 @@ int main(int argc, char** argv) {
       me.leave(term.error().kind == core::error_kind::stopped ? 0 : 1);
       return 0;
     }
-    if (run(me, *term, argv[1], std::strtoull(argv[2], nullptr, 10), f)) return 0;
+    if (run(me, *term, argv[1], std::strtoull(argv[2], nullptr, 10), f)) {
+      me.leave(0);
+      return 0;
+    }
     me.quiet();
   }
 }

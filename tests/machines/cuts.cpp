@@ -20,7 +20,7 @@ using namespace troupe::tests;
 namespace {
 
 constexpr const char* job_file =
-    "model: {model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256}\n"
+    "model: {model_type: gpt2, n_layer: 2, n_embd: 32, n_head: 4, n_positions: 32, vocab_size: 256}\n"
     "data: {text: corpus.txt}\n"
     "parallel: {data: 3}\n"
     "seed: 1\n"
@@ -102,7 +102,7 @@ int cuts(const std::string& troupe, const std::string& folder, const hosts* netw
   std::filesystem::create_directories(folder);
   std::ofstream(folder + "/cuts.yaml") << job_file;
   std::ofstream(folder + "/cuts.txt") << made_up_text(200'000);
-  const uint64_t cases = wanted_cases("TROUPE_CUTS", 5);
+  const uint64_t cases = wanted_cases("TROUPE_CUTS", 4);
   uint64_t bad = 0;
   for (uint64_t i = 0; i < cases; ++i) {
     const auto d = draw(i, network != nullptr);

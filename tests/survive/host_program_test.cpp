@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(a_hosts_own_modules_have_the_bits_of_one_process) {
 
 BOOST_AUTO_TEST_CASE(a_hosts_own_modules_outlive_a_process_that_is_killed) {
   const command_folder folder(modules_job);
-  const auto job = replaced(modules_job, "steps: 40", "steps: 2000");
+  const auto job = replaced(modules_job, "steps: 40", "steps: 600");
   const auto one = ran(folder, in_one(job), "one", "modules");
   BOOST_REQUIRE_MESSAGE(one.code == 0, one.err);
   folder.folder.write("many.yaml", replaced(job, "OUT", "many"));

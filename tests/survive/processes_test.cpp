@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tests/apps/topology.hpp"
+#include "tests/crash/wanted_cases.hpp"
 #include "tests/survive/job_of_processes.hpp"
 
 BOOST_AUTO_TEST_SUITE(processes)
@@ -15,7 +16,7 @@ using namespace troupe::tests;
 namespace {
 
 const std::string job =
-    "model: {model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256}\n"
+    "model: {model_type: gpt2, n_layer: 2, n_embd: 32, n_head: 4, n_positions: 32, vocab_size: 256}\n"
     "data: {text: corpus.txt, validation_fraction: 0.1}\n"
     "seed: 1\n"
     "steps: 6\n"
@@ -77,6 +78,12 @@ void equal_in_many(const way& w) {
   }
 }
 
+/// The first `here` of them; all in `make soak`. What differs most comes first.
+void equal_in_many(uint64_t here, const std::vector<way>& ways) {
+  const uint64_t wanted = std::min<uint64_t>(wanted_cases("TROUPE_WAYS", here), ways.size());
+  for (uint64_t i = 0; i < wanted; ++i) equal_in_many(ways[i]);
+}
+
 const std::vector<std::string> in_files = {"zero_optimization.offload_optimizer.device=nvme",
                                            "zero_optimization.offload_optimizer.nvme_path=swap"};
 
@@ -88,46 +95,58 @@ std::vector<std::string> with(std::vector<std::string> a, const std::vector<std:
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(every_stage_and_precision_has_the_bits_of_one_process) {
-  for (const char* stage : {"0", "1", "2", "3"})
-    equal_in_many({stage, {"parallel.data=3", std::string("zero_optimization.stage=") + stage}});
-  equal_in_many({"bf16, accumulation",
-                 {"parallel.data=3", "bf16.enabled=true", "gradient_accumulation_steps=2", "zero_optimization.stage=3",
-                  "zero_optimization.stage3_param_persistence_threshold=0"}});
-  equal_in_many({"fp16", {"parallel.data=2", "fp16.enabled=true", "zero_optimization.stage=1"}});
+  const auto stage = [](const char* number) {
+    return way{number, {"parallel.data=3", std::string("zero_optimization.stage=") + number}};
+  };
+  equal_in_many(2, {{"stage 3, bf16, accumulation",
+                     {"parallel.data=3", "bf16.enabled=true", "gradient_accumulation_steps=2",
+                      "zero_optimization.stage=3", "zero_optimization.stage3_param_persistence_threshold=0"}},
+                    {"stage 1, fp16", {"parallel.data=2", "fp16.enabled=true", "zero_optimization.stage=1"}},
+                    stage("2"),
+                    stage("0"),
+                    stage("1"),
+                    stage("3")});
 }
 
 BOOST_AUTO_TEST_CASE(every_cut_across_processes_has_the_bits_of_one_process) {
-  equal_in_many({"pipeline of 2", {"parallel.data=2", "parallel.pipeline=2", "zero_optimization.stage=1"}});
-  equal_in_many({"pipeline of 3", {"parallel.pipeline=3", "model.n_layer=4"}});
-  equal_in_many({"tensor", {"parallel.data=2", "parallel.tensor=2"}});
-  equal_in_many({"sequence", {"parallel.data=2", "parallel.sequence=2"}});
-  equal_in_many({"context", {"parallel.data=2", "parallel.context=2", "zero_optimization.stage=2"}});
-  equal_in_many({"two ranks each", {"parallel.data=2", "parallel.pipeline=2"}, "2"});
   equal_in_many(
-      {"replicas of shards", {"parallel.data=4", "zero_optimization.stage=3", "zero_optimization.mics_shard_size=2"}});
-  equal_in_many({"second copies of slices",
-                 {"parallel.data=4", "zero_optimization.stage=3", "zero_optimization.zero_hpz_partition_size=2"}});
+      3, {{"pipeline of 2, stage 1", {"parallel.data=2", "parallel.pipeline=2", "zero_optimization.stage=1"}},
+          {"tensor", {"parallel.tensor=2"}},
+          {"context, two ranks each, stage 2",
+           {"parallel.data=2", "parallel.context=2", "zero_optimization.stage=2"},
+           "2"},
+          {"second copies of slices",
+           {"parallel.data=4", "zero_optimization.stage=3", "zero_optimization.zero_hpz_partition_size=2"}},
+          {"sequence", {"parallel.data=2", "parallel.sequence=2"}},
+          {"pipeline of 3", {"parallel.pipeline=3", "model.n_layer=4"}},
+          {"context", {"parallel.data=2", "parallel.context=2", "zero_optimization.stage=2"}},
+          {"tensor, replicated", {"parallel.data=2", "parallel.tensor=2"}},
+          {"two ranks each", {"parallel.data=2", "parallel.pipeline=2"}, "2"},
+          {"replicas of shards",
+           {"parallel.data=4", "zero_optimization.stage=3", "zero_optimization.mics_shard_size=2"}}});
 }
 
 BOOST_AUTO_TEST_CASE(every_tier_and_optimizer_has_the_bits_of_one_process) {
-  equal_in_many({"states in files", with({"parallel.data=2", "zero_optimization.stage=2"}, in_files)});
-  equal_in_many({"parameters in files",
-                 with({"parallel.data=2", "zero_optimization.stage=3", "zero_optimization.offload_param.device=nvme",
-                       "zero_optimization.offload_param.nvme_path=swap"},
-                      in_files)});
-  equal_in_many({"LAMB", {"parallel.data=2", "optimizer.type=Lamb", "zero_optimization.stage=2"}});
-  equal_in_many({"Muon", {"parallel.data=2", "optimizer.type=Muon", "zero_optimization.stage=1"}});
-  equal_in_many({"ZenFlow",
-                 {"parallel.data=2", "zero_optimization.stage=2", "zero_optimization.offload_optimizer.device=cpu",
-                  "zero_optimization.zenflow={topk_ratio: 0.1, update_interval: 2, full_warm_up_rounds: 0, "
-                  "overlap_step: true}"}});
-  equal_in_many({"SuperOffload",
-                 {"parallel.data=2", "zero_optimization.stage=3",
-                  "zero_optimization.offload_optimizer={device: cpu, super_offload: true}"}});
-  equal_in_many({"compressed weights from step 3 on",
-                 {"parallel.data=2", "zero_optimization.stage=1",
-                  "compression_training.weight_quantization={shared_parameters: {enabled: true, schedule_offset: 2}, "
-                  "different_groups: {a: {params: {start_bits: 8, target_bits: 8}, modules: ['*']}}}"}});
+  equal_in_many(
+      3,
+      {{"parameters in files",
+        with({"parallel.data=2", "zero_optimization.stage=3", "zero_optimization.offload_param.device=nvme",
+              "zero_optimization.offload_param.nvme_path=swap"},
+             in_files)},
+       {"ZenFlow",
+        {"parallel.data=2", "zero_optimization.stage=2", "zero_optimization.offload_optimizer.device=cpu",
+         "zero_optimization.zenflow={topk_ratio: 0.1, update_interval: 2, full_warm_up_rounds: 0, "
+         "overlap_step: true}"}},
+       {"Muon, compressed weights from step 3 on",
+        {"parallel.data=2", "optimizer.type=Muon", "zero_optimization.stage=1",
+         "compression_training.weight_quantization={shared_parameters: {enabled: true, schedule_offset: 2}, "
+         "different_groups: {a: {params: {start_bits: 8, target_bits: 8}, modules: ['*']}}}"}},
+       {"states in files", with({"parallel.data=2", "zero_optimization.stage=2"}, in_files)},
+       {"LAMB", {"parallel.data=2", "optimizer.type=Lamb", "zero_optimization.stage=2"}},
+       {"Muon", {"parallel.data=2", "optimizer.type=Muon", "zero_optimization.stage=1"}},
+       {"SuperOffload",
+        {"parallel.data=2", "zero_optimization.stage=3",
+         "zero_optimization.offload_optimizer={device: cpu, super_offload: true}"}}});
 }
 
 BOOST_AUTO_TEST_CASE(every_pruned_model_has_the_bits_of_one_process) {
@@ -138,22 +157,23 @@ BOOST_AUTO_TEST_CASE(every_pruned_model_has_the_bits_of_one_process) {
         section, method, modules);
   };
   equal_in_many(
-      {"the largest elements", {"parallel.data=2", "zero_optimization.stage=1", pruned("sparse_pruning", "l1", "*")}});
-  equal_in_many(
-      {"learned rows", {"parallel.data=2", "zero_optimization.stage=2", pruned("row_pruning", "topk", "mlp.c_fc")}});
-  equal_in_many(
-      {"blocks by their gradients",
-       {"parallel.data=2", "zero_optimization.stage=3", pruned("sparse_pruning", "snip_momentum", "mlp.c_fc")}});
+      1,
+      {{"blocks by their gradients",
+        {"parallel.data=2", "zero_optimization.stage=3", pruned("sparse_pruning", "snip_momentum", "mlp.c_fc")}},
+       {"learned rows", {"parallel.data=2", "zero_optimization.stage=2", pruned("row_pruning", "topk", "mlp.c_fc")}},
+       {"the largest elements",
+        {"parallel.data=2", "zero_optimization.stage=1", pruned("sparse_pruning", "l1", "*")}}});
 }
 
 BOOST_AUTO_TEST_CASE(every_schedule_of_passes_has_the_bits_of_one_process) {
   const std::vector<std::string> gathered{"parallel.data=2", "zero_optimization.stage=3",
                                           "zero_optimization.stage3_param_persistence_threshold=0"};
-  equal_in_many({"passes by steps",
-                 with(gathered, {"compile={deepcompile: true, schedule: [{step: 0, passes: [prefetch]}, {step: 2, "
-                                 "passes: [selective_gather, recompute]}, {step: 4, passes: []}]}"})});
-  equal_in_many({"passes by measured times", with(gathered, {"steps=10", "checkpoint.every_steps=5",
-                                                             "compile={deepcompile: true, profile_steps: 3}"})});
+  equal_in_many(
+      1, {{"passes by steps",
+           with(gathered, {"compile={deepcompile: true, schedule: [{step: 0, passes: [prefetch]}, {step: 2, "
+                           "passes: [selective_gather, recompute]}, {step: 4, passes: []}]}"})},
+          {"passes by measured times", with(gathered, {"steps=10", "checkpoint.every_steps=5",
+                                                       "compile={deepcompile: true, profile_steps: 3}"})}});
 }
 
 BOOST_AUTO_TEST_CASE(a_model_that_learns_from_another_has_the_bits_of_one_process) {
@@ -213,7 +233,7 @@ BOOST_AUTO_TEST_CASE(degrees_that_are_open_are_chosen_before_there_are_processes
 BOOST_AUTO_TEST_CASE(what_one_process_has_saved_many_resume_and_the_other_way_round) {
   const command_folder folder(job);
   const auto trained = [&](const std::string& output, const std::vector<const char*>& processes) {
-    const std::vector<const char*> steps{"3", "6", "9"}, data{"3", "2", "3"};
+    const std::vector<const char*> steps{"3", "6", "9"}, data{"2", "1", "2"};
     for (size_t i = 0; i < steps.size(); ++i) {
       const auto did = folder.troupe({"train", "job.yaml", "--steps", steps[i], "--set", "output=" + output, "--set",
                                       std::string("parallel.data=") + data[i], "--set",

@@ -1,10 +1,11 @@
 // Who holds a lock: the number of its process and the name of its machine, written into the file that is locked. Owns
-// that text and its reading; the file and its lock are others'.
+// that text and its reading, and what it means that a lock is refused; the file and its lock are others'.
 #pragma once
 
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <string>
 #include <string_view>
@@ -16,6 +17,9 @@ inline std::string host_name() {
   std::array<char, 256> text{};
   return ::gethostname(text.data(), text.size() - 1) == 0 ? std::string(text.data()) : std::string();
 }
+
+/// Whether flock(2) failed with `number` because the file system keeps no locks, as some network file systems do.
+inline bool is_without_locks(int number) { return number == ENOSYS || number == ENOLCK || number == EOPNOTSUPP; }
 
 /// Makes this process the holder that the file names. For messages only: a disk too full for it ends nothing.
 inline void write_lock_holder(int fd) {

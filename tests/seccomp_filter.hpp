@@ -1,4 +1,4 @@
-// A filter of system calls, as container engines set one: what it names is refused with EPERM, all else goes through.
+// A filter of system calls, as container engines set one: what it names is refused, all else goes through.
 #pragma once
 
 #include <linux/filter.h>
@@ -14,13 +14,13 @@
 
 namespace troupe::tests {
 
-/// Makes the kernel refuse `call` to this thread and to what it starts, threads and programs. False where it sets no
-/// filter for us.
-inline bool forbid(uint32_t call) {
+/// Makes the kernel refuse `call` with this number of errno to this thread and to what it starts, threads and programs.
+/// False where it sets no filter for us.
+inline bool forbid(uint32_t call, int number = EPERM) {
   sock_filter program[] = {
       {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
       {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, call},
-      {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | EPERM},
+      {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | static_cast<uint32_t>(number)},
       {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW},
   };
   const sock_fprog filter{std::size(program), program};

@@ -25,7 +25,7 @@ constexpr auto pause = std::chrono::milliseconds(50);
 
 /// A new file with this content; 0, or the system's number of why there is none.
 int write_new(const fs::path& path, const std::string& content) {
-  const int file = ::open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+  const int file = ::open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
   if (file < 0) return errno;
   const bool is_whole = ::write(file, content.data(), content.size()) == static_cast<ssize_t>(content.size());
   const int number = is_whole ? 0 : errno;

@@ -22,7 +22,7 @@ process_log::~process_log() {
 }
 
 int process_log::opened(const std::string& name) const {
-  return ::open((folder_ / name).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  return ::open((folder_ / name).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
 }
 
 void process_log::line(const std::string& text) {

@@ -32,13 +32,14 @@ constexpr int max_vanished_folders = 100;
 folder_lock::folder_lock(fs::path root, int fd) : root_(std::move(root)), fd_(fd) {}
 
 folder_lock::folder_lock(folder_lock&& other) noexcept
-    : root_(std::move(other.root_)), fd_(std::exchange(other.fd_, -1)) {}
+    : root_(std::move(other.root_)), fd_(std::exchange(other.fd_, -1)), objection_(std::move(other.objection_)) {}
 
 folder_lock& folder_lock::operator=(folder_lock&& other) noexcept {
   if (this != &other) {
     release();
     root_ = std::move(other.root_);
     fd_ = std::exchange(other.fd_, -1);
+    objection_ = std::move(other.objection_);
   }
   return *this;
 }
@@ -61,6 +62,13 @@ core::result<folder_lock> folder_lock::take(const fs::path& root, std::string_vi
   return fail(error_kind::io, fmt::format("cannot lock '{}': it is removed again and again", root.string()));
 }
 
+bool folder_lock::is_in_place() const {
+  struct stat mine {
+  }, named{};
+  return fd_ >= 0 && ::fstat(fd_, &mine) == 0 && ::lstat((root_ / lock_file_name).c_str(), &named) == 0 &&
+         mine.st_ino == named.st_ino && mine.st_dev == named.st_dev;
+}
+
 bool folder_lock::is_held(const fs::path& root) {
   const fs::path path = root / lock_file_name;
   const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -74,12 +82,20 @@ bool folder_lock::is_held(const fs::path& root) {
 core::result<std::optional<folder_lock>> folder_lock::try_take(const fs::path& root, std::string_view purpose) {
   if (auto ok = make_folders(real_files(), root); !ok) return fail(ok.error());
   const fs::path path = root / lock_file_name;
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+  // Whoever may write to the folder may be the next to run there.
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
   if (fd < 0 && errno == ELOOP)
     return fail(error_kind::bad_input,
                 fmt::format("cannot lock '{}': it is a link, which is not followed; remove it", path.string()));
   if (fd < 0 && errno == ENOENT) return std::nullopt;
-  if (fd < 0) return fail(core::path_error("open the lock", path, errno));
+  if (fd < 0) {
+    auto why = core::path_error("open the lock", path, errno);
+    struct stat there {};
+    if (errno == EACCES && ::lstat(path.c_str(), &there) == 0)
+      why.text += fmt::format("; it is user {}'s alone: where no run of theirs uses the folder, remove it",
+                              there.st_uid);
+    return fail(std::move(why));
+  }
   folder_lock out(root, -1);  // the file is this one's when it is locked: a destructor writes to it
   const auto give_up = [fd](auto error) {
     ::close(fd);
@@ -97,7 +113,11 @@ core::result<std::optional<folder_lock>> folder_lock::try_take(const fs::path& r
     return give_up(
         fail(error_kind::bad_input, fmt::format("'{}' is in use: {} {} there (it holds the lock on '{}')",
                                                 root.string(), core::lock_holder(fd), purpose, path.string())));
-  if (locked != 0) return give_up(fail(core::path_error("lock", path, errno)));
+  if (locked != 0 && !core::is_without_locks(errno)) return give_up(fail(core::path_error("lock", path, errno)));
+  if (locked != 0)
+    out.objection_ = fmt::format("'{}': the file system keeps no locks ({}), so nothing keeps another run from writing "
+                                 "there: see to it that only one does",
+                                 root.string(), core::system_message(errno));
   struct stat named {};
   if (::lstat(path.c_str(), &named) != 0 || named.st_ino != status.st_ino || named.st_dev != status.st_dev)
     return give_up(std::optional<folder_lock>());

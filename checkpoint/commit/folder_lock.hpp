@@ -1,9 +1,10 @@
-// A lock that lets one run at a time write to a folder of checkpoints. Owns the file `.lock` in the folder; the kernel
-// releases the lock when the process ends, for whatever reason. Readers need no lock: they open committed checkpoints.
+// A lock that lets one run at a time write to a folder. Owns the file `.lock` in the folder; the kernel releases the
+// lock when the process ends, for whatever reason. Readers need no lock: they open committed checkpoints.
 #pragma once
 
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,7 +22,7 @@ class folder_lock {
   /// Makes `root`, which may be missing, and takes the lock without waiting. error_kind::bad_input, with the number of
   /// the holding process and its `purpose`, where the lock is held (also by another object of this process) and where
   /// `.lock` is a link or no regular file; nothing is written then. The holder may remove the folder: a caller that
-  /// comes meanwhile locks a new one.
+  /// comes meanwhile locks a new one. A file system without locks keeps nobody out: `objection` says so.
   static core::result<folder_lock> take(const std::filesystem::path& root,
                                         std::string_view purpose = "saves checkpoints");
 
@@ -35,6 +36,10 @@ class folder_lock {
   ~folder_lock();
 
   [[nodiscard]] const std::filesystem::path& root() const { return root_; }
+  /// Whether the lock's file is still the one of that name: whoever removes it, or the folder, lets others in.
+  [[nodiscard]] bool is_in_place() const;
+  /// Why the lock keeps nobody out, as a sentence; empty: it does.
+  [[nodiscard]] const std::string& objection() const { return objection_; }
 
  private:
   folder_lock(std::filesystem::path root, int fd);
@@ -43,6 +48,7 @@ class folder_lock {
 
   std::filesystem::path root_;
   int fd_ = -1;  ///< negative: moved from
+  std::string objection_;
 };
 
 struct claimed_folder {        ///< a folder of checkpoints that this process may write to

@@ -86,15 +86,28 @@ core::result<void> atomic_file::commit(durability when) {
   return when == durability::in_time ? core::result<void>{} : sync_folder(folder_of(target_));
 }
 
-core::result<void> sync_folder(const fs::path& folder) {
+namespace {
+
+/// 0, or errno's number.
+int try_to_sync(const fs::path& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const bool synced = fd >= 0 && ::fsync(fd) == 0;
-  const int number = errno;
+  const int number = fd >= 0 && ::fsync(fd) == 0 ? 0 : errno;
   if (fd >= 0) ::close(fd);
-  if (!synced)
-    return fail(core::kind_of_write_error(number),
-                fmt::format("cannot sync the folder '{}': {}", folder.string(), core::system_message(number)));
-  return {};
+  return number;
+}
+
+/// Network file systems, CIFS for one, have no such call for folders: their server keeps names as it does.
+bool knows_no_sync(int number) { return number == EINVAL || number == ENOSYS || number == EOPNOTSUPP; }
+
+}  // namespace
+
+bool syncs_folders(const fs::path& folder) { return !knows_no_sync(try_to_sync(folder)); }
+
+core::result<void> sync_folder(const fs::path& folder) {
+  const int number = try_to_sync(folder);
+  if (number == 0 || knows_no_sync(number)) return {};
+  return fail(core::kind_of_write_error(number),
+              fmt::format("cannot sync the folder '{}': {}", folder.string(), core::system_message(number)));
 }
 
 core::result<void> write_file_atomically(const fs::path& target, std::string_view text) {

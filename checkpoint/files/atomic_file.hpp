@@ -53,8 +53,10 @@ class atomic_file {
   int fd_ = -1;
 };
 
-/// Makes names that were created, renamed or removed in `folder` survive a power cut.
+/// Makes names that were created, renamed or removed in `folder` survive a power cut. Where the file system syncs no
+/// folders (CIFS), nothing is done, and that is no error: `syncs_folders` says it.
 core::result<void> sync_folder(const std::filesystem::path& folder);
+bool syncs_folders(const std::filesystem::path& folder);
 
 /// The whole of a small file at once.
 core::result<void> write_file_atomically(const std::filesystem::path& target, std::string_view text);

@@ -145,7 +145,11 @@ core::result<void> swap_space::take_lock() {
     if (locked != 0 && errno == EWOULDBLOCK)
       return give_up(fail(error_kind::bad_input, "swap folder: " + quoted(parent_) + " is in use: " +
                                                      core::lock_holder(lock) + " holds the lock on " + quoted(path)));
-    if (locked != 0) return give_up(refused("lock", path, errno));
+    if (locked != 0 && core::is_without_locks(errno))
+      remark_once("swap folder " + quoted(path_) + ": the file system keeps no locks (" + core::system_message(errno) +
+                  "), so nothing keeps a second run out of it");
+    else if (locked != 0)
+      return give_up(refused("lock", path, errno));
     // The lock of a folder that was just taken away protects nothing.
     if (::lstat(path.c_str(), &named) != 0 || named.st_ino != mine.st_ino || named.st_dev != mine.st_dev) {
       ::close(lock);

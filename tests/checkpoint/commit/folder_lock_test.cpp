@@ -11,6 +11,7 @@
 #include "checkpoint/commit/retention.hpp"
 #include "tests/checkpoint/native_samples.hpp"
 #include "tests/scratch_folder.hpp"
+#include "tests/seccomp_filter.hpp"
 
 BOOST_AUTO_TEST_SUITE(folder_lock)
 
@@ -84,7 +85,9 @@ BOOST_AUTO_TEST_CASE(the_lock_is_a_plain_file_of_its_owner_and_nothing_else) {
   check_ok(checkpoint::folder_lock::take(root));
   struct stat status {};
   BOOST_REQUIRE(::stat(lock.c_str(), &status) == 0);
-  BOOST_TEST((status.st_mode & 07777) == 0600U);
+  const mode_t mask = ::umask(002);
+  ::umask(mask);
+  BOOST_TEST((status.st_mode & 07777) == (0666U & ~mask));
   BOOST_TEST(status.st_size == 0);  // no process holds it
   std::filesystem::remove(lock);
 
@@ -110,6 +113,58 @@ BOOST_AUTO_TEST_CASE(a_link_that_leads_nowhere_is_said_to_be_one) {
   for (const auto& root : {folder / "checkpoints", folder / "out" / "checkpoints"})
     check_failed(checkpoint::folder_lock::take(root), error_kind::bad_input,
                  "is a link to '/nonexistent/disk', which does not exist: mount or make that, or remove the link");
+}
+
+BOOST_AUTO_TEST_CASE(a_group_that_shares_a_folder_shares_its_lock) {
+  const scratch_folder folder;
+  const mode_t before = ::umask(002);
+  check_ok(checkpoint::folder_lock::take(folder.path()));
+  ::umask(before);
+  struct stat status {};
+  BOOST_REQUIRE(::stat((folder / ".lock").c_str(), &status) == 0);
+  BOOST_TEST((status.st_mode & 07777) == 0664U);
+}
+
+BOOST_AUTO_TEST_CASE(a_lock_knows_when_its_folder_was_taken_away) {
+  const scratch_folder folder;
+  const auto root = folder / "checkpoints";
+  const auto mine = checkpoint::folder_lock::take(root);
+  check_ok(mine);
+  BOOST_TEST(mine->is_in_place());
+  BOOST_TEST(mine->objection().empty());
+  std::filesystem::remove_all(root);
+  BOOST_TEST(!mine->is_in_place());
+  const auto other = checkpoint::folder_lock::take(root);
+  check_ok(other);
+  BOOST_TEST(other->is_in_place());
+  BOOST_TEST(!mine->is_in_place());
+}
+
+BOOST_AUTO_TEST_CASE(a_file_system_without_locks_is_written_to_and_the_lock_says_so) {
+  for (const int number : {ENOSYS, ENOLCK, EOPNOTSUPP}) {
+    const scratch_folder folder;
+    const pid_t child = ::fork();
+    if (child == 0) {
+      if (!forbid(SYS_flock, number)) ::_exit(no_filter);
+      const auto lock = checkpoint::folder_lock::take(folder.path());
+      ::_exit(lock && lock->objection().find("keeps no locks (") != std::string::npos ? 0 : 1);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    if (WEXITSTATUS(status) == no_filter) return;
+    BOOST_TEST(WIFEXITED(status));
+    BOOST_TEST(WEXITSTATUS(status) == 0);
+  }
+  // Another error is one: who may not lock does not run.
+  const scratch_folder folder;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (!forbid(SYS_flock, EPERM)) ::_exit(no_filter);
+    ::_exit(checkpoint::folder_lock::take(folder.path()) ? 1 : 0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  BOOST_TEST((WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == no_filter));
 }
 
 BOOST_AUTO_TEST_CASE(leftovers_are_removed_under_the_lock_only) {

@@ -82,6 +82,16 @@ BOOST_AUTO_TEST_CASE(no_space_is_distinguished_from_other_failures) {
   for (const int other : {EIO, EROFS, EACCES}) BOOST_TEST((core::kind_of_write_error(other) == error_kind::io));
 }
 
+BOOST_AUTO_TEST_CASE(a_file_system_that_syncs_no_folders_is_no_error) {
+  const scratch_folder at;
+  check_ok(checkpoint::sync_folder(at.path()));
+  BOOST_TEST(syncs_folders(at.path()));
+  // As CIFS does, /proc answers EINVAL.
+  check_ok(checkpoint::sync_folder("/proc"));
+  BOOST_TEST(!syncs_folders("/proc"));
+  check_failed(checkpoint::sync_folder(at / "nothing"), error_kind::io, "nothing");
+}
+
 BOOST_AUTO_TEST_CASE(running_out_of_room_leaves_the_old_file) {
   const scratch_folder at;
   const auto target = at.write("f.txt", "old");

@@ -27,11 +27,19 @@ void set_scaling(blueprint& b) {
   b.rules.skip_overflow = c.skips_overflow();
 }
 
+plan::writer_unit writers_of(const config::job_config& c) {
+  using writers = config::checkpoint_section::writers;
+  const auto who = c.checkpoint.writing;
+  return who == writers::of_socket    ? plan::writer_unit::socket
+         : who == writers::of_machine ? plan::writer_unit::machine
+                                      : plan::writer_unit::replica;
+}
+
 plan::plan_options options_of(const blueprint& b, plan::plan_choice which, const plan::plan_options& sized) {
   const auto& c = *b.config;
   auto options = options_from(c, plan::mode_of(which));
   options.updates.rules = updates_of(*b.optimizer, *b.tensor.whole);
-  options.saving.staging_bytes = c.checkpoint.staging_bytes;
+  options.saving = sized.saving;
   take_sizes(sized, options);
   // One layout of the swap file for all kinds of steps: theirs have one micro-batch, where buckets would not stay.
   if (plan::mode_of(which) != plan::mode::train && sized.buckets_stay()) options.tiers.swap_gradients = false;
@@ -176,8 +184,10 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   b.optimizer = std::make_shared<const optimizer_groups>(std::move(*optimizer));
   set_scaling(b);
   trains.updates.rules = updates_of(*b.optimizer, *b.tensor.whole);
-  trains.saving.staging_bytes = c.checkpoint.staging_bytes;
-  trains.saving.on = c.checkpoint.is_on();
+  trains.saving = {.on = c.checkpoint.is_on(),
+                   .staging_bytes = c.checkpoint.staging_bytes,
+                   .writers = writers_of(c),
+                   .machines = std::max<uint32_t>(1, static_cast<uint32_t>(c.cluster.hosts.size()))};
   auto pipeline = choose_pipeline(c, *b.table, trains);
   if (!pipeline) return core::fail(pipeline.error());
   b.pipeline = std::move(*pipeline);

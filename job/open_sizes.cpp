@@ -37,6 +37,14 @@ void overlap_communication(const config::zero_section& z, const core::model_tabl
       std::max(plan::unit_bucket_min, core::div_up(elements_of_a_rank(table, o), published_parts));
   o.updates.sub_group = std::max<uint64_t>(1, o.updates.allgather_bucket / o.shards());
 }
+/// Memory for checkpoints is not what a run lacks room for: where the configuration leaves it open, it has an eighth of
+/// a budget at most.
+void fit_staging(const config::job_config& c, plan::plan_options& o) {
+  constexpr uint64_t share = 8, grain = 4096;
+  if (c.checkpoint.staging_bytes_given || o.memory_budget_bytes == 0 || !o.saving.on) return;
+  const uint64_t most = o.memory_budget_bytes / share / grain * grain;
+  o.saving.staging_bytes = std::min(o.saving.staging_bytes, std::max(most, config::staging_bytes_min));
+}
 plan::fit_request fitting(const config::job_config& c, std::shared_ptr<const core::model_table> table,
                           const plan::plan_options& trains, const plan::cost_model& costs,
                           const std::function<core::result<void>()>& go_on) {
@@ -73,6 +81,7 @@ core::result<plan::plan_options> with_open_sizes(const config::job_config& c,
                                                  std::shared_ptr<const core::model_table> table,
                                                  plan::plan_options trains, const plan::cost_model& costs,
                                                  const std::function<core::result<void>()>& go_on) {
+  fit_staging(c, trains);
   // Without overlap every bucket is a wait of its own: a few percent of a small model's step. With it gradients arrive
   // while backward continues, and states in files that they update can be written meanwhile.
   if (trains.overlap) overlap_communication(c.zero_optimization, *table, trains);
@@ -92,7 +101,10 @@ core::result<plan::plan_options> with_open_sizes(const config::job_config& c,
                           std::to_string(trains.ranks()) + " ranks with these tiers, got " +
                           std::to_string(c.host_memory_budget) + "; the largest unit is " + unit.name + " with " +
                           core::human_bytes(plan::elements_of(*table, unit) * core::size_of(trains.types.parameter)) +
-                          " of parameters");
+                          " of parameters" +
+                          (found->memory.staging > 0 ? "; checkpoints take " + core::human_bytes(found->memory.staging) +
+                                                           " of each rank (checkpoint.staging_bytes)"
+                                                     : ""));
   }
   take_sizes(found->options, trains);
   return trains;
@@ -103,12 +115,14 @@ core::result<uint64_t> least_budget(const config::job_config& config, std::share
                                     const std::function<core::result<void>()>& go_on) {
   config::job_config limited = config;
   limited.host_memory_budget = trains.memory_budget_bytes = 1;  // nothing fits: what is found is the smallest
+  fit_staging(limited, trains);
   const auto found = plan::choose(fitting(limited, std::move(table), trains, costs, go_on));
   if (!found) return core::fail(found.error());
   return found->memory.states() * trains.ranks();
 }
 
 void take_sizes(const plan::plan_options& chosen, plan::plan_options& options) {
+  options.saving.staging_bytes = chosen.saving.staging_bytes;
   options.tiers = chosen.tiers;
   options.updates.sub_group = chosen.updates.sub_group;
   options.gradients.reduce_bucket = chosen.gradients.reduce_bucket;

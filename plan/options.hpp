@@ -104,10 +104,16 @@ struct update_options {
   bool operator==(const update_options&) const = default;
 };
 
+/// Of the ranks that hold the same elements, those that share the writing of them: every one, one on each socket or
+/// machine, or one in all (`single`).
+enum class writer_unit : uint8_t { single, replica, socket, machine };
+
 /// The checkpoint that a step takes.
 struct save_options {
   bool on = false;                              ///< the states before the step are saved in it
   uint64_t staging_bytes = uint64_t{64} << 20;  ///< that snapshots may wait in until they are written
+  writer_unit writers = writer_unit::replica;
+  uint32_t machines = 1;  ///< that hold equal runs of consecutive ranks
   bool operator==(const save_options&) const = default;
 };
 

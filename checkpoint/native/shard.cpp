@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstring>
 #include <utility>
 
@@ -55,6 +56,14 @@ void pad(std::byte* piece, size_t bytes) {
 }  // namespace
 
 std::string shard_file_name(uint32_t number) { return fmt::format("shard-{:05}.bin", number); }
+
+std::optional<uint32_t> shard_number_of(std::string_view name) {
+  constexpr std::string_view head = "shard-";
+  uint32_t number = 0;
+  if (!name.starts_with(head)) return std::nullopt;
+  std::from_chars(name.data() + head.size(), name.data() + name.size(), number);
+  return shard_file_name(number) == name ? std::optional(number) : std::nullopt;
+}
 
 digest128 stage_piece(std::span<const std::byte> piece, std::byte* to) {
   digest_stream digest;

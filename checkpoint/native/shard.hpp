@@ -7,7 +7,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "checkpoint/files/digest.hpp"
 #include "checkpoint/files/file_system.hpp"
@@ -21,6 +24,8 @@ inline constexpr uint64_t shard_header_bytes = piece_alignment_bytes;
 
 /// `shard-00003.bin` of writer 3.
 std::string shard_file_name(uint32_t number);
+/// Back, for exactly such names.
+std::optional<uint32_t> shard_number_of(std::string_view name);
 
 /// Makes a piece ready to be written at `to`, a multiple of piece_alignment_bytes: copies it past the cache, pads it
 /// with zeros up to the next such multiple, which `to` has room for, and gives its digest.

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "checkpoint/native/shard.hpp"
 #include "checkpoint/safetensors/header.hpp"
 #include "checkpoint/source/left_out.hpp"
 #include "checkpoint/source/torch.hpp"
@@ -112,6 +113,12 @@ json run_json(const source_run& r) {
   return out;
 }
 
+/// The rank of a run of ours that wrote the file, which its name says.
+std::optional<uint32_t> writer_of(const tensor_source& s, uint32_t file) {
+  if (s.format != "troupe") return std::nullopt;
+  return shard_number_of(s.files[file].path.filename().string());
+}
+
 /// Nothing where it is a plain file of this machine.
 std::string how_there(const source_file& f) {
   if (!f.host.empty()) return " on the disk of " + f.host;
@@ -179,7 +186,8 @@ std::string inspect_text(const tensor_source& s) {
   for (const auto& t : s.tied) out += fmt::format("  {} is {}\n", shown(t.name), shown(t.of));
   const auto holdings = holdings_of(s);
   for (uint32_t f = 0; f < s.files.size(); ++f)
-    out += fmt::format("{}{}: {}, {} {} of {}\n", shown_file(s, f), how_there(s.files[f]),
+    out += fmt::format("{}{}{}: {}, {} {} of {}\n", shown_file(s, f),
+                       writer_of(s, f) ? fmt::format(" of rank {}", *writer_of(s, f)) : "", how_there(s.files[f]),
                        core::human_bytes(s.files[f].bytes), holdings[f].pieces,
                        holdings[f].pieces == 1 ? "piece" : "pieces", core::human_bytes(holdings[f].bytes));
   for (const auto& line : s.remarks)  // names in what is left out are cut already
@@ -202,8 +210,10 @@ std::string inspect_json(const tensor_source& s) {
                      {"bytes", s.files[f].bytes},
                      {"pieces", holdings[f].pieces},
                      {"piece_bytes", holdings[f].bytes}});
-  for (uint32_t f = 0; f < s.files.size(); ++f)
+  for (uint32_t f = 0; f < s.files.size(); ++f) {
+    if (const auto rank = writer_of(s, f)) files[f]["rank"] = *rank;
     if (!s.files[f].host.empty()) files[f]["host"] = s.files[f].host;
+  }
   uint64_t elements = 0;
   auto& tensors = out["tensors"] = json::array();
   for (const auto& t : s.tensors) {

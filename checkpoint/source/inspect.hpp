@@ -24,7 +24,7 @@ std::vector<unknown_names> unknown_names_in(const tensor_source& s);
 std::string inspect_text(const tensor_source& s);
 
 /// The same as one JSON object, indented by two: `folder`, `format`, `save_id` (null where there is none), `run`,
-/// `files` (name, bytes, pieces, piece_bytes, and host of one on another machine's disk), `tensors` (name, kind,
+/// `files` (name, bytes, pieces, piece_bytes, the rank that wrote one of ours, and host of one on another machine's disk), `tensors` (name, kind,
 /// moment, dtype, shape, bytes, pieces: file, first, count, offset_bytes, and digest where the format has them;
 /// stored_as where that is not the dtype), `tied`, `remarks` (what of a foreign folder is taken over), `found`
 /// (what else lies in the folder that was named), `unread` (name and type of tensors of types that are not read),

@@ -26,6 +26,17 @@ hand_made policy_field(const char* name, const char* other) {
           [](const job_config& c) -> std::string { return names[c.checkpoint.*Field == Other ? 1 : 0]; }};
 }
 
+hand_made writers_field() {
+  static constexpr const char* names[] = {"none", "REPLICA", "SOCKET", "MACHINE"};
+  return {[](job_config& c, const node& v) -> std::optional<std::string> {
+            for (size_t i = 1; i < std::size(names); ++i)
+              if (core::ascii_lower(v.text.front()) == core::ascii_lower(names[i][0]))
+                c.checkpoint.writing = static_cast<checkpoints::writers>(i);
+            return std::nullopt;
+          },
+          [](const job_config& c) -> std::string { return names[static_cast<size_t>(c.checkpoint.writing)]; }};
+}
+
 hand_made tag_validation_field() {
   static constexpr const char* names[] = {"Ignore", "Warn", "Fail"};
   return {[](job_config& c, const node& v) -> std::optional<std::string> {
@@ -58,16 +69,25 @@ void add_writing_keys(key_rows& t) {
   key("asynchronous", boolean, "true", "Write while training continues; false: training waits for each checkpoint.")
       .into<section_of, &checkpoints::asynchronous>();
   key("staging_bytes", bytes, "67108864",
-      "Memory of each rank that copies for asynchronous checkpoints go through; training waits while it is full.")
-      .at_least(64 << 10)
+      "Memory of each rank that copies for asynchronous checkpoints go through; training waits while it is full. Not "
+      "given beside cluster.host_memory_budget: an eighth of a rank's part at most.")
+      .at_least(double(staging_bytes_min))
       .at_most(double(uint64_t{1} << 40))
-      .into<section_of, &checkpoints::staging_bytes>();
+      .into<section_of, &checkpoints::staging_bytes>()
+      .tells<section_of, &checkpoints::staging_bytes_given>();
   key("on_error", text, "continue",
       "When a checkpoint cannot be written: continue says so and trains on, stop ends the run; the earlier ones stay.")
       .one_of({"continue", "stop"})
       .by_hand(policy_field<&checkpoints::on_error, checkpoints::error_policy::stop>("continue", "stop"));
+  key("retry_for", seconds, "30",
+      "How long the end of a run tries again to write its last checkpoint, with either on_error; then the run ends with "
+      "code 3 and says which step is safe.")
+      .at_least(0)
+      .at_most(1e6)
+      .into<section_of, &checkpoints::retry_for_s>();
   key("when_busy", text, "wait",
-      "When one is due while another is being written: wait writes it right after, skip leaves it out and says so.")
+      "When one is due while another is being written: wait writes it right after, of the step that the run has reached "
+      "then, and training waits for one that keep_every keeps; skip leaves it out and says so.")
       .one_of({"wait", "skip"})
       .by_hand(policy_field<&checkpoints::when_busy, checkpoints::busy_policy::skip>("wait", "skip"));
   key("exclude_frozen_parameters", boolean, "false", "Leave parameters that are not trained out of checkpoints.")
@@ -85,7 +105,9 @@ key_info& load_row(section_rows& key, const char* name, value_type type, const c
 }
 
 void add_loading_keys(key_rows& t) {
-  section_rows key(t, "checkpoint.load", "What a run begins from that has no checkpoint of its own yet.");
+  section_rows key(t, "checkpoint.load",
+                   "What a run begins from that has no checkpoint of its own yet, and how that is loaded; without a path, "
+                   "and by hand, how the run's own is loaded.");
   load_row<&loading::path>(key, "path", path, "none",
                            "A checkpoint or a folder of them: Troupe's, DeepSpeed's or Hugging Face's.");
   load_row<&loading::tag>(key, "tag", text, "none", "The checkpoint within that folder; none: the newest it names.");
@@ -158,10 +180,13 @@ void add_deepspeed_checkpoint_keys(key_rows& t) {
   writer("io_buffer_double", boolean, "true", "Fill one buffer while another is written.")
       .ignored("buffers are filled and written at the same time");
   writer("show_statistics", boolean, "false", "Log what was written.").ignored("the end of a run says it");
-  writer("data_parallel", text, "none", "What writes a part of its own.")
+  writer("data_parallel", text, "none",
+         "Which of the ranks that hold the same elements write them: REPLICA, as without the key, every one a part, "
+         "SOCKET one on each of two sockets of a machine, MACHINE one on each machine. inspect says which rank has "
+         "written what.")
       .one_of({"REPLICA", "SOCKET", "MACHINE"})
       .in_any_case()
-      .ignored("all ranks always share the writing");
+      .by_hand(writers_field());
   writer("io_multiplier", integer, "1", "Writers of one rank.").at_least(1).ignored("a rank writes one file");
 }
 

@@ -71,9 +71,14 @@ struct checkpoint_memory_section {  ///< `checkpoint.memory`
 
 enum class tag_policy : uint8_t { ignore, warn, fail };  ///< of a process that names a checkpoint otherwise
 
+/// Of `checkpoint.staging_bytes`.
+inline constexpr uint64_t staging_bytes_min = 64 << 10;
+
 struct checkpoint_section {  ///< `checkpoint`
   enum class error_policy : uint8_t { go_on, stop };
   enum class busy_policy : uint8_t { wait, skip };
+  /// Of ranks that hold the same elements; a replica each is what every rank does by itself.
+  enum class writers : uint8_t { every_rank, of_replica, of_socket, of_machine };
 
   uint64_t every_steps = 0;  ///< 0: none
   double every_minutes = 0;  ///< 0: none
@@ -81,8 +86,11 @@ struct checkpoint_section {  ///< `checkpoint`
   uint64_t keep_every = 0;   ///< 0: none stays beyond those
   bool asynchronous = true;
   uint64_t staging_bytes = uint64_t{64} << 20;  ///< of a rank
+  bool staging_bytes_given = false;
+  writers writing = writers::every_rank;
   error_policy on_error = error_policy::go_on;  ///< of a checkpoint that cannot be written
   busy_policy when_busy = busy_policy::wait;    ///< of one that is due while another is being written
+  double retry_for_s = 30;                      ///< at the end of a run, of its last one that cannot be written
   bool exclude_frozen_parameters = false;
   std::string tag;  ///< names of folders instead of the steps' own, `{step}` in it is the step; empty: those
   tag_policy tag_validation = tag_policy::warn;

@@ -49,6 +49,25 @@ core::dtype saved_type(const job_layout& l, uint32_t parameter) {
   return l.trains(parameter) ? l.options.master() : l.options.types.parameter;
 }
 
+namespace {
+
+/// Ranks are numbered as writer_layout wants them: pipeline stages outermost, then replicas of shard groups, tensor ranks
+/// innermost. Every rank that holds the elements writes some of them by default, which needs no list of ranks.
+writer_share share_of(const job_layout& l, bool is_slice, uint32_t rank) {
+  const auto& o = l.options;
+  if (o.saving.writers == writer_unit::replica)
+    return is_slice ? writer_share{o.replicas(), l.replica_at(rank)} : writer_share{o.data(), l.data_at(rank)};
+  const writer_layout writers{.ranks = o.ranks(),
+                              .tensor = l.tensor_ranks() * (is_slice ? o.shards() : 1),
+                              .pipeline = o.mesh.degree(core::axis::pipeline),
+                              .machines = std::min(o.saving.machines, o.ranks()),
+                              .unit = o.saving.writers};
+  const auto share = assigned_share(writers, rank);
+  return share && *share ? **share : writer_share{0, 0};
+}
+
+}  // namespace
+
 // Whoever holds the same elements shares them out: replicas a slice, or all data ranks a whole parameter. Of a tensor
 // group that holds the same the first rank writes.
 slice saved_slice(const job_layout& l, uint32_t parameter, uint32_t rank) {
@@ -57,8 +76,9 @@ slice saved_slice(const job_layout& l, uint32_t parameter, uint32_t rank) {
   const bool partitioned = l.trains(parameter) ? !l.options.updates_all() : l.gathers();
   const slice held = partitioned ? l.slice_of(parameter, rank) : slice{0, l.table->parameters[parameter].numel()};
   const uint64_t element_bytes = core::size_of(saved_type(l, parameter));
-  const auto bytes = aligned_range(held.count * element_bytes, partitioned ? l.options.replicas() : l.options.data(),
-                                   partitioned ? l.replica_at(rank) : l.data_at(rank), save_grain_bytes);
+  const auto share = share_of(l, partitioned, rank);
+  if (share.writers == 0) return {};
+  const auto bytes = aligned_range(held.count * element_bytes, share.writers, share.index, save_grain_bytes);
   return {held.first + bytes.first / element_bytes, bytes.bytes / element_bytes};
 }
 

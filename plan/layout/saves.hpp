@@ -19,7 +19,7 @@ inline constexpr uint64_t staging_blocks_min = 4;
 core::dtype saved_type(const job_layout& l, uint32_t parameter);
 
 /// The elements of `parameter` that `rank` writes: its share of its slice, which replicas hold too, or of a parameter
-/// that all data ranks hold. The shares of all ranks cover every element once, of a parameter that is cut over tensor
+/// that all data ranks hold; none where `save_options::writers` leaves them to others. The shares of all ranks cover every element once, of a parameter that is cut over tensor
 /// coordinates those of each. None of a copy.
 slice saved_slice(const job_layout& l, uint32_t parameter, uint32_t rank);
 

@@ -106,26 +106,47 @@ shares completed(const writer_layout& l, shares out) {
 
 }  // namespace
 
+namespace {
+
+/// The ranks of one slice of the model among each other.
+void share_slice(const writer_layout& l, uint32_t stage, uint32_t tensor, shares& out) {
+  const auto on = resources_of(l);
+  const auto peers = replicas(l, stage, tensor);
+  if (l.unit == writer_unit::single)
+    out[peers.front()] = writer_share{};
+  else if (l.unit == writer_unit::replica)
+    for (uint32_t d = 0; d < peers.size(); ++d) out[peers[d]] = {static_cast<uint32_t>(peers.size()), d};
+  else
+    share(peers, run_of_slice(l, on, stage, tensor, peers), on, out);
+}
+
+bool shares_all(const writer_layout& l) { return l.tensor * l.pipeline == 1 && l.unit != writer_unit::single; }
+
+}  // namespace
+
 core::result<shares> assign_writers(const writer_layout& l) {
   if (auto ok = check(l); !ok) return core::fail(ok.error());
   shares out(l.ranks);
-  const bool data_only = l.tensor * l.pipeline == 1;
-  if (data_only && l.unit != writer_unit::single) {
+  if (shares_all(l)) {
     share_among_all(l, out);
     return completed(l, std::move(out));
   }
-  const auto on = resources_of(l);
   for (uint32_t stage = 0; stage < l.pipeline; ++stage)
-    for (uint32_t tensor = 0; tensor < l.tensor; ++tensor) {
-      const auto peers = replicas(l, stage, tensor);
-      if (l.unit == writer_unit::single)
-        out[peers.front()] = writer_share{};
-      else if (l.unit == writer_unit::replica)
-        for (uint32_t d = 0; d < peers.size(); ++d) out[peers[d]] = {static_cast<uint32_t>(peers.size()), d};
-      else
-        share(peers, run_of_slice(l, on, stage, tensor, peers), on, out);
-    }
+    for (uint32_t tensor = 0; tensor < l.tensor; ++tensor) share_slice(l, stage, tensor, out);
   return completed(l, std::move(out));
+}
+
+core::result<std::optional<writer_share>> assigned_share(const writer_layout& l, uint32_t rank) {
+  if (auto ok = check(l); !ok) return core::fail(ok.error());
+  if (rank >= l.ranks)
+    return core::fail(core::error_kind::bad_input, "writers: wanted one of " + std::to_string(l.ranks) +
+                                                       " ranks, got rank " + std::to_string(rank));
+  shares out(l.ranks);
+  if (shares_all(l))
+    share_among_all(l, out);
+  else
+    share_slice(l, rank / (l.ranks / l.pipeline), rank % l.tensor, out);
+  return completed(l, std::move(out))[rank];
 }
 
 core::result<shares> assign_expert_writers(const writer_layout& l) {
@@ -153,6 +174,7 @@ core::result<shares> assign_expert_writers(const writer_layout& l) {
 }
 
 byte_range even_range(uint64_t total_bytes, uint32_t writers, uint32_t index) {
+  if (index >= writers) return {total_bytes, 0};
   const uint64_t each = total_bytes / writers, longer = total_bytes % writers;
   return {index * each + std::min<uint64_t>(index, longer), each + (index < longer ? 1 : 0)};
 }

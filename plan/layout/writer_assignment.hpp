@@ -8,13 +8,11 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "plan/options.hpp"
 
 namespace troupe::plan {
 
 inline constexpr uint32_t sockets_per_machine = 2;
-
-/// The ranks that share the work: every replica, one of each socket or machine, or one in all (`single`).
-enum class writer_unit : uint8_t { single, replica, socket, machine };
 
 /// How ranks are numbered: pipeline stages outermost, then data parallel, tensor parallel innermost; machines hold
 /// equal runs of consecutive ranks.
@@ -37,6 +35,8 @@ struct writer_share {  ///< this rank writes part `index` of `writers`
 /// resources that are not neighbours), the index is the position among the writers.
 /// Errors  bad_input: degrees that are 0 or do not divide the ranks, more machines than ranks.
 core::result<std::vector<std::optional<writer_share>>> assign_writers(const writer_layout& layout);
+/// The same of one rank alone, without looking at ranks that hold other bytes.
+core::result<std::optional<writer_share>> assigned_share(const writer_layout& layout, uint32_t rank);
 
 /// The same for the files of experts, whose replicas are the ranks of equal number modulo `experts`. For data
 /// parallelism alone: bad_input with tensor or pipeline degrees.
@@ -49,7 +49,7 @@ struct byte_range {
 };
 
 /// Part `index` of `total_bytes` in `writers` contiguous parts; the first ones get one byte more where it does not
-/// divide. `index` < `writers`.
+/// divide. Nothing for an index that is none.
 byte_range even_range(uint64_t total_bytes, uint32_t writers, uint32_t index);
 
 /// The same with every cut at a multiple of `alignment`; parts may be empty.

@@ -105,4 +105,17 @@ BOOST_AUTO_TEST_CASE(states_of_four_times_the_budget_train_under_a_limit_of_the_
   BOOST_TEST(has(refused.did.err, "memory: wanted"), refused.did.err);
 }
 
+BOOST_AUTO_TEST_CASE(checkpoints_beside_a_budget_take_of_it_what_it_can_spare) {
+  const scratch_folder folder;
+  const auto saves = train(folder, {"--set", "checkpoint.every_steps=2", "--set", "output=out"}, 0);
+  BOOST_TEST_REQUIRE(saves.did.code == 0, saves.did.err);
+  BOOST_TEST(std::filesystem::exists(folder / "out/checkpoints/step-00000002/manifest.json"));
+  BOOST_TEST(std::filesystem::exists(folder / "out/checkpoints/step-00000003/manifest.json"));
+  // What is given is kept to, and the refusal says what takes the room.
+  const auto too_much = train(
+      folder, {"--set", "checkpoint.every_steps=2", "--set", "checkpoint.staging_bytes=64MiB", "--set", "output=out"}, 0);
+  BOOST_TEST(too_much.did.code == 2);
+  BOOST_TEST(has(too_much.did.err, " MiB of each rank (checkpoint.staging_bytes)"), too_much.did.err);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

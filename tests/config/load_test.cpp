@@ -288,11 +288,14 @@ BOOST_AUTO_TEST_CASE(checkpoints_are_described_by_one_section) {
   BOOST_TEST((!with("").is_on() && with("").asynchronous && with("").load.strict));
   const auto c = with(
       "checkpoint: {every_minutes: 0.5, asynchronous: false, staging_bytes: 1MiB, on_error: stop, when_busy: skip, "
-      "exclude_frozen_parameters: true, load: {path: before, tag: step-00000007, strict: false, "
+      "retry_for: 2min, writer: {data_parallel: machine}, exclude_frozen_parameters: true, load: {path: before, tag: step-00000007, strict: false, "
       "optimizer_states: false}}\n");
   BOOST_TEST((c.is_on() && c.every_minutes == 0.5 && !c.asynchronous && c.staging_bytes == 1 << 20));
   BOOST_TEST((c.on_error == checkpoint_section::error_policy::stop));
   BOOST_TEST((c.when_busy == checkpoint_section::busy_policy::skip));
+  BOOST_TEST((c.retry_for_s == 120 && with("").retry_for_s == 30));
+  BOOST_TEST((c.staging_bytes_given && !with("").staging_bytes_given));
+  BOOST_TEST((c.writing == checkpoint_section::writers::of_machine));
   BOOST_TEST((c.load.path.is_absolute() && c.load.path.filename() == "before" && c.load.tag == "step-00000007"));
   BOOST_TEST((c.exclude_frozen_parameters && !c.load.strict && !c.load.optimizer_states && !c.load.module_only));
 }

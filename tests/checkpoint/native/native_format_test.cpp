@@ -477,7 +477,7 @@ BOOST_AUTO_TEST_CASE(inspect_shows_the_tree_and_the_files_of_each_tensor) {
                            "\n  h\n    0\n      bias  [3]\n        master fp32, 12 B, 1 piece: shard-00001.bin\n",
                            "\n      weight  [37, 61]\n        master fp32, 8.82 KiB, 2 pieces: shard-00000.bin, "
                            "shard-00001.bin\n        exp_avg fp32, ",
-                           "\n  lm_head is h.0.weight\n", "\nshard-00000.bin: "})
+                           "\n  lm_head is h.0.weight\n", "\nshard-00000.bin of rank 0: "})
     BOOST_TEST(text.find(line) != std::string::npos, line << " is not in\n" << text);
   const auto json = nlohmann::json::parse(inspect_json(source_of(s.from)));
   BOOST_TEST(json["tensors"].size() == 9U);

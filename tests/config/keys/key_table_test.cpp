@@ -1,10 +1,15 @@
 // The table agrees with itself and with job_config.
 #include "config/keys/key_table.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <fstream>
+#include <regex>
 #include <set>
 
 #include "config/keys/values.hpp"
+#include "tests/places.hpp"
 
 BOOST_AUTO_TEST_SUITE(key_table)
 
@@ -64,6 +69,35 @@ BOOST_AUTO_TEST_CASE(every_default_is_a_value_that_its_key_accepts) {
     BOOST_TEST(checked(row, value) != nullptr, row.key);
     if (!row.support.only.empty()) BOOST_TEST(row.support.only.front() == row.default_text, row.key);
   }
+}
+
+// A refusal once named checkpoint.load.load_optimizer_states, which is no key.
+BOOST_AUTO_TEST_CASE(keys_that_messages_name_exist) {
+  const std::regex text("\"((?:[^\"\\\\]|\\\\.)*)\"");
+  const std::regex name("(^|[^a-z_./-])((?:checkpoint|cluster|zero_optimization|evaluation|telemetry|on_spike|sample)"
+                        "(?:\\.[a-z_0-9]+)+)(?![a-z_0-9*])");
+  const std::set<std::string> files{"hpp", "cpp", "json", "py", "yaml", "pt"};
+  size_t named = 0;
+  for (const char* folder : {"actors", "apps", "checkpoint", "config", "job", "plan"}) {
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(std::filesystem::path(troupe::places::source_dir) / folder)) {
+      if (entry.path().extension() != ".cpp") continue;
+      std::ifstream in(entry.path());
+      for (std::string line; std::getline(in, line);) {
+        if (line.find('"') == std::string::npos || line.find("include") != std::string::npos) continue;
+        for (std::sregex_iterator t(line.begin(), line.end(), text), end; t != end; ++t) {
+          const std::string inside = (*t)[1];
+          for (std::sregex_iterator n(inside.begin(), inside.end(), name); n != end; ++n) {
+            const std::string key = (*n)[2];
+            if (files.contains(key.substr(key.rfind('.') + 1)) || key.ends_with("_")) continue;
+            ++named;
+            BOOST_TEST((key_named(key) != nullptr), entry.path().string() + " names " + key);
+          }
+        }
+      }
+    }
+  }
+  BOOST_TEST(named > 50U);
 }
 
 BOOST_AUTO_TEST_CASE(the_nearest_key_is_one_of_the_same_section_where_it_can_be) {

@@ -118,6 +118,31 @@ BOOST_AUTO_TEST_CASE(groups_of_ranks_are_proved_at_every_stage) {
               }
 }
 
+BOOST_AUTO_TEST_CASE(every_element_is_saved_once_whichever_ranks_write) {
+  const std::pair<uint32_t, uint32_t> groups[] = {{1, 4}, {2, 2}, {4, 2}};
+  for (const auto unit : {writer_unit::single, writer_unit::replica, writer_unit::socket, writer_unit::machine})
+    for (const auto& [replicas, shards] : groups)
+      for (uint32_t stage = 0; stage <= 3; ++stage)
+        for (const uint32_t machines : {1U, 2U, 4U}) {
+          plan_options o = small_options(replicas * shards, stage);
+          o.mesh = in_groups(replicas, shards);
+          o.saving = {.on = true, .writers = unit, .machines = machines};
+          passes(gpt_table(2, 64, 256, false), o);
+        }
+  const auto writers = [](writer_unit unit, uint32_t machines) {
+    plan_options o = small_options(4, 0);
+    o.saving = {.on = true, .writers = unit, .machines = machines};
+    std::vector<uint32_t> out;
+    for (const auto& p : plans_of(gpt_table(2, 64, 256, false), o))
+      if (!p->snapshots.empty()) out.push_back(p->rank);
+    return out;
+  };
+  BOOST_TEST((writers(writer_unit::replica, 1) == std::vector<uint32_t>{0, 1, 2, 3}));
+  BOOST_TEST((writers(writer_unit::socket, 1) == std::vector<uint32_t>{0, 2}));
+  BOOST_TEST((writers(writer_unit::machine, 2) == std::vector<uint32_t>{0, 2}));
+  BOOST_TEST((writers(writer_unit::machine, 1) == std::vector<uint32_t>{0}));
+}
+
 BOOST_AUTO_TEST_CASE(groups_of_ranks_are_proved_with_every_tier_and_optimizer) {
   uint32_t proved = 0, replicated = 0;
   for (uint64_t seed = 5000; seed < 5600; ++seed) BOOST_TEST_CONTEXT("seed " << seed) {

@@ -133,4 +133,22 @@ BOOST_AUTO_TEST_CASE(impossible_layouts_are_refused) {
   BOOST_TEST(!assign_expert_writers({.ranks = 4, .tensor = 2, .experts = 2}));
 }
 
+BOOST_AUTO_TEST_CASE(one_ranks_share_is_that_of_the_whole_assignment) {
+  for (const auto unit : {writer_unit::single, writer_unit::replica, writer_unit::socket, writer_unit::machine})
+    for (const auto& [tensor, pipeline] : {std::pair(1U, 1U), {2U, 1U}, {1U, 2U}, {2U, 2U}, {4U, 1U}})
+      for (const uint32_t machines : {1U, 2U, 4U})
+        for (const uint32_t stage : {0U, 1U, 3U}) {
+          const writer_layout l{.ranks = 16,
+                                .tensor = tensor,
+                                .pipeline = pipeline,
+                                .machines = machines,
+                                .stage = stage,
+                                .unit = unit};
+          const auto all = assign_writers(l);
+          for (uint32_t r = 0; r < 16; ++r) BOOST_TEST((assigned_share(l, r).value() == (*all)[r]));
+        }
+  BOOST_TEST(!assigned_share({.ranks = 2}, 2).has_value());
+  BOOST_TEST((even_range(10, 0, 0) == byte_range{10, 0}));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -2,7 +2,8 @@
 #include "data/batch.hpp"
 
 #include <algorithm>
-#include <cassert>
+#include <string>
+#include <utility>
 
 #include "core/math.hpp"
 
@@ -34,6 +35,12 @@ batch fill(const data::corpus& corpus, uint64_t rows, Place place, Window window
   return out;
 }
 
+batch failed_batch(std::string why) {
+  batch out;
+  out.failure = core::error{core::error_kind::bad_input, std::move(why)};
+  return out;
+}
+
 }  // namespace
 
 batch make_rows(const corpus& corpus, uint64_t first, uint64_t rows, const left_out& skipped) {
@@ -47,7 +54,11 @@ batch make_rows(const corpus& corpus, uint64_t first, uint64_t rows, const left_
 }
 
 batch make_batch(const corpus& corpus, const batch_shape& shape, uint64_t step, uint32_t micro, uint32_t rank) {
-  assert(micro < shape.micros && rank < shape.ranks);
+  if (micro >= shape.micros || rank >= shape.ranks || step < shape.first_step)
+    return failed_batch("wanted a micro-batch of a step, below " + std::to_string(shape.micros) + ", of one of " +
+                        std::to_string(shape.ranks) + " data ranks, from step " + std::to_string(shape.first_step) +
+                        " on, got " + std::to_string(micro) + " of rank " + std::to_string(rank) + " in step " +
+                        std::to_string(step));
   batch out = make_rows(corpus, shape.first_sample_of(step, micro, rank), shape.rows, shape.skipped);
   out.step = step;
   out.micro = micro;
@@ -55,6 +66,7 @@ batch make_batch(const corpus& corpus, const batch_shape& shape, uint64_t step, 
 }
 
 uint64_t validation_batches(const corpus& corpus, uint64_t rows) {
+  if (rows == 0) return 0;
   return core::div_up(corpus.validation_windows(), rows);
 }
 
@@ -64,8 +76,11 @@ uint64_t validation_rows(const corpus& corpus, uint64_t rows, uint64_t index) {
 }
 
 batch make_validation_batch(const corpus& corpus, uint64_t rows, uint64_t index) {
+  if (rows == 0 || index >= validation_batches(corpus, rows))
+    return failed_batch("wanted a validation batch of one row or more within " +
+                        std::to_string(corpus.validation_windows()) + " windows, got number " + std::to_string(index) +
+                        " of " + std::to_string(rows) + " rows each");
   const uint64_t first = index * rows;
-  assert(first < corpus.validation_windows());
   return fill(
       corpus, validation_rows(corpus, rows, index), [&](uint64_t r) { return first + r; },
       [&](uint64_t window) { return corpus.validation(window); });

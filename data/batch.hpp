@@ -54,7 +54,8 @@ struct batch {  ///< the tokens of one micro-batch on one rank
 /// Samples [first, first + rows) of those of the training order that are taken; step and micro are left at 0.
 batch make_rows(const corpus& corpus, uint64_t first, uint64_t rows, const left_out& skipped = {});
 
-/// The micro-batch that `rank` < shape.ranks trains on as its `micro`-th < shape.micros of `step`.
+/// The micro-batch that `rank` < shape.ranks trains on as its `micro`-th < shape.micros of `step`; another rank, micro
+/// or step is the batch's failure.
 batch make_batch(const corpus& corpus, const batch_shape& shape, uint64_t step, uint32_t micro, uint32_t rank);
 
 /// Micro-batches of `rows` that cover every whole window of the held-out text once.
@@ -64,7 +65,7 @@ uint64_t validation_batches(const corpus& corpus, uint64_t rows);
 uint64_t validation_rows(const corpus& corpus, uint64_t rows, uint64_t index);
 
 /// The `index`-th of them, windows in the corpus' order; the last one may have fewer rows. `samples` holds the windows'
-/// numbers.
+/// numbers. An index beyond them is the batch's failure.
 batch make_validation_batch(const corpus& corpus, uint64_t rows, uint64_t index);
 
 }  // namespace troupe::data

@@ -47,8 +47,8 @@ class token_stream {
   /// Every token is below this: what the source was checked against.
   [[nodiscard]] uint64_t vocab_size() const { return vocab_size_; }
 
-  /// Writes tokens [first, first + out.size()), which must lie in the stream. Errors (io) with the file that has become
-  /// shorter since, or cannot be read.
+  /// Writes tokens [first, first + out.size()). Errors: bad_input for tokens beyond the stream; io with the file that
+  /// has become shorter since, or cannot be read.
   core::result<void> copy(uint64_t first, std::span<int64_t> out) const;
 
   /// For each of `tokens`, which begin at `first`: the column in which its document starts, 0 where that is before

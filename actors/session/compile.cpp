@@ -268,6 +268,8 @@ core::result<void> session::compile(std::vector<scheduled_passes> schedule) {
   pass_schedule next;
   std::vector<told_schedule> told;
   for (auto& x : schedule) {
+    if (std::ranges::find(x.own, nullptr) != x.own.end())
+      return core::fail(core::error_kind::bad_input, "compile: own: wanted passes, got none in the place of one");
     if (p.processes.is_on() && !x.own.empty())
       return core::fail(core::error_kind::bad_input,
                         "compile: own: wanted no passes of the program's own beside cluster.processes, since the other "

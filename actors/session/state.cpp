@@ -4,6 +4,7 @@
 
 #include "actors/outputs.hpp"
 #include "actors/session/parts.hpp"
+#include "core/text.hpp"
 #include "job/compression/mask_scores.hpp"
 #include "kernels/base/random.hpp"
 #include "models/families/hugging_face.hpp"
@@ -27,6 +28,18 @@ int64_t draw(const std::vector<float>& logits, double temperature, double unifor
   return static_cast<int64_t>(weight.size()) - 1;
 }
 
+/// Refuses a parameter that is none, and elements that it does not have.
+core::result<void> check_elements(const core::model_table& t, uint32_t parameter, uint64_t first, uint64_t count) {
+  if (parameter >= t.parameters.size())
+    return core::fail(core::error_kind::bad_input, "parameter " + std::to_string(parameter) + ": wanted one of 0 to " +
+                                                       std::to_string(t.parameters.size() - 1));
+  const auto& p = t.parameters[parameter];
+  if (first <= p.numel() && count <= p.numel() - first) return {};
+  return core::fail(core::error_kind::bad_input, "parameter '" + p.name + "': wanted elements within its " +
+                                                     std::to_string(p.numel()) + ", got " + std::to_string(count) +
+                                                     " from element " + std::to_string(first) + " on");
+}
+
 }  // namespace
 
 core::result<std::vector<int64_t>> session::generate(std::vector<int64_t> text, uint64_t tokens, double temperature) {
@@ -40,6 +53,9 @@ core::result<std::vector<int64_t>> session::generate(std::vector<int64_t> text, 
       return core::fail(core::error_kind::bad_input, "sample.prompt: token " + std::to_string(t) +
                                                          " is not in the vocabulary of " +
                                                          std::to_string(p.plan.spec.vocabulary));
+  if (!std::isfinite(temperature) || temperature < 0)
+    return core::fail(core::error_kind::bad_input, "sample.temperature: wanted a finite number of at least 0, got " +
+                                                       core::number_text(temperature));
   return p.outlasting([&] { return p.generate(text, tokens, temperature); });
 }
 
@@ -64,6 +80,7 @@ core::result<std::vector<int64_t>> session::parts::generate(std::vector<int64_t>
 }
 
 core::result<void> session::read_parameter(uint32_t parameter, uint64_t first, std::span<float> out) const {
+  if (auto ok = check_elements(table(), parameter, first, out.size()); !ok) return ok;
   if (parts_->memory.offloaded != nullptr) return parts_->sound();
   // A frozen parameter has no master weight: its own bytes, whole or in slices, are all there is.
   const bool trains = table().parameters[parameter].trainable;
@@ -72,6 +89,10 @@ core::result<void> session::read_parameter(uint32_t parameter, uint64_t first, s
 }
 
 core::result<void> session::read_moment(uint32_t parameter, int which, std::span<float> out) const {
+  if (auto ok = check_elements(table(), parameter, 0, out.size()); !ok) return ok;
+  if (which < 0 || which >= static_cast<int>(plan::max_moments))
+    return core::fail(core::error_kind::bad_input, "parameter '" + table().parameters[parameter].name +
+                                                       "': wanted its moment 0 or 1, got " + std::to_string(which));
   if (parts_->memory.offloaded != nullptr) return parts_->sound();
   std::fill(out.begin(), out.end(), 0.0F);  // what the optimizer does not keep
   return parts_->whole().read(parameter, plan::moment_part(static_cast<uint32_t>(which)), {0, out.size()},
@@ -79,6 +100,10 @@ core::result<void> session::read_moment(uint32_t parameter, int which, std::span
 }
 
 core::result<void> session::read_gradient(uint32_t parameter, std::span<double> out) const {
+  if (auto ok = check_elements(table(), parameter, 0, out.size()); !ok) return ok;
+  if (!table().parameters[parameter].trainable)
+    return core::fail(core::error_kind::bad_input, "parameter '" + table().parameters[parameter].name +
+                                                       "': wanted its gradient, but it is frozen and has none");
   if (parts_->memory.offloaded != nullptr) return parts_->sound();
   if (auto ok = parts_->whole().read(parameter, plan::state_part::gradient, {0, out.size()}, core::dtype::f64,
                                      reinterpret_cast<std::byte*>(out.data()));
@@ -94,8 +119,10 @@ core::result<void> session::export_hugging_face(const std::string& folder, uint6
   };
   if (parts_->modules.model != nullptr)
     return core::fail(core::error_kind::bad_input, "export: a host's own model has no form in Hugging Face's files");
-  return models::write_folder(folder, parts_->plan.spec, models::without_teacher(job::without_scores(table())),
-                              core::dtype::f32, read, max_shard_bytes);
+  return parts_->outlasting([&] {
+    return models::write_folder(folder, parts_->plan.spec, models::without_teacher(job::without_scores(table())),
+                                core::dtype::f32, read, max_shard_bytes);
+  });
 }
 
 }  // namespace troupe::actors

@@ -117,6 +117,8 @@ core::result<void> session::parts::begin_term(std::shared_ptr<const config::job_
 core::result<void> session::change_degrees(std::shared_ptr<const config::job_config> next) {
   auto& p = *parts_;
   if (auto ok = p.sound(); !ok) return ok;
+  if (next == nullptr)
+    return core::fail(core::error_kind::bad_input, "session: it was given no configuration to change its degrees to");
   if (auto ok = same_job(*p.plan.config, *next); !ok) return ok;
   if (auto ok = check_beside(*next, p.modules.model != nullptr, !p.passes.entries.empty()); !ok) return ok;
   if (p.processes.is_on()) return p.change_processes(*next);

@@ -74,6 +74,13 @@ BOOST_AUTO_TEST_CASE(copies_cross_the_borders_of_files_whether_mapped_or_copied)
   const auto stream = opened({.path = at / "in"});
   BOOST_TEST((as_text(*stream) == whole));
   std::vector<int64_t> some(60'000);
+  for (const uint64_t beyond : {whole.size() - 59'999, whole.size() + 1, UINT64_MAX}) {
+    const auto refused = stream->copy(beyond, some);
+    BOOST_TEST_REQUIRE(!refused.has_value());
+    BOOST_TEST(refused.error().text.find("got 60000 from token " + std::to_string(beyond) + " on") != std::string::npos,
+               refused.error().text);
+  }
+  BOOST_TEST(stream->copy(whole.size(), {}).has_value());
   for (uint64_t first = 0; first + some.size() <= whole.size(); first += 49'999) {
     BOOST_TEST_REQUIRE(stream->copy(first, some).has_value());
     for (size_t i = 0; i < some.size(); i += 997)

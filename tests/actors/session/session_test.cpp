@@ -1,6 +1,8 @@
 // A session as a host program sees it, apart from steps: evaluation, generation, stopping, refusals, export.
 #include <c10/core/Allocator.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <thread>
 
@@ -188,6 +190,46 @@ BOOST_AUTO_TEST_CASE(an_exported_model_opens_with_the_same_weights_and_trains) {
   const double first = step_of(**b).loss;
   for (int i = 0; i < 5; ++i) step_of(**b);
   BOOST_TEST(step_of(**b).loss < first);
+}
+
+BOOST_AUTO_TEST_CASE(numbers_that_mean_nothing_are_refused_with_a_sentence_and_the_run_continues) {
+  const small_job job(two_blocks + "parameter_groups: [{match: 'wpe\\.', trainable: false}]\n");
+  auto s = job.open({});
+  step_of(*s);
+  const auto refused = [](const auto& r, const std::string& text) {
+    BOOST_TEST_REQUIRE(!r.has_value(), text);
+    BOOST_TEST((r.error().kind == core::error_kind::bad_input));
+    BOOST_TEST(r.error().text.find(text) != std::string::npos, r.error().text);
+  };
+  std::vector<float> some(8);
+  std::vector<double> more(8);
+  const auto& parameters = s->table().parameters;
+  const auto frozen = static_cast<uint32_t>(
+      std::ranges::find_if(parameters, [](const auto& p) { return !p.trainable; }) - parameters.begin());
+  BOOST_TEST_REQUIRE(frozen < parameters.size());
+  const uint64_t all = parameters[0].numel();
+  const std::string none = "parameter 4000000000: wanted one of 0 to ";
+  refused(s->read_parameter(4'000'000'000, 0, some), none);
+  refused(s->read_moment(4'000'000'000, 0, some), none);
+  refused(s->read_gradient(4'000'000'000, more), none);
+  refused(s->read_parameter(0, all - 7, some), "wanted elements within its " + std::to_string(all) + ", got 8 from");
+  refused(s->read_parameter(0, UINT64_MAX, some), "wanted elements within its ");
+  std::vector<float> too_many(all + 1);
+  refused(s->read_moment(0, 0, too_many), "wanted elements within its ");
+  refused(s->read_moment(0, 99, some), "wanted its moment 0 or 1, got 99");
+  refused(s->read_moment(0, -1, some), "wanted its moment 0 or 1, got -1");
+  refused(s->read_gradient(frozen, more), "wanted its gradient, but it is frozen and has none");
+  BOOST_TEST(s->read_parameter(0, all - 8, some).has_value());
+  BOOST_TEST(s->read_parameter(0, all, std::span<float>()).has_value());
+  for (const double temperature : {std::nan(""), -1.0, HUGE_VAL, -HUGE_VAL})
+    refused(s->generate({65}, 1, temperature), "sample.temperature: wanted a finite number of at least 0, got ");
+  refused(s->generate({96}, 1, 1), "is not in the vocabulary");
+  refused(s->generate({}, 1, 1), "at least one token");
+  refused(s->change_degrees(nullptr), "no configuration");
+  refused(actors::session::open(actors::session_options{}), "no configuration");
+  refused(actors::session::choose_degrees({}), "no configuration");
+  refused(s->compile({{.step = 1, .own = {nullptr}}}), "wanted passes, got none");
+  BOOST_TEST(step_of(*s).step == 2U);
 }
 
 BOOST_AUTO_TEST_CASE(an_export_that_cannot_be_written_is_an_error_and_the_run_continues) {

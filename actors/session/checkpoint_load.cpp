@@ -88,11 +88,11 @@ class wishes {
       for (const auto moment : moments(q)) {
         const auto* found = checkpoint::find_tensor(from_, *name, tensor_kind::moment, moment);
         if (found == nullptr)
-          return fail(
-              error_kind::mismatch,
-              fmt::format("'{}': tensor {} is wanted and not in the checkpoint; load_optimizer_states: false "
-                          "begins without",
-                          checkpoint::shown_place(from_), checkpoint::shown(p.name, tensor_kind::moment, moment)));
+          return fail(error_kind::mismatch,
+                      fmt::format("'{}': tensor {} is wanted and not in the checkpoint; "
+                                  "checkpoint.load.optimizer_states: false (--no-load-optimizer-states) begins "
+                                  "without",
+                                  checkpoint::shown_place(from_), checkpoint::shown(p.name, tensor_kind::moment, moment)));
         if (auto ok = same_shape(p, *found); !ok) return ok;
         c.moments.push_back(found);
       }
@@ -104,8 +104,8 @@ class wishes {
     if (unknown.empty()) return {};
     const std::span shown(unknown.data(), std::min(unknown.size(), max_names_shown));
     return fail(error_kind::mismatch,
-                fmt::format("'{}' holds {} parameters that this model has not, as {}; load_module_strict: false passes "
-                            "them over",
+                fmt::format("'{}' holds {} parameters that this model has not, as {}; checkpoint.load.strict: "
+                            "false (--no-load-strict) passes them over",
                             checkpoint::shown_place(from_), unknown.size(), fmt::join(shown, ", ")));
   }
 

@@ -126,7 +126,7 @@ core::result<void> name_states_for(const core::model_table& table, checkpoint::t
   const auto ok = checkpoint::name_states(from, all);
   if (ok || (trained.size() < all.size() && checkpoint::name_states(from, trained))) return {};
   return fail(ok.error().kind,
-              fmt::format("{}; checkpoint.load.load_optimizer_states: false (--no-load-optimizer-states) takes the "
+              fmt::format("{}; checkpoint.load.optimizer_states: false (--no-load-optimizer-states) takes the "
                           "weights without",
                           ok.error().text));
 }

@@ -1,15 +1,19 @@
 #include "apps/base/checkpoint_start.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "checkpoint/commit/commit.hpp"
 #include "checkpoint/convert/folder_contents.hpp"
+#include "checkpoint/files/atomic_file.hpp"
 #include "core/clock.hpp"
 #include "core/system_error.hpp"
 
@@ -42,6 +46,22 @@ core::result<std::vector<checkpoint_name>> checkpoints_in(const fs::path& root) 
   return out;
 }
 
+using load_section = config::checkpoint_load_section;
+
+/// A key of checkpoint.load that says how a checkpoint is taken over.
+struct load_key {
+  const char* name;
+  bool load_section::*field;
+  bool is_for_own_too;  ///< in the file beside a path, too: it permits something and drops nothing
+};
+constexpr std::array<load_key, 7> load_keys{{{"optimizer_states", &load_section::optimizer_states, false},
+                                             {"lr_scheduler_states", &load_section::lr_scheduler_states, false},
+                                             {"strict", &load_section::strict, false},
+                                             {"fallback_to_previous", &load_section::fallback_to_previous, true},
+                                             {"changed_batch", &load_section::changed_batch, true},
+                                             {"changed_seed", &load_section::changed_seed, true},
+                                             {"changed_data", &load_section::changed_data, true}}};
+
 bool lies_in(const fs::path& path, const fs::path& root) {
   std::error_code e;
   const fs::path inner = fs::weakly_canonical(path, e), outer = fs::weakly_canonical(root, e);
@@ -61,8 +81,49 @@ core::result<fs::path> make_place_aside(const fs::path& root) {
 
 }  // namespace
 
+std::vector<std::string> load_keys_by_hand(const config::loaded& c) {
+  constexpr std::string_view section = "checkpoint.load.", by_hand = "--set ";
+  std::vector<std::string> out;
+  for (const auto& v : c.values)
+    if (v.key.starts_with(section) && v.origin.starts_with(by_hand)) out.push_back(v.key.substr(section.size()));
+  return out;
+}
+
 checkpoint_start::checkpoint_start(fs::path root, config::checkpoint_load_section load, start_wishes wishes)
-    : root_(std::move(root)), load_(std::move(load)), wishes_(wishes) {}
+    : root_(std::move(root)), load_(std::move(load)), wishes_(std::move(wishes)) {}
+
+bool checkpoint_start::is_by_hand(const char* key) const {
+  return std::ranges::find(wishes_.keys_by_hand, key) != wishes_.keys_by_hand.end();
+}
+
+core::result<load_section> checkpoint_start::own_load(const say_function& say) const {
+  const auto refused = [&](const char* key, const char* flag) {
+    return core::fail(core::error_kind::bad_input,
+                      fmt::format("checkpoint.load.{}: the run has checkpoints of its own in '{}' and resumes from "
+                                  "them: --resume PATH {} loads another one, --fresh begins with checkpoint.load.path",
+                                  key, root_.string(), flag));
+  };
+  if (is_by_hand("module_only") && load_.module_only) return refused("module_only", "--load-module-only");
+  if (is_by_hand("tag") && !load_.tag.empty()) return refused("tag", "--tag TAG");
+  load_section out;
+  const load_section none;
+  std::vector<std::string> idle;
+  if (is_by_hand("path")) idle.emplace_back("path");
+  if (!load_.tag.empty()) idle.emplace_back("tag");
+  if (load_.module_only) idle.emplace_back("module_only");
+  for (const auto& k : load_keys) {
+    if (load_.*k.field == none.*k.field) continue;
+    if (k.is_for_own_too || load_.path.empty() || is_by_hand(k.name))
+      out.*k.field = load_.*k.field;
+    else
+      idle.emplace_back(k.name);
+  }
+  if (!idle.empty())
+    say(fmt::format("the run resumes from its own checkpoints in '{}': without effect is what checkpoint.load says of "
+                    "'{}' ({}); --resume {} loads that one",
+                    root_.string(), load_.path.string(), fmt::join(idle, ", "), load_.path.string()));
+  return out;
+}
 
 void checkpoint_start::wait_for_folder(const say_function& say) const {
   const int64_t until_ns = core::now_ns() + former_holder_ns_max;
@@ -72,11 +133,26 @@ void checkpoint_start::wait_for_folder(const say_function& say) const {
   }
 }
 
+core::result<void> checkpoint_start::claim_output(const say_function& say) {
+  if (output_lock_ && output_lock_->is_in_place()) return {};
+  output_lock_.reset();
+  auto lock = checkpoint::folder_lock::take(root_.parent_path(), "runs");
+  if (!lock) return core::fail(lock.error());
+  if (!lock->objection().empty()) say(lock->objection());
+  output_lock_.emplace(std::move(*lock));
+  return {};
+}
+
 core::result<void> checkpoint_start::claim(const say_function& say) {
-  if (lock_) return {};
+  if (lock_ && lock_->is_in_place()) return {};
+  lock_.reset();
   auto claimed = checkpoint::claim_folder(root_);
   if (!claimed) return core::fail(claimed.error());
   lock_.emplace(std::move(claimed->lock));
+  if (!checkpoint::syncs_folders(root_))
+    say(fmt::format("'{}': the file system syncs no folders, so a power cut may take the newest checkpoints; a crash of "
+                    "the run does not",
+                    root_.string()));
   for (const auto& l : claimed->left)
     say(fmt::format("{}: a crash had left {}{}", root_.string(), l.name,
                     l.restored ? ", which has its name again" : ": removed"));
@@ -86,6 +162,8 @@ core::result<void> checkpoint_start::claim(const say_function& say) {
 core::result<run_start> checkpoint_start::choose(const say_function& say, bool again) {
   std::error_code e;
   if (again && !lock_) wait_for_folder(say);
+  if (fs::is_directory(root_.parent_path(), e))
+    if (auto ok = claim_output(say); !ok && !again) return core::fail(ok.error());
   if (fs::exists(root_, e))
     if (auto ok = claim(say); !ok) return core::fail(ok.error());
   run_start out;
@@ -93,6 +171,11 @@ core::result<run_start> checkpoint_start::choose(const say_function& say, bool a
   if (!again && (wishes_.named_by_hand || wishes_.fresh)) {
     // People name the output folder of a run, too.
     if (!out.load.path.empty()) out.load.path = checkpoint::checkpoints_below(out.load.path);
+    if (wishes_.fresh && !out.load.path.empty() && lies_in(out.load.path, root_))
+      return core::fail(core::error_kind::bad_input,
+                        fmt::format("--fresh sets the run's own checkpoints aside, and checkpoint.load.path (--resume) "
+                                    "is one of them, '{}': leave out one of the two",
+                                    out.load.path.string()));
     out.own = !out.load.path.empty() && lies_in(out.load.path, root_) && !out.load.module_only;
     return out;
   }
@@ -106,13 +189,21 @@ core::result<run_start> checkpoint_start::choose(const say_function& say, bool a
                                     [](const checkpoint_name& c) { return checkpoint::step_of(c.name).has_value(); });
   if (!any_step && latest && !*latest) return out;
   out.own = true;
-  out.load = {};
+  const std::string newest = latest && *latest ? (*latest)->folder : std::string();
+  if (again && (own_begin_.empty() || newest != own_begin_)) {
+    out.load = {};
+    for (const auto& k : load_keys)
+      if (k.is_for_own_too) out.load.*k.field = load_.*k.field;
+  } else {
+    // Where the run goes back to the checkpoint that it has begun from, it begins with that as it did.
+    auto load = own_load(again ? [](const std::string&) {} : say);
+    if (!load) return core::fail(load.error());
+    out.load = std::move(*load);
+    own_begin_ = newest;
+  }
   out.load.path = root_;
   // Whoever reads a folder without `latest` is told that it is looked for.
-  out.load.fallback_to_previous = load_.fallback_to_previous || (latest && !*latest);
-  out.load.changed_batch = load_.changed_batch;
-  out.load.changed_seed = load_.changed_seed;
-  out.load.changed_data = load_.changed_data;
+  if (latest && !*latest) out.load.fallback_to_previous = true;
   return out;
 }
 

@@ -1,13 +1,15 @@
 // Where a run from the command line begins: in its own newest checkpoint, in one that the user names, or at step 0; and
-// who may write to its folder of checkpoints. Reading them is the session's business.
+// who may write to its output folder and to the checkpoints there. Reading them is the session's business.
 #pragma once
 
 #include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "checkpoint/commit/folder_lock.hpp"
+#include "config/load.hpp"
 #include "config/sections/run_config.hpp"
 #include "core/error.hpp"
 
@@ -16,8 +18,13 @@ namespace troupe::apps {
 /// What `troupe train` was told about its beginning, beside the configuration.
 struct start_wishes {
   bool fresh = false;          ///< not from the run's own checkpoints
-  bool named_by_hand = false;  ///< checkpoint.load.path was given on the command line: before the run's own
+  bool named_by_hand = false;  ///< --resume was given: before the run's own
+  /// Keys of checkpoint.load, without that prefix, that the command line gives a value.
+  std::vector<std::string> keys_by_hand{};
 };
+
+/// For start_wishes::keys_by_hand.
+std::vector<std::string> load_keys_by_hand(const config::loaded& c);
 
 struct run_start {  ///< where a run begins
   /// Its path is empty where the run begins at step 0.
@@ -41,7 +48,7 @@ class checkpoint_start {
 
   /// Takes the folder for this process where it is there, removes what a crash left half-written, and says so. Then
   /// where the run begins. Errors (bad_input): another run has the folder; `latest` is damaged and nothing may be taken
-  /// instead.
+  /// instead; a wish that the chosen start cannot follow.
   /// `again`: steps of this run have been done, so what it was told about its beginning counts no more where there is a
   /// checkpoint of its own; and who did them may be about to end: waits until the folder is free, for
   /// former_holder_ns_max.
@@ -51,18 +58,26 @@ class checkpoint_start {
   /// and so on beside the folder: all of them, or, where the run went on from its own, those of later steps.
   core::result<void> begin(const run_start& start, uint64_t step, const say_function& say) const;
 
-  /// Takes the folder, which is made where it is missing. Before the first checkpoint of a run that found none.
+  /// Takes the folder of checkpoints, which is made where it is missing, for this process, and again where it was
+  /// removed since. Before each checkpoint.
   core::result<void> claim(const say_function& say);
+  /// The same of the output folder around it, which one run at a time writes to, with or without checkpoints.
+  core::result<void> claim_output(const say_function& say);
 
   [[nodiscard]] const std::filesystem::path& root() const { return root_; }
 
  private:
   void wait_for_folder(const say_function& say) const;
+  /// The run's own checkpoints, loaded as checkpoint.load says. Keys that the file gives beside a path are for that
+  /// path; what was given by hand acts or is refused. Says which keys have no effect.
+  core::result<config::checkpoint_load_section> own_load(const say_function& say) const;
+  [[nodiscard]] bool is_by_hand(const char* key) const;
 
   std::filesystem::path root_;
   config::checkpoint_load_section load_;
   start_wishes wishes_;
-  std::optional<checkpoint::folder_lock> lock_;
+  std::string own_begin_;  ///< the own checkpoint that the run has begun from, as `latest` named it
+  std::optional<checkpoint::folder_lock> output_lock_, lock_;
 };
 
 }  // namespace troupe::apps

@@ -1,0 +1,199 @@
+// What is said of a run's beginning, by flags, keys and `--set`: it acts wherever the run begins, or it is refused, or
+// the run says that it has no effect. The walk asks where a run begins, which the session then loads.
+#include <algorithm>
+#include <map>
+
+#include "apps/base/checkpoint_start.hpp"
+#include "config/keys/key_table.hpp"
+#include "tests/apps/topology.hpp"
+#include "tests/checkpoint/native_samples.hpp"
+#include "tests/places.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+using load_keys = config::checkpoint_load_section;
+
+/// A value that is not the default, for each key of checkpoint.load but the path.
+const std::map<std::string, std::string> other_values{
+    {"tag", "other"},    {"module_only", "true"},          {"optimizer_states", "false"}, {"lr_scheduler_states", "false"},
+    {"strict", "false"}, {"fallback_to_previous", "true"}, {"changed_batch", "true"},     {"changed_seed", "true"},
+    {"changed_data", "true"}};
+
+/// Whether the key has that value.
+bool was_taken(const load_keys& load, const std::string& key) {
+  if (key == "tag") return load.tag == "other";
+  if (key == "module_only") return load.module_only;
+  if (key == "optimizer_states") return !load.optimizer_states;
+  if (key == "lr_scheduler_states") return !load.lr_scheduler_states;
+  if (key == "strict") return !load.strict;
+  if (key == "fallback_to_previous") return load.fallback_to_previous;
+  if (key == "changed_batch") return load.changed_batch;
+  if (key == "changed_seed") return load.changed_seed;
+  return key == "changed_data" && load.changed_data;
+}
+
+/// A run's output folder with a checkpoint of its own, and another folder of checkpoints.
+struct two_folders {
+  scratch_folder at;
+  std::filesystem::path own = at / "out/checkpoints", other = at / "elsewhere";
+
+  explicit two_folders(bool has_own) {
+    if (has_own) check_ok(save_sample(checkpoint::real_files(), own, 10, sample_tensors(1), 2));
+    check_ok(save_sample(checkpoint::real_files(), other, 20, sample_tensors(2), 2));
+  }
+};
+
+/// Where a run with these keys begins; what it says is put into `said`.
+core::result<apps::run_start> start_of(const two_folders& f, const std::string& in_file,
+                                       const std::vector<std::string>& by_hand, bool is_named_by_hand,
+                                       std::string& said) {
+  config::load_options options;
+  for (const auto& s : by_hand) options.overrides.push_back("checkpoint.load." + s);
+  const auto loaded =
+      config::load_text(smallest + "checkpoint: {load: {" + in_file + "}}\n", "job.yaml", f.at.path(), options);
+  BOOST_TEST_REQUIRE(loaded.has_value());
+  apps::checkpoint_start start(f.own, loaded->config.checkpoint.load,
+                               {false, is_named_by_hand, apps::load_keys_by_hand(*loaded)});
+  return start.choose([&said](const std::string& line) { said += line + "\n"; });
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(load_wishes)
+
+BOOST_AUTO_TEST_CASE(every_key_of_the_load_acts_at_every_start_or_is_refused) {
+  size_t keys = 0;
+  for (const auto& row : config::key_table()) {
+    constexpr std::string_view section = "checkpoint.load.";
+    if (!row.key.starts_with(section) || row.key == "checkpoint.load.path") continue;
+    const std::string key = row.key.substr(section.size());
+    ++keys;
+    BOOST_TEST_REQUIRE(other_values.contains(key), "a value of " + row.key + " for this test");
+    const std::string given = key + "=" + other_values.at(key), written = key + ": " + other_values.at(key);
+    const bool wants_path = key == "tag" || key == "module_only";
+    for (const bool has_own : {true, false}) {
+      const two_folders f(has_own);
+      const std::string path = "path: " + f.other.string();
+      std::string said;
+      const auto says = [&](const std::string& text) { return has(said, text); };
+      // --resume, and a folder in the file where there is none of the run's own: everything acts.
+      const auto named = start_of(f, path, {given}, true, said);
+      BOOST_TEST_REQUIRE(named.has_value());
+      BOOST_TEST(was_taken(named->load, key), key);
+      BOOST_TEST(named->load.path == f.other);
+      const auto in_file = start_of(f, path + ", " + written, {}, false, said);
+      const auto by_hand = start_of(f, path, {given}, false, said);
+      if (!has_own) {
+        BOOST_TEST(was_taken(in_file->load, key), key);
+        BOOST_TEST(was_taken(by_hand->load, key), key);
+        BOOST_TEST(said.empty(), said);
+        continue;
+      }
+      // The run's own: what is given by hand acts or is refused; what stands beside a path is for that path.
+      BOOST_TEST_REQUIRE(in_file.has_value());
+      BOOST_TEST(in_file->own);
+      BOOST_TEST((was_taken(in_file->load, key) || says("(" + key + "); --resume " + f.other.string())), said);
+      if (wants_path) {
+        BOOST_TEST_REQUIRE(!by_hand.has_value());
+        BOOST_TEST((by_hand.error().kind == core::error_kind::bad_input));
+        BOOST_TEST(has(by_hand.error().text, "checkpoint.load." + key + ": the run has checkpoints of its own in '" +
+                                                 f.own.string() + "'"),
+                   by_hand.error().text);
+        continue;
+      }
+      BOOST_TEST_REQUIRE(by_hand.has_value());
+      BOOST_TEST(by_hand->own);
+      BOOST_TEST(was_taken(by_hand->load, key), key);
+      BOOST_TEST(by_hand->load.path == f.own);
+      // Without a path there is nothing else that the file could mean.
+      const auto alone = start_of(f, written, {}, false, said);
+      BOOST_TEST_REQUIRE(alone.has_value());
+      BOOST_TEST(was_taken(alone->load, key), key);
+    }
+  }
+  BOOST_TEST(keys == other_values.size());
+}
+
+BOOST_AUTO_TEST_CASE(a_path_given_by_hand_that_the_runs_own_checkpoints_outrank_is_said) {
+  const two_folders f(true);
+  std::string said;
+  const auto start = start_of(f, "strict: true", {"path=" + f.other.string()}, false, said);
+  BOOST_TEST_REQUIRE(start.has_value());
+  BOOST_TEST(start->own);
+  BOOST_TEST(has(said, "the run resumes from its own checkpoints in '" + f.own.string() + "'"), said);
+  BOOST_TEST(has(said, "(path); --resume " + f.other.string() + " loads that one"), said);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_after_a_loss_takes_all_of_its_own_checkpoints_but_the_one_that_it_began_from) {
+  const two_folders f(true);
+  load_keys load;
+  load.optimizer_states = false;
+  apps::checkpoint_start start(f.own, load, {false, false, {"optimizer_states"}});
+  const auto nothing = [](const std::string&) {};
+  BOOST_TEST(!start.choose(nothing)->load.optimizer_states);
+  BOOST_TEST(!start.choose(nothing, true)->load.optimizer_states);
+  check_ok(save_sample(checkpoint::real_files(), f.own, 11, sample_tensors(3), 2));
+  BOOST_TEST(start.choose(nothing, true)->load.optimizer_states);
+}
+
+BOOST_AUTO_TEST_CASE(fresh_beside_a_checkpoint_of_the_run_itself_is_refused) {
+  const two_folders f(true);
+  load_keys load;
+  load.path = f.own;
+  apps::checkpoint_start start(f.own, load, {true, true, {"path"}});
+  const auto refused = start.choose([](const std::string&) {});
+  BOOST_TEST_REQUIRE(!refused.has_value());
+  BOOST_TEST(has(refused.error().text, "leave out one of the two"), refused.error().text);
+}
+
+// After OpenNMT-py 2075 and OneTrainer 1604.
+BOOST_AUTO_TEST_CASE(flags_of_the_load_act_where_a_run_resumes_from_its_own_folder) {
+  const std::string tiny =
+      "model: {model_type: gpt2, n_layer: 1, n_embd: 4, n_head: 2, n_positions: 16, vocab_size: 256, resid_pdrop: 0, "
+      "embd_pdrop: 0, attn_pdrop: 0}\n"
+      "data: {text: corpus.txt}\nseed: 1\nsteps: 4\ntrain_batch_size: 4\noutput: out\n"
+      "optimizer: {type: AdamW, params: {lr: 1.0e-2}}\ntelemetry: {report: false, trace: false}\n"
+      "checkpoint: {every_steps: 4}\n"
+      "scheduler: {type: WarmupDecayLR, params: {warmup_num_steps: 2, total_num_steps: 14, warmup_max_lr: 0.01}}\n";
+  const command_folder f(tiny);
+  const auto again = [&f](std::vector<std::string> more) {
+    std::filesystem::remove_all(f.folder / "out");
+    std::filesystem::copy(f.folder / "first", f.folder / "out", std::filesystem::copy_options::recursive);
+    more.insert(more.begin(), {"train", "job.yaml", "--json", "--steps", "6"});
+    return f.troupe(more);
+  };
+  BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet"}).code == 0);
+  std::filesystem::rename(f.folder / "out", f.folder / "first");
+  /// The text of one value of the step's line.
+  const auto value = [](const finished& r, int step, const std::string& name) {
+    const auto line = r.out.find("\"step\":" + std::to_string(step) + ",");
+    const auto at = r.out.find("\"" + name + "\":", line);
+    return line == std::string::npos ? std::string() : r.out.substr(at, r.out.find(',', at) - at);
+  };
+  const auto plain = again({}), without = again({"--no-load-optimizer-states"}),
+             from_lr = again({"--no-load-lr-scheduler-states"});
+  for (const auto* r : {&plain, &without, &from_lr}) BOOST_TEST_REQUIRE(r->code == 0, r->err);
+  BOOST_TEST(value(plain, 5, "loss") == value(without, 5, "loss"));
+  BOOST_TEST(value(plain, 6, "loss") != value(without, 6, "loss"));
+  BOOST_TEST(value(plain, 5, "lr") == value(without, 5, "lr"));
+  BOOST_TEST(value(plain, 5, "lr") != value(from_lr, 5, "lr"));
+
+  // Another optimizer: the refusal names a key and a flag that exist, and both do what it says.
+  const auto other = again({"--set", "optimizer.type=Lion"});
+  BOOST_TEST(other.code == 0, other.err);  // Lion's one moment is there
+  BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet", "--set", "optimizer.type=Lion", "--fresh"}).code == 0);
+  const auto refused = f.troupe({"train", "job.yaml", "--json", "--steps", "6"});
+  BOOST_TEST(refused.code == 1);
+  BOOST_TEST(has(refused.err, "checkpoint.load.optimizer_states: false (--no-load-optimizer-states) begins without"),
+             refused.err);
+  BOOST_TEST(f.troupe({"train", "job.yaml", "--steps", "5", "--set", "checkpoint.load.optimizer_states=false"}).code ==
+             0);
+  const auto module = f.troupe({"train", "job.yaml", "--steps", "6", "--load-module-only"});
+  BOOST_TEST(module.code == 2);
+  BOOST_TEST(has(module.err, "checkpoint.load.module_only: wanted checkpoint.load.path beside it"), module.err);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

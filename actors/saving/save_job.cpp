@@ -82,12 +82,11 @@ bool save_job::part_begun(uint32_t rank) {
 }
 
 void save_job::abandon(const core::error& why) {
+  const auto kind =
+      why.kind == core::error_kind::peer_lost ? core::error_kind::peer_lost : core::error_kind::stopped;
   for (uint32_t r = 0; r < content_.ranks(); ++r) {
     if (!part_begun(r)) continue;
-    parts_[r].failure = {core::error_kind::stopped, here_[r]
-                                                        ? "the run ended before the checkpoint was copied: " + why.text
-                                                        : "the part of the checkpoint that rank " + std::to_string(r) +
-                                                              " writes in another process has not come: " + why.text};
+    parts_[r].failure = {kind, "it was cut off: " + why.text};
     part_ended(r);
   }
 }

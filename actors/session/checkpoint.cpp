@@ -113,8 +113,9 @@ core::result<void> session::parts::end_saves() {
     if (auto did = run_and_tell(plan::plan_choice::save, progress.steps); !did && !failure) failure = did.error();
   saving.waiting.reset();
   if (auto second = collect_save(unfinished_save::wait); second && !failure) failure = second;
-  if (failure) return core::fail(*failure);
-  return {};
+  if (!failure) return {};
+  note_loss();
+  return core::fail(*failure);
 }
 
 core::result<std::filesystem::path> session::save(const save_request& request) {
@@ -150,7 +151,9 @@ bool session::may_save() const {
 
 bool session::save_under_way() const { return parts_->saving.waiting != nullptr || parts_->saving.writing != nullptr; }
 
-core::result<void> session::wait_for_saves() { return parts_->end_saves(); }
+core::result<void> session::wait_for_saves() {
+  return parts_->outlasting([this] { return parts_->end_saves(); });
+}
 
 const std::string& session::client_state() const { return parts_->progress.client_state; }
 

@@ -22,7 +22,12 @@ rank_memory& holder_of(rank_memories ranks, uint32_t q) {
 }  // namespace
 
 core::result<bool> session::save_16bit_model(const std::filesystem::path& path, bool exclude_frozen_parameters) const {
-  const auto& p = *parts_;
+  return parts_->outlasting([&] { return parts_->write_16bit_model(path, exclude_frozen_parameters); });
+}
+
+core::result<bool> session::parts::write_16bit_model(const std::filesystem::path& path,
+                                                     bool exclude_frozen_parameters) const {
+  const auto& p = *this;
   if (auto ok = p.sound(); !ok) return core::fail(ok.error());
   const auto& plan = p.memory.ranks.front()->plan();
   if (plan.layout->gathers() && !p.plan.config->zero_optimization.stage3_gather_16bit_weights_on_model_save) {

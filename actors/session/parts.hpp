@@ -161,6 +161,11 @@ struct session::parts {
   /// Of the process that leads, which alone makes masks: the others get them.
   void tell_masks() const;
 
+  // model_file.cpp
+  /// session::save_16bit_model, once.
+  [[nodiscard]] core::result<bool> write_16bit_model(const std::filesystem::path& path,
+                                                     bool exclude_frozen_parameters) const;
+
   // checkpoint.cpp
   core::result<void> begin_save(const save_request& request);
   core::result<std::shared_ptr<save_job>> make_save(checkpoint::file_system& files, const save_request& request);
@@ -211,12 +216,16 @@ struct session::parts {
   core::result<void> recover(const core::error& why);
   /// The same, and the run is where it was after so many steps. `begin_ns`: of what was interrupted.
   core::result<void> recover_to(uint64_t steps, const core::error& why, int64_t begin_ns);
+  /// After something that failed: where the term has ended, the run as it was is over. A save or a read that waits for
+  /// another process's bytes fails without any rank that does.
+  void note_loss();
   /// Does what needs the ranks of all processes; where some are lost meanwhile, once more with those that are left.
   template <class Deed>
   auto outlasting(Deed deed) -> decltype(deed()) {
     for (const uint64_t steps = progress.steps;;) {
       const int64_t begin_ns = core::now_ns();
       auto did = deed();
+      if (!did) note_loss();
       if (did || !processes.is_on() || !over.why) return did;
       if (auto ok = recover_to(steps, did.error(), begin_ns); !ok) return core::fail(ok.error());
     }

@@ -305,6 +305,11 @@ core::result<void> session::parts::leave_term(const core::error& why) {
   return {};
 }
 
+void session::parts::note_loss() {
+  if (!processes.is_on() || over.why) return;
+  if (const auto end = processes.link->ending()) over.why = core::error{end->kind, end->text};
+}
+
 core::result<void> session::parts::recover(const core::error& why) {
   opening_watch unwatched({});
   const bool has_failed = over.why.has_value();
@@ -338,6 +343,7 @@ core::result<void> session::parts::recover_to(uint64_t steps, const core::error&
       auto did = train_once();
       good = did.has_value();
       if (!good) cause = did.error();
+      if (good && host.hooks.on_step_again) host.hooks.on_step_again(*did);
     }
     counted.steps_again += again;
     if (!good) continue;

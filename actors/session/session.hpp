@@ -121,6 +121,8 @@ struct session_hooks {
   std::function<void(std::vector<plan::rank_vote>&)> on_votes{};
   /// Of several processes: a term has begun after the first, and the run is where it was. In the process that leads.
   std::function<void(const term_report&)> on_term{};
+  /// Before `on_term`: a step that `on_step` has told before and that was done again, with what came of it this time.
+  std::function<void(const step_report&)> on_step_again{};
   /// After a save has ended, well or not: during the next call, at the latest that which waits for it.
   std::function<void(const save_report&)> on_saved{};
   /// Of several processes, in each that serves: how it names the checkpoint of the states after `step` steps, which the
@@ -281,7 +283,8 @@ class session {  ///< a training run
   /// Of several processes: where one is lost meanwhile, outputs come once more from the first batch on.
   core::result<evaluation_report> evaluate(const evaluation_request& request);
 
-  /// Continues `prompt` by `tokens` tokens, drawn at `temperature` (0: the likeliest) from the run's seed.
+  /// Continues `prompt` by `tokens` tokens, drawn at `temperature` (0: the likeliest) from the run's seed. Errors:
+  /// bad_input also for a temperature that is negative or no number.
   core::result<std::vector<int64_t>> generate(std::vector<int64_t> prompt, uint64_t tokens, double temperature);
 
   /// The run's tokenizer (data/tokenizers/tokenizer.hpp), the session's as long as it lives; null where the tokens are
@@ -359,7 +362,8 @@ class session {  ///< a training run
   [[nodiscard]] std::string chosen_tiers() const;
 
   /// Master weights of a parameter from element `first` on, as fp32 (rounded in reference mode), wherever they lie.
-  /// Between steps only. Errors, here and below: io with file and offset, where states are in files.
+  /// Between steps only. Errors, here and below: bad_input for a parameter, a moment or elements that there are not; io
+  /// with file and offset, where states are in files.
   core::result<void> read_parameter(uint32_t parameter, uint64_t first, std::span<float> out) const;
   /// First (0) or second (1) moment of a whole parameter, likewise; zeros where its optimizer keeps none.
   core::result<void> read_moment(uint32_t parameter, int which, std::span<float> out) const;

@@ -2,12 +2,27 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
+#include "checkpoint/native/manifest_file.hpp"
 #include "core/clock.hpp"
 
 namespace troupe::apps {
 namespace fs = std::filesystem;
+namespace {
+
+/// Between two attempts to write the last checkpoint, at first and at most.
+constexpr double retry_pause_s = 0.5, retry_pause_max_s = 10;
+
+/// Whether a save ended because ranks or the run did, which is no failure of what it is written to.
+bool was_abandoned(const core::error& e) {
+  return e.kind == core::error_kind::stopped || e.kind == core::error_kind::peer_lost;
+}
+
+}  // namespace
 
 checkpoints::checkpoints(const config::job_config& config, std::string configuration, start_wishes wishes,
                          listeners heard)
@@ -38,7 +53,7 @@ bool checkpoints::is_due(uint64_t step, moment why) const {
     case moment::rescued:
       return when_.is_on() || asked_;
     case moment::end:
-      return when_.is_on() && tried_step_ != step;
+      return when_.is_on() || missing_;
     case moment::step:
       break;
   }
@@ -47,21 +62,19 @@ bool checkpoints::is_due(uint64_t step, moment why) const {
 }
 
 core::result<void> checkpoints::after_step(actors::session& s, moment why) {
+  if (why == moment::end || why == moment::rescued) return save_last(s, why);
   if (failure_) return core::fail(*std::exchange(failure_, std::nullopt));
-  const bool last = why == moment::end || why == moment::rescued;
-  if (last)
-    if (auto ok = end_saves(s); !ok) return ok;
   const uint64_t step = s.steps_done();
   if (saved_step_ == step) return {};
   asked_ = asked_ || why == moment::asked;
   const bool due = is_due(step, why);
-  if (why == moment::rescued && !due)
-    heard_.on_warning(
-        fmt::format("ended by SIGTERM after step {}: nothing is saved, as neither checkpoint.every_steps nor "
-                    "checkpoint.every_minutes asks for it",
-                    step));
   if (!due && !waiting_) return {};
-  if (last || !when_.asynchronous) return save(s);
+  if (!when_.asynchronous) return save(s);
+  // One that is to stay has the number that it is kept for, so it does not come later.
+  const bool stays = due && when_.keep_every > 0 && step % when_.keep_every == 0 &&
+                     when_.when_busy == config::checkpoint_section::busy_policy::wait;
+  if (stays)
+    if (auto ok = end_saves(s); !ok) return ok;
   if (!s.save_under_way()) return begin_save(s);
   if (why != moment::asked && due && when_.when_busy == config::checkpoint_section::busy_policy::skip) {
     ++counts_.skipped;
@@ -73,20 +86,61 @@ core::result<void> checkpoints::after_step(actors::session& s, moment why) {
   return {};
 }
 
+// The last states of a run are in no other place. A save that has failed is tried again; one that a lost rank has ended
+// is repeated by the session, and counts here where that ends, too.
+core::result<void> checkpoints::save_last(actors::session& s, moment why) {
+  ending_ = true;
+  failure_.reset();
+  (void)end_saves(s);
+  const uint64_t step = s.steps_done();
+  if (saved_step_ == step) return {};
+  if (!is_due(step, why)) {
+    if (why == moment::rescued)
+      heard_.on_warning(
+          fmt::format("ended by SIGTERM after step {}: nothing is saved, as neither checkpoint.every_steps nor "
+                      "checkpoint.every_minutes asks for it",
+                      step));
+    return {};
+  }
+  const double until_s = double(core::now_ns()) / 1e9 + when_.retry_for_s;
+  for (double pause_s = retry_pause_s;; pause_s = std::min(2 * pause_s, retry_pause_max_s)) {
+    (void)save(s);
+    if (saved_step_ == step) return {};
+    const double left_s = until_s - double(core::now_ns()) / 1e9;
+    if (!s.may_save()) return core::fail(*missing_);
+    if (left_s <= 0) break;
+    heard_.on_warning(fmt::format("{}; it is tried again for {:.1f} s (checkpoint.retry_for)", missing_->text, left_s));
+    std::this_thread::sleep_for(std::chrono::duration<double>(std::min(pause_s, left_s)));
+  }
+  unsaved_ = core::error{missing_->kind, fmt::format("the last {}; {}", missing_->text, what_is_safe())};
+  return {};
+}
+
+std::string checkpoints::what_is_safe() const {
+  auto& files = checkpoint::real_files();
+  const auto latest = checkpoint::read_latest(files, start_.root());
+  if (!latest || !*latest) return "no step of this run is in a checkpoint";
+  const fs::path folder = start_.root() / (*latest)->folder;
+  const auto known = checkpoint::read_manifest(files, folder);
+  if (!known) return fmt::format("'{}' cannot be read: {}", folder.string(), known.error().text);
+  return fmt::format("step {} is safe in '{}'", known->content.run.step, folder.string());
+}
+
 void checkpoints::went_back(uint64_t step, bool has_one) {
   saved_step_.reset();
-  tried_step_.reset();
-  if (has_one) saved_step_ = tried_step_ = step;
+  if (has_one) saved_step_ = step;
   waiting_ = false;
   last_begin_ns_ = core::now_ns();
 }
 
 void checkpoints::heard(const actors::save_report& r) {
-  told_ = true;
+  told_step_ = r.step;
   if (r.folder.empty()) {
     if (auto ok = failed(r.step, *r.failure); !ok) failure_ = ok.error();
     return;
   }
+  if (!saved_step_) saved_step_ = r.step;  // after a loss it was written again
+  missing_.reset();
   if (r.failure) heard_.on_warning("removing checkpoints that need not stay: " + r.failure->text);
   const double waited = blocking_ ? r.seconds : r.waited_seconds;
   ++counts_.written;
@@ -108,9 +162,10 @@ std::string checkpoints::tag_of(uint64_t step) const {
 }
 
 core::result<actors::save_request> checkpoints::prepare(uint64_t step) {
-  tried_step_ = saved_step_ = step;
+  saved_step_ = step;
   waiting_ = false;
   last_begin_ns_ = core::now_ns();
+  if (auto ok = start_.claim_output(heard_.on_warning); !ok) return core::fail(ok.error());
   if (auto ok = start_.claim(heard_.on_warning); !ok) return core::fail(ok.error());
   return actors::save_request{.root = start_.root(),
                               .configuration = configuration_,
@@ -130,12 +185,12 @@ core::result<void> checkpoints::begin_save(actors::session& s) {
 core::result<void> checkpoints::save(actors::session& s) {
   const auto request = prepare(s.steps_done());
   if (!request) return failed(s.steps_done(), request.error());
-  told_ = false;
+  told_step_.reset();
   blocking_ = true;
   const auto saved = s.save(*request);
   blocking_ = false;
   // What was known at once is told by the call alone.
-  if (!saved && !told_) return failed(s.steps_done(), saved.error());
+  if (!saved && told_step_ != s.steps_done()) return failed(s.steps_done(), saved.error());
   if (failure_) return core::fail(*std::exchange(failure_, std::nullopt));
   return {};
 }
@@ -143,20 +198,27 @@ core::result<void> checkpoints::save(actors::session& s) {
 core::result<void> checkpoints::end_saves(actors::session& s) {
   if (!s.save_under_way()) return {};
   const int64_t begin = core::now_ns();
-  told_ = false;
+  told_step_.reset();
   const auto ended = s.wait_for_saves();
   counts_.waited_seconds += double(core::now_ns() - begin) / 1e9;
-  if (!ended && !told_) return failed(s.steps_done(), ended.error());
+  if (!ended && !told_step_) return failed(s.steps_done(), ended.error());
   if (failure_) return core::fail(*std::exchange(failure_, std::nullopt));
   return {};
 }
 
-// Once for each: the next one that is due tries again.
+// Once for each: the next one that is due tries again. The end of a run says itself what follows.
 core::result<void> checkpoints::failed(uint64_t step, const core::error& e) {
-  ++counts_.failed;
+  if (std::exchange(failed_step_, step) != step) ++counts_.failed;
   if (saved_step_ == step) saved_step_.reset();
   const std::string what = fmt::format("checkpoint of step {}", step);
-  if (when_.on_error == config::checkpoint_section::error_policy::stop) return core::fail(e.in(what));
+  missing_ = e.in(what);
+  if (was_abandoned(e)) {
+    waiting_ = true;
+    heard_.on_warning(missing_->text + "; the next one takes its place");
+    return {};
+  }
+  if (ending_) return {};
+  if (when_.on_error == config::checkpoint_section::error_policy::stop) return core::fail(*missing_);
   heard_.on_warning(fmt::format("{}: {}; the earlier ones stay as they are, the run continues", what, e.text));
   return {};
 }

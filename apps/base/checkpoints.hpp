@@ -1,5 +1,5 @@
 // The checkpoints of a run from the command line: when one is written, which stay, what happens where one cannot be
-// written. The session writes them; where a run begins is checkpoint_start.hpp's.
+// written, also at the end. The session writes them; where a run begins is checkpoint_start.hpp's.
 #pragma once
 
 #include <filesystem>
@@ -48,10 +48,18 @@ class checkpoints {
   /// See checkpoint_start. Errors: also bad_input for a `checkpoint.tag` that is none.
   core::result<run_start> choose_start(bool again = false);
   core::result<void> begin(const run_start& start, const actors::session& s);
+  /// See checkpoint_start.
+  core::result<void> claim_output() { return start_.claim_output(heard_.on_warning); }
 
   /// Between steps: begins one when it is time, unless this step has one; at the end, none is under way any more. An
-  /// error only where `checkpoint.on_error` is stop; else a failure is a warning and counted.
+  /// error where `checkpoint.on_error` is stop, and where the session is over; else a failure is a warning and counted.
+  /// The last one is tried again for `checkpoint.retry_for`; `unsaved` says that it could not be written.
   core::result<void> after_step(actors::session& s, moment why);
+
+  /// The checkpoint that the run should have ended with could not be written: why not, and which step is safe.
+  [[nodiscard]] const std::optional<core::error>& unsaved() const { return unsaved_; }
+  /// "step 10 is safe in 'out/checkpoints/step-00000010'", as the folder says at this moment.
+  [[nodiscard]] std::string what_is_safe() const;
 
   /// The run is back at `step`, of which there is a checkpoint where `has_one`.
   void went_back(uint64_t step, bool has_one);
@@ -67,6 +75,7 @@ class checkpoints {
   core::result<actors::save_request> prepare(uint64_t step);
   core::result<void> begin_save(actors::session& s);
   core::result<void> save(actors::session& s);
+  core::result<void> save_last(actors::session& s, moment why);
   core::result<void> end_saves(actors::session& s);
   core::result<void> failed(uint64_t step, const core::error& e);
 
@@ -77,11 +86,14 @@ class checkpoints {
   checkpoint_counts counts_;
   std::optional<uint64_t> saved_step_;  ///< the last that has one, or was begun from
   std::optional<core::error> failure_;  ///< of one that was written beside training, where it ends the run
+  std::optional<core::error> missing_;  ///< why the newest that was begun is not there
+  std::optional<core::error> unsaved_;
   bool asked_ = false;                  ///< somebody wanted one, or the run resumes from one of its own
   bool waiting_ = false;                ///< one is due and another under way
   bool blocking_ = false;               ///< training stands still for the one under way
-  bool told_ = false;                   ///< `heard` was called
-  std::optional<uint64_t> tried_step_;  ///< the last that should have one
+  bool ending_ = false;                 ///< the last one is being written
+  std::optional<uint64_t> told_step_;    ///< of the last call of `heard`
+  std::optional<uint64_t> failed_step_;  ///< the last that was counted as failed
   int64_t last_begin_ns_ = 0;           ///< of the run or of the last checkpoint
 };
 

@@ -14,6 +14,9 @@ inline volatile std::sig_atomic_t asked_by_sigterm = 0;
 /// As shells give it: 130 for SIGINT, 143 for SIGTERM, which a batch system sends.
 inline int stopped_code() { return 128 + (asked_by_sigterm != 0 ? SIGTERM : SIGINT); }
 
+/// Of a run that has done its steps, where what it should have kept of them is not all there.
+inline constexpr int unkept_code = 3;
+
 /// 2 for bad input, stopped_code() where somebody stopped it, 1 otherwise.
 inline int exit_code_of(const core::error& e) {
   return e.kind == core::error_kind::bad_input ? 2 : e.kind == core::error_kind::stopped ? stopped_code() : 1;

@@ -37,6 +37,20 @@ void log_line(output_style style, const std::string& line) {
   std::fflush(to);
 }
 
+namespace {
+
+std::string step_json(const actors::step_report& r, bool is_again) {
+  return text_of(
+      "{\"event\":\"step\",\"step\":%llu,\"loss\":%s,\"lr\":%s,\"grad_norm\":%s,\"loss_scale\":%s,\"tokens_per_s\":%"
+      "s,\"step_s\":%s,\"skipped\":%s%s}\n",
+      static_cast<unsigned long long>(r.step), json_number(r.loss).c_str(), json_number(r.lr).c_str(),
+      json_number(r.grad_norm).c_str(), json_number(r.loss_scale).c_str(),
+      json_number(double(r.tokens) / r.seconds).c_str(), json_number(r.seconds).c_str(), r.skipped ? "true" : "false",
+      is_again ? ",\"again\":true" : "");
+}
+
+}  // namespace
+
 progress::progress(output_style style, uint64_t total_steps, double flops_per_token, uint64_t lines_every,
                    std::string loss_unit)
     : style_(style),
@@ -51,12 +65,7 @@ void progress::step(const actors::step_report& r, uint64_t memory_bytes) {
   seconds_ += r.seconds;
   ++seen_;
   if (style_ == output_style::json) {
-    std::printf(
-        "{\"event\":\"step\",\"step\":%llu,\"loss\":%s,\"lr\":%s,\"grad_norm\":%s,\"loss_scale\":%s,\"tokens_per_s\":%"
-        "s,\"step_s\":%s,\"skipped\":%s}\n",
-        static_cast<unsigned long long>(r.step), json_number(r.loss).c_str(), json_number(r.lr).c_str(),
-        json_number(r.grad_norm).c_str(), json_number(r.loss_scale).c_str(), json_number(rate).c_str(),
-        json_number(r.seconds).c_str(), r.skipped ? "true" : "false");
+    std::printf("%s", step_json(r, false).c_str());
     std::fflush(stdout);
     return;
   }
@@ -82,6 +91,21 @@ void progress::step(const actors::step_report& r, uint64_t memory_bytes) {
   std::printf("\r\033[K%s", (bar + text).substr(0, columns - 1).c_str());
   std::fflush(stdout);
   open_line_ = true;
+}
+
+void progress::step_again(const actors::step_report& r) {
+  if (style_ != output_style::json) return;
+  std::printf("%s", step_json(r, true).c_str());
+  std::fflush(stdout);
+}
+
+void progress::term(const actors::term_report& t) {
+  if (style_ != output_style::json) return;
+  std::printf(
+      "{\"event\":\"term\",\"term\":%llu,\"data\":%u,\"step\":%llu,\"steps_again\":%llu,\"lost_s\":%s,\"cause\":%s}\n",
+      static_cast<unsigned long long>(t.number), t.data, static_cast<unsigned long long>(t.step),
+      static_cast<unsigned long long>(t.steps_again), json_number(t.lost_s).c_str(), json_string(t.cause).c_str());
+  std::fflush(stdout);
 }
 
 void progress::evaluation(uint64_t step, double loss) {
@@ -175,6 +199,7 @@ std::string end_json(const end_summary& e) {
   std::string out = "{\"event\":\"end\",\"steps\":" + std::to_string(e.steps) +
                     ",\"skipped\":" + std::to_string(e.skipped) + ",\"spikes\":" + std::to_string(e.spikes) +
                     ",\"seconds\":" + json_number(e.seconds) + ",\"stopped\":" + (e.stopped ? "true" : "false") +
+                    ",\"unsaved\":" + (e.unsaved ? "true" : "false") +
                     ",\"loss\":" + json_number(e.last_loss) + ",\"tokens_per_s\":" + json_number(e.tokens_per_s) +
                     ",\"validation_loss\":" + (e.has_validation ? json_number(e.validation_loss) : "null") +
                     ",\"gathers\":" + std::to_string(e.lanes.gathers) +

@@ -25,6 +25,10 @@ class progress {
   void use_peak(double flops) { peak_flops_ = flops; }
 
   void step(const actors::step_report& r, uint64_t memory_bytes);
+  /// A step that was shown before and was done again after a loss, for scripts alone.
+  void step_again(const actors::step_report& r);
+  /// A term has begun after the first, for scripts alone.
+  void term(const actors::term_report& t);
   void evaluation(uint64_t step, double loss);
   void checkpoint(const checkpoint_event& e);
   void spike(const actors::loss_spike& s);
@@ -52,6 +56,7 @@ struct end_summary {
   uint64_t spikes = 0;   ///< after which the run went back
   double seconds = 0;
   bool stopped = false;
+  bool unsaved = false;  ///< the last checkpoint could not be written
   double last_loss = 0;
   bool has_validation = false;
   double validation_loss = 0;

@@ -61,11 +61,13 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
       if (auto ok = evaluate(config_.evaluation.batches, r->step); !ok) return core::fail(ok.error());
     if (auto ok = between_steps(stop, r->save_asked); !ok) return core::fail(ok.error());
   }
-  if (steps_ > 0 || stop.terminated()) {
+  // Who leads after a loss may have nothing left to do but what the one before it was about to: save.
+  if (steps_ > 0 || stop.terminated() || session_.recoveries().terms > 0) {
     state_.enter("saving");
     const moment why = stop.terminated() ? moment::rescued : moment::end;
     if (auto ok = saved_.after_step(session_, why); !ok) return core::fail(ok.error());
   }
+  end_.unsaved = saved_.unsaved().has_value();
   show_.finish_line();
   end_.seconds = double(core::now_ns() - begin) / 1e9;
   end_.stopped = session_.steps_done() < config_.steps;

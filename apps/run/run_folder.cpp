@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "checkpoint/commit/folder_lock.hpp"
 #include "checkpoint/files/atomic_file.hpp"
 #include "checkpoint/files/dangling_link.hpp"
 #include "config/explain.hpp"
@@ -36,6 +37,7 @@ core::result<void> write_files(const std::filesystem::path& folder,
 }  // namespace
 
 core::result<void> prepare_output(const config::loaded& c, const actors::session& s, const std::string& degrees,
+                                  const std::function<core::result<void>()>& claim,
                                   const std::function<core::result<void>()>& open) {
   const std::filesystem::path folder = std::filesystem::absolute(c.config.output).lexically_normal();
   std::vector<std::filesystem::path> made;  // innermost first
@@ -54,10 +56,11 @@ core::result<void> prepare_output(const config::loaded& c, const actors::session
   if (e)
     did = core::fail(core::error_kind::io, fmt::format("output: cannot make the folder {}: {}", folder.string(),
                                                        checkpoint::dangling_link_in(folder).value_or(e.message())));
-  else
+  else if (did = claim(); did)
     did = write_files(folder, texts, open);
   for (const auto& [name, text] : texts)
     if (!did && !made.empty()) std::filesystem::remove(folder / name, e);
+  if (!did && !made.empty()) std::filesystem::remove(folder / checkpoint::lock_file_name, e);
   if (!did)
     for (const auto& p : made) std::filesystem::remove(p, e);
   return did;

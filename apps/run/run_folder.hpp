@@ -11,9 +11,10 @@
 
 namespace troupe::apps {
 
-/// Makes the run's folder; `open` makes what else is written there. What could not be started leaves no folder behind
-/// that was not there before.
+/// Makes the run's folder, which `claim` takes for this process before anything is written there; `open` makes what else
+/// is. What could not be started leaves no folder behind that was not there before.
 core::result<void> prepare_output(const config::loaded& c, const actors::session& s, const std::string& degrees,
+                                  const std::function<core::result<void>()>& claim,
                                   const std::function<core::result<void>()>& open);
 
 }  // namespace troupe::apps

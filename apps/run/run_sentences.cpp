@@ -72,7 +72,7 @@ void say_end(const end_summary& e, const train_arguments& a, const char* unit) {
   else if (e.trained == 0)
     std::printf("done after %llu steps, all of them before this run\n", steps);
   else
-    std::printf("%s after %llu steps, %.0f s, last loss %.4f %s\n", e.stopped ? "stopped" : "done", steps, e.seconds,
+    std::printf("%s after %llu steps, %.0f s, last loss %.4f %s\n", e.stopped ? "stopped" : e.unsaved ? "ended" : "done", steps, e.seconds,
                 std::isnan(e.last_loss) ? std::fabs(e.last_loss) : e.last_loss, unit);
 }
 

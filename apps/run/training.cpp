@@ -21,6 +21,7 @@
 #include "apps/page/page_access.hpp"
 #include "apps/page/page_state.hpp"
 #include "apps/run/ask_socket.hpp"
+#include "apps/run/export_target.hpp"
 #include "apps/run/opened_run.hpp"
 #include "apps/run/opening_display.hpp"
 #include "apps/run/process_log.hpp"
@@ -28,6 +29,7 @@
 #include "apps/run/run_folder.hpp"
 #include "apps/run/run_sentences.hpp"
 #include "config/explain.hpp"
+#include "core/dtype.hpp"
 #include "core/text.hpp"
 #include "job/compile.hpp"
 
@@ -87,7 +89,7 @@ class training {
         opening_(a.verbosity),
         log_(process_ == nullptr ? fs::path() : fs::absolute(config_->output),
              fmt::format("process {}", process_ == nullptr ? 0 : process_->place())),
-        saved_(*config_, config::effective_yaml(loaded), {a.fresh, !a.resume.empty()},
+        saved_(*config_, config::effective_yaml(loaded), {a.fresh, !a.resume.empty(), load_keys_by_hand(loaded)},
                {[this](const std::string& line) { warn(line); },
                 [this](const checkpoint_event& e) {
                   if (show_) show_->checkpoint(e);
@@ -142,11 +144,12 @@ class training {
     stop_.on_second({});
     if (!end) {
       failed(end.error());
+      if (config_->checkpoint.is_on()) apps::warn(saved_.what_is_safe());
+      if (session_->steps_done() >= config_->steps) (void)export_weights();  // what failed came after the last step
       session_->finish({end.error(), {}, config::effective_yaml(loaded_), {}});
       return end.error().kind == core::error_kind::stopped ? stopped_code() : 1;
     }
-    if (!arguments_.export_folder.empty())
-      if (auto ok = export_weights(); !ok) return failed(ok.error());
+    const bool is_exported = export_weights();
     say_end(*end, arguments_, unit());
     if (process_ == nullptr) {
       if (!schedule_.is_empty()) log_line(style_, schedule_.sentence(end->steps));
@@ -155,13 +158,15 @@ class training {
       if (const auto network = network_sentence(r.network, config_->cluster.hosts); !network.empty()) say(network);
       say(recovery_sentence(r, end->steps, config_->parallel));
     }
+    if (saved_.unsaved()) failed(*saved_.unsaved());
+    if (saved_.unsaved() || !is_exported) return unkept_code;
     return end->stopped && stop_.terminated() ? stopped_code() : 0;
   }
 
   /// Weights, config.json, and what lies beside the model that the run began with.
-  core::result<void> export_weights() {
-    if (auto ok = session_->export_hugging_face(arguments_.export_folder); !ok) return ok;
-    return copy_companions(*config_, arguments_.export_folder);
+  core::result<void> export_to(const fs::path& folder) {
+    if (auto ok = session_->export_hugging_face(folder.string()); !ok) return ok;
+    return copy_companions(*config_, folder);
   }
 
   /// Where the run begins: the checkpoint, and how much of it is taken.
@@ -197,6 +202,23 @@ class training {
     return std::nullopt;
   }
 
+  /// Whether the weights are where `--export` wants them. Else they are beside the run's checkpoints, if they can be
+  /// there, and where they are is said.
+  bool export_weights() {
+    const fs::path wanted = arguments_.export_folder;
+    if (wanted.empty()) return true;
+    const auto exported = export_to(wanted);
+    if (exported) return true;
+    const fs::path beside = fs::absolute(config_->output).lexically_normal() / "export";
+    const auto instead = export_to(beside);
+    const auto why = exported.error().in(fmt::format("--export {}", wanted.string()));
+    failed({why.kind, fmt::format("{}; {}", why.text,
+                                  instead ? fmt::format("the weights are in '{}' instead", beside.string())
+                                          : fmt::format("nor can they be written to '{}': {}; {}", beside.string(),
+                                                        instead.error().text, saved_.what_is_safe()))});
+    return false;
+  }
+
   /// The run's folder and its checkpoints, of the process that leads. The exit code where they are refused.
   std::optional<int> begin() {
     const auto open_records = [this] {
@@ -204,7 +226,16 @@ class training {
       return session_->steps_done() < config_->steps ? session_->open_records() : core::result<void>();
     };
     const bool is_first = session_->recoveries().terms == 0;
-    if (auto ok = prepare_output(loaded_, *session_, degrees_.file, open_records); !ok) return failed(ok.error());
+    if (is_first && !arguments_.export_folder.empty())
+      if (auto ok = check_export(arguments_.export_folder, session_->table().numel() * core::size_of(core::dtype::f32));
+          !ok)
+        return failed(ok.error());
+    const auto claim = [this, is_first] {
+      auto claimed = saved_.claim_output();
+      return claimed || is_first ? claimed : core::result<void>();  // who led before may not have let go of it yet
+    };
+    if (auto ok = prepare_output(loaded_, *session_, degrees_.file, claim, open_records); !ok)
+      return failed(ok.error());
     if (is_first)
       if (auto ok = saved_.begin(start_, *session_); !ok) return failed(ok.error());
     state_.begin(session_->steps_done(), unit());
@@ -276,8 +307,12 @@ class training {
       for (std::string line; std::getline(lines, line);) log_line(style, line);
     };
     out.on_saved = [this](const actors::save_report& r) { saved_.heard(r); };
+    out.on_step_again = [this](const actors::step_report& r) {
+      if (show_) show_->step_again(r);
+    };
     out.on_term = [this](const actors::term_report& t) {
       page_state_.term(t);
+      if (show_) show_->term(t);
       say(fmt::format("term {}: {} data ranks after step {}: {}; {} step{} done again, {:.2f} s", t.number, t.data,
                       t.step, t.cause, t.steps_again, t.steps_again == 1 ? "" : "s", t.lost_s));
     };

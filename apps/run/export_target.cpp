@@ -1,0 +1,47 @@
+#include "apps/run/export_target.hpp"
+
+#include <fmt/format.h>
+
+#include <system_error>
+
+#include "checkpoint/files/atomic_file.hpp"
+#include "checkpoint/files/file_system.hpp"
+
+namespace troupe::apps {
+namespace {
+
+namespace fs = std::filesystem;
+using core::error_kind;
+using core::fail;
+
+/// The folder itself, or the nearest one around it that is there.
+fs::path nearest_that_exists(fs::path at) {
+  std::error_code e;
+  while (!fs::exists(fs::symlink_status(at, e)) && at != at.parent_path()) at = at.parent_path();
+  return at;
+}
+
+}  // namespace
+
+core::result<void> check_export(const fs::path& folder, uint64_t bytes) {
+  const auto refused = [&](error_kind kind, const std::string& why) {
+    return fail(kind, fmt::format("--export: cannot write to '{}': {}", folder.string(), why));
+  };
+  std::error_code e;
+  const fs::path there = nearest_that_exists(fs::absolute(folder).lexically_normal());
+  if (!fs::is_directory(there, e))
+    return refused(error_kind::bad_input, fmt::format("'{}' is no folder", there.string()));
+  for (const char* name : {"config.json", "model.safetensors"})
+    if (fs::is_directory(folder / name, e))
+      return refused(error_kind::bad_input, fmt::format("'{}' is a folder", (folder / name).string()));
+  if (const auto file = checkpoint::atomic_file::create(there / "config.json"); !file)  // removed at once
+    return refused(file.error().kind == error_kind::no_space ? error_kind::no_space : error_kind::bad_input,
+                   file.error().text);
+  const auto free = checkpoint::real_files().free_bytes(there);
+  if (!free) return refused(free.error().kind, free.error().text);
+  if (*free < bytes)
+    return refused(error_kind::no_space, fmt::format("{} bytes are needed, {} are free", bytes, *free));
+  return {};
+}
+
+}  // namespace troupe::apps

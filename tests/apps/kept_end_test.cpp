@@ -1,0 +1,117 @@
+// The end of a run: what it should have kept is there, or its exit code is 3 and it says what is safe. And the output
+// folder, in which one run at a time keeps things.
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "tests/apps/topology.hpp"
+#include "tests/places.hpp"
+
+using namespace troupe::tests;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string quick = replaced(smallest, "steps: 6", "steps: 2") + "telemetry: {trace: false, report: false}\n";
+const std::string without_end = replaced(quick, "steps: 2", "steps: 100000");
+
+process started(const command_folder& f, std::vector<std::string> more) {
+  more.insert(more.begin(), {troupe::places::troupe_binary, "train", "job.yaml", "--json"});
+  return process(more, f.folder.path());
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(kept_end)
+
+// After SimpleTuner 2353 and open_lm 154.
+BOOST_AUTO_TEST_CASE(a_run_whose_last_checkpoint_could_not_be_written_ends_with_code_3_and_says_which_step_is_safe) {
+  const command_folder f(quick + "checkpoint: {every_steps: 2, retry_for: 0}\n");
+  const auto small_files = [] {
+    const rlimit limit{100'000, 100'000};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  };
+  const auto none = f.troupe({"train", "job.yaml", "--json"}, small_files);
+  BOOST_TEST(none.code == 3, none.err);
+  BOOST_TEST(has(none.err, "troupe: error: the last checkpoint of step 2: "), none.err);
+  BOOST_TEST(has(none.err, "; no step of this run is in a checkpoint\n"), none.err);
+  BOOST_TEST(has(none.out, "\"unsaved\":true"), none.out);
+  BOOST_TEST(!has(none.err, "the run continues"), none.err);
+
+  BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet"}).code == 0);
+  for (const char* policy : {"continue", "stop"}) {
+    const auto later = f.troupe(
+        {"train", "job.yaml", "--steps", "3", "--set", std::string("checkpoint.on_error=") + policy}, small_files);
+    BOOST_TEST(later.code == 3, later.err);
+    BOOST_TEST(has(later.err, "; step 2 is safe in '" + (f.folder / "out/checkpoints/step-00000002").string() + "'\n"),
+               later.err);
+    BOOST_TEST(has(later.out, "ended after 3 steps"), later.out);
+    BOOST_TEST(!has(later.out, "done after"), later.out);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_last_checkpoint_is_tried_again_until_it_can_be_written) {
+  const command_folder f(quick + "checkpoint: {every_steps: 2, tag: best, retry_for: 10min}\n");
+  f.folder.write("out/checkpoints/best/notes.txt", "not a checkpoint");
+  process p = started(f, {});
+  BOOST_TEST_REQUIRE(p.wait_for_error("s (checkpoint.retry_for)"));
+  fs::remove_all(f.folder / "out/checkpoints/best");
+  const auto r = p.end();
+  BOOST_TEST(r.code == 0, r.err);
+  BOOST_TEST(has(r.out, "\"unsaved\":false"), r.out);
+  BOOST_TEST(fs::exists(f.folder / "out/checkpoints/best/manifest.json"));
+}
+
+BOOST_AUTO_TEST_CASE(an_export_that_cannot_be_written_is_refused_before_the_first_step) {
+  const command_folder f(quick);
+  f.folder.write("a_file", "text");
+  fs::create_symlink("nowhere", f.folder / "a_link");
+  fs::create_directories(f.folder / "taken/config.json");
+  for (const std::string to : {"a_file", "a_file/below", "a_link", "taken", "/proc/below/it"}) {
+    const auto r = f.troupe({"train", "job.yaml", "--json", "--export", to});
+    BOOST_TEST(r.code == 2, to + ": " + r.err);
+    BOOST_TEST(has(r.err, "error: --export: cannot write to '" + to + "': "), r.err);
+    BOOST_TEST(!has(r.out, "\"event\":\"step\""), r.out);
+    BOOST_TEST(!fs::exists(f.folder / "out"));
+  }
+  const auto good = f.troupe({"train", "job.yaml", "--quiet", "--export", "new/hf"});
+  BOOST_TEST(good.code == 0, good.err);
+  BOOST_TEST(fs::exists(f.folder / "new/hf/config.json"));
+}
+
+BOOST_AUTO_TEST_CASE(an_export_that_fails_at_the_end_leaves_the_weights_beside_the_run_with_code_3) {
+  const command_folder f(without_end);
+  process p = started(f, {"--export", "hf"});
+  BOOST_TEST_REQUIRE(p.wait_for("\"step\":1,"));
+  f.folder.write("hf", "in the way");
+  p.send(SIGINT);
+  const auto r = p.end();
+  BOOST_TEST(r.code == 3, r.err);
+  BOOST_TEST(has(r.err, "error: --export hf: "), r.err);
+  BOOST_TEST(has(r.err, "; the weights are in '" + (f.folder / "out/export").string() + "' instead\n"), r.err);
+  BOOST_TEST(fs::exists(f.folder / "out/export/model.safetensors"));
+  BOOST_TEST(fs::exists(f.folder / "out/export/config.json"));
+}
+
+BOOST_AUTO_TEST_CASE(a_run_keeps_its_output_folder_whatever_becomes_of_its_checkpoints) {
+  const command_folder f(without_end + "checkpoint: {every_steps: 1000000}\n");
+  process p = started(f, {});
+  BOOST_TEST_REQUIRE(p.wait_for("\"step\":1,"));
+  fs::remove_all(f.folder / "out/checkpoints");
+  const auto before = scratch_folder::read(f.folder / "out/config.yaml");
+  for (const std::vector<std::string>& more : {std::vector<std::string>{"--fresh"}, {"--set", "checkpoint.every_steps=0"}}) {
+    std::vector<std::string> all{"train", "job.yaml", "--steps", "3"};
+    all.insert(all.end(), more.begin(), more.end());
+    const auto second = f.troupe(all);
+    BOOST_TEST(second.code == 2, second.err);
+    BOOST_TEST(has(second.err, "out' is in use: process "), second.err);
+  }
+  BOOST_TEST(scratch_folder::read(f.folder / "out/config.yaml") == before);
+  p.send(SIGINT);
+  const auto r = p.end();
+  BOOST_TEST(r.code == 0, r.err);
+  BOOST_TEST(has(r.out, "\"written\":1,\"failed\":0,"), r.out);  // in a folder of checkpoints that it has made again
+  BOOST_TEST(fs::exists(f.folder / "out/checkpoints/latest"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

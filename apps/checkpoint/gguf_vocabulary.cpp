@@ -60,16 +60,29 @@ gguf_metadata keys_of(const data::vocabulary& v, uint64_t tokens) {
   if (is_byte_level) set("merges", v.merges.empty() ? std::vector<std::string>{merge_of_nothing} : v.merges);
   // Without these llama.cpp takes tokens 11 and 11 of a byte-level vocabulary: a byte like any other. 0 is in no text.
   const bool is_bytes = is_byte_level && v.merges.empty();
-  if (v.begin || is_bytes) set("bos_token_id", v.begin.value_or(0));
-  if (v.end || is_bytes) set("eos_token_id", v.end.value_or(0));
-  if (v.unknown_token) set("unknown_token_id", *v.unknown_token);
-  if (v.padding) set("padding_token_id", *v.padding);
-  if (!v.chat_template.empty()) out.set("tokenizer.chat_template", gguf_value::of(v.chat_template));
+  const auto& special = v.special;
+  if (special.begin || is_bytes) set("bos_token_id", special.begin.value_or(0));
+  if (special.end || is_bytes) set("eos_token_id", special.end.value_or(0));
+  for (const auto& [key, token] : {std::pair{"eot_token_id", special.end_of_turn},
+                                   {"eom_token_id", special.end_of_message},
+                                   {"unknown_token_id", special.unknown},
+                                   {"seperator_token_id", special.separator},  // llama.cpp's spelling
+                                   {"padding_token_id", special.padding},
+                                   {"mask_token_id", special.mask}})
+    if (token) set(key, *token);
+  if (!special.chat_template.empty()) out.set("tokenizer.chat_template", gguf_value::of(special.chat_template));
+  std::vector<std::string> names;
+  for (const auto& [name, text] : special.other_templates) {
+    names.push_back(name);
+    out.set("tokenizer.chat_template." + name, gguf_value::of(text));
+  }
+  if (!names.empty()) out.set("tokenizer.chat_templates", gguf_value::of(std::move(names)));
   const bool is_unigram = v.kind == vocabulary_kind::sentencepiece_unigram;
   // llama.cpp's own ways: BPE pieces begin with `begin`, unigram ones end with `end`, which no language model here
   // wants.
-  if (is_byte_level || is_unigram || v.adds_begin) set("add_bos_token", v.adds_begin.value_or(false));
-  if (is_unigram) set("add_eos_token", false);
+  if (is_byte_level || is_unigram || special.adds_begin) set("add_bos_token", special.adds_begin.value_or(false));
+  if (is_unigram || special.adds_end) set("add_eos_token", special.adds_end.value_or(false));
+  if (special.adds_separator) set("add_sep_token", *special.adds_separator);
   if (is_byte_level) return out;
   set("add_space_prefix", v.adds_space);
   set("remove_extra_whitespaces", v.removes_extra_spaces);

@@ -99,6 +99,26 @@ class byte_pair_tokenizer final : public tokenizer {
   }
 
   core::result<void> encode(std::string_view text, std::vector<uint32_t>& out) override {
+    for (size_t at = 0; at < text.size();) {
+      const auto added = vocabulary_.added.next(text, at);
+      if (auto ok = encode_words(text.substr(at, added ? added->at - at : text.npos), out); !ok) return ok;
+      if (!added) break;
+      if (auto ok = check_added_word(*added->word); !ok) return ok;
+      out.push_back(added->word->id);
+      at = added->at + added->word->text.size();
+    }
+    return {};
+  }
+
+  [[nodiscard]] std::string decode(std::span<const uint32_t> ids) const override {
+    std::string out;
+    for (const uint32_t id : ids)
+      if (id < vocabulary_.bytes_of.size()) out += vocabulary_.bytes_of[id];
+    return out;
+  }
+
+ private:
+  core::result<void> encode_words(std::string_view text, std::vector<uint32_t>& out) {
     while (!text.empty()) {
       const std::string_view sound = text.substr(0, core::utf8_prefix(text));
       for (size_t at = 0; at < sound.size();) {
@@ -116,14 +136,6 @@ class byte_pair_tokenizer final : public tokenizer {
     return {};
   }
 
-  [[nodiscard]] std::string decode(std::span<const uint32_t> ids) const override {
-    std::string out;
-    for (const uint32_t id : ids)
-      if (id < vocabulary_.bytes_of.size()) out += vocabulary_.bytes_of[id];
-    return out;
-  }
-
- private:
   void add_word(std::string_view word, std::vector<uint32_t>& out) {
     const bool short_enough = word.size() <= word_cache::longest_word;
     const uint64_t hash = short_enough ? hash_of(word) : 0;

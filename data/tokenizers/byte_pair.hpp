@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/tokenizers/added_words.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 #include "data/tokenizers/word_cutter.hpp"
 
@@ -44,6 +45,7 @@ struct byte_pair_vocabulary {
   std::vector<std::string> bytes_of;     ///< of each token; empty where the numbers have a gap
   std::array<uint32_t, 256> token_of{};  ///< of each single byte
   merge_table merges{0};
+  added_words added{};  ///< words of a text that are one token each
 };
 
 /// Merges the tokens of one word in place, by rank, equal ranks from the left. Words up to `scanned_word_tokens` are
@@ -74,9 +76,12 @@ core::result<std::unique_ptr<tokenizer>> open_byte_pair(const std::filesystem::p
                                                         const std::filesystem::path& merges);
 
 /// The same from lists, as files of models carry them: words by token in the byte alphabet, merges `left right` by
-/// rank. Text of a byte that no word stands for becomes token 0. Refused: merges of or into words that are not there.
+/// rank. Text of a byte that no word stands for becomes token 0. `end_of_text` stands behind each document; without it
+/// the word <|endoftext|> does. Words in `added` are their own text. Refused: merges of or into words that are not there.
 core::result<std::unique_ptr<tokenizer>> byte_pair_of(const std::vector<std::string>& words,
-                                                      const std::vector<std::string>& merges);
+                                                      const std::vector<std::string>& merges,
+                                                      std::optional<uint32_t> end_of_text = {},
+                                                      added_words added = {});
 
 /// A tokenizer of that vocabulary, for words cut by GPT-2's pattern. Bytes that are no sound UTF-8 form words of their
 /// own, so that every text comes back as it was.

@@ -8,9 +8,12 @@
 #include "core/json_text.hpp"
 #include "core/lfs_pointer.hpp"
 #include "core/source_file.hpp"
+#include "core/text.hpp"
 #include "core/utf8.hpp"
 #include "data/tokenizers/byte_alphabet.hpp"
 #include "data/tokenizers/byte_pair.hpp"
+#include "data/tokenizers/merge_lines.hpp"
+#include "data/tokenizers/special_tokens.hpp"
 #include "data/tokenizers/tokenizer_class.hpp"
 
 namespace troupe::data {
@@ -78,26 +81,20 @@ bool looks_special(const std::string& word) {
 
 core::result<merge_table> read_merges(const fs::path& path, std::string_view text, const fs::path& vocab_path,
                                       const word_numbers& numbers) {
-  uint64_t line_number = 0;
+  merge_lines lines(text);
   const auto wrong = [&](const std::string& why) {
-    return fail(error_kind::bad_input, fmt::format("{}:{}: {}", path.string(), line_number, why));
+    return fail(error_kind::bad_input, fmt::format("{}:{}: {}", path.string(), lines.number(), why));
   };
   merge_table table(static_cast<size_t>(std::count(text.begin(), text.end(), '\n')) + 1);
   std::vector<bool> made(max_vocabulary);
   uint32_t rank = 0;
-  while (!text.empty()) {
-    ++line_number;
-    const size_t end = text.find('\n');
-    std::string_view line = text.substr(0, end);
-    const bool last = end == std::string_view::npos;
-    text.remove_prefix(last ? text.size() : end + 1);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.empty() || (line_number == 1 && line.starts_with("#version"))) continue;
+  while (const auto next = lines.next()) {
+    const std::string_view line = *next;
     const size_t space = line.find(' ');
     if (space == 0 || space == std::string_view::npos || space + 1 == line.size() ||
         line.find(' ', space + 1) != std::string_view::npos)
       return wrong(fmt::format("wanted two words with one space between them, got '{}'{}", line.substr(0, 80),
-                               last ? "; the file seems cut short" : ""));
+                               lines.is_cut() ? "; the file seems cut short" : ""));
     const std::string left(line.substr(0, space));
     const std::string right(line.substr(space + 1));
     std::array<uint32_t, 3> ids{};
@@ -151,6 +148,36 @@ core::result<void> check_pipeline(const fs::path& path) {
   return {};
 }
 
+/// Puts the folder's added words into the vocabulary. Refused: one with two numbers, and an end of text that no token
+/// has.
+core::result<tokenizer_description> add_folder_words(const fs::path& folder, word_numbers& numbers,
+                                                     byte_pair_vocabulary& out) {
+  const auto words = read_added_words(folder);
+  if (!words) return fail(words.error());
+  for (const auto& w : *words) {
+    if (const auto at = numbers.emplace(w.text, w.id).first; at->second != w.id)
+      return core::refused(fmt::format("'{}': the added token '{}' has number {}, but vocab.json says {}",
+                                       folder.string(), core::shown(w.text), w.id, at->second));
+    if (w.id >= out.bytes_of.size()) out.bytes_of.resize(w.id + 1);
+    out.bytes_of[w.id] = w.text;
+  }
+  const token_finder number_of = [&](std::string_view text) -> std::optional<uint32_t> {
+    const auto at = numbers.find(std::string(text));
+    return at == numbers.end() ? std::nullopt : std::optional(at->second);
+  };
+  tokenizer_description d{.kind = "gpt2", .vocab_size = out.bytes_of.size(), .end_of_text = {}, .digest = {}};
+  const auto special = read_special_tokens(folder, number_of, d.vocab_size);
+  if (!special) return fail(special.error());
+  if (!special->lost_end.empty())
+    return core::refused(fmt::format("'{}' names '{}' as the token behind a text, which neither vocab.json nor "
+                                     "added_tokens.json has: add it there, or name another one as eos_token in "
+                                     "tokenizer_config.json",
+                                     folder.string(), core::shown(special->lost_end)));
+  d.end_of_text = special->end ? special->end : number_of("<|endoftext|>");
+  out.added = added_words(*words, d.end_of_text);
+  return d;
+}
+
 }  // namespace
 
 core::result<std::unique_ptr<tokenizer>> open_byte_pair(const fs::path& vocab, const fs::path& merges) {
@@ -176,17 +203,15 @@ core::result<std::unique_ptr<tokenizer>> open_byte_pair(const fs::path& vocab, c
                               vocab.string(), alphabet.word_of(b), b));
     out.token_of[b] = found->second;
   }
-  tokenizer_description description;
-  description.kind = "gpt2";
   for (const auto& [word, number] : *numbers) {
     if (number >= out.bytes_of.size()) out.bytes_of.resize(number + 1);
     out.bytes_of[number] = alphabet.bytes_of(word);
   }
-  description.vocab_size = out.bytes_of.size();
-  if (const auto found = numbers->find("<|endoftext|>"); found != numbers->end())
-    description.end_of_text = found->second;
-  description.digest = digest_of({*vocab_file, *merges_file});
-  return make_byte_pair(std::move(out), std::move(description));
+  auto described = add_folder_words(vocab.parent_path(), *numbers, out);
+  if (!described) return fail(described.error());
+  described->digest = out.added.is_empty() ? digest_of({*vocab_file, *merges_file})
+                                           : digest_of({*vocab_file, *merges_file, out.added.as_text()});
+  return make_byte_pair(std::move(out), std::move(*described));
 }
 
 }  // namespace troupe::data

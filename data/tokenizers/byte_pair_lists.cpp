@@ -13,7 +13,8 @@ using core::error_kind;
 using core::fail;
 
 core::result<std::unique_ptr<tokenizer>> byte_pair_of(const std::vector<std::string>& words,
-                                                      const std::vector<std::string>& merges) {
+                                                      const std::vector<std::string>& merges,
+                                                      std::optional<uint32_t> end_of_text, added_words added) {
   const byte_alphabet alphabet;
   std::unordered_map<std::string_view, uint32_t> numbers;
   byte_pair_vocabulary out;
@@ -46,10 +47,14 @@ core::result<std::unique_ptr<tokenizer>> byte_pair_of(const std::vector<std::str
   description.kind = "gpt2";
   description.vocab_size = words.size();
   if (const auto found = numbers.find("<|endoftext|>"); found != numbers.end()) description.end_of_text = found->second;
+  if (end_of_text && *end_of_text < words.size()) description.end_of_text = end_of_text;
   std::string all;
   for (const auto& list : {&words, &merges})
     for (const auto& text : *list) all += text + "\n";
-  description.digest = digest_of({all});
+  description.digest = added.is_empty() ? digest_of({all}) : digest_of({all, added.as_text()});
+  for (const auto& w : added.words())
+    if (w.id < out.bytes_of.size()) out.bytes_of[w.id] = w.text;
+  out.added = std::move(added);
   return make_byte_pair(std::move(out), std::move(description));
 }
 

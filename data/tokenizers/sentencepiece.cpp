@@ -4,9 +4,15 @@
 #include <fmt/format.h>
 #include <sentencepiece_processor.h>
 
+#include <algorithm>
+#include <map>
+
 #include "core/lfs_pointer.hpp"
 #include "core/source_file.hpp"
+#include "core/text.hpp"
+#include "data/tokenizers/added_words.hpp"
 #include "data/tokenizers/sentencepiece_file.hpp"
+#include "data/tokenizers/special_tokens.hpp"
 
 namespace troupe::data {
 namespace {
@@ -28,7 +34,43 @@ class sentencepiece_tokenizer final : public tokenizer {
     return {};
   }
 
+  /// Takes the added words and the end of texts that files beside the model name.
+  core::result<void> read_folder(const std::filesystem::path& folder) {
+    auto words = read_added_words(folder);
+    if (!words) return fail(words.error());
+    const auto is_piece = [&](const added_word& w) {
+      return w.id < pieces() && processor_.IdToPiece(static_cast<int>(w.id)) == w.text;
+    };
+    std::erase_if(*words, is_piece);
+    for (const auto& w : *words) {
+      added_text_[w.id] = w.text;
+      description_.vocab_size = std::max<uint64_t>(description_.vocab_size, uint64_t{w.id} + 1);
+    }
+    const token_finder number_of = [&](std::string_view text) -> std::optional<uint32_t> {
+      for (const auto& [id, added] : added_text_)
+        if (added == text) return id;
+      const int id = processor_.PieceToId({text.data(), text.size()});
+      if (id < 0 || static_cast<uint64_t>(id) >= pieces()) return std::nullopt;
+      return processor_.IdToPiece(id) == text ? std::optional(static_cast<uint32_t>(id)) : std::nullopt;
+    };
+    const auto special = read_special_tokens(folder, number_of, description_.vocab_size);
+    if (!special) return fail(special.error());
+    if (!special->lost_end.empty())
+      return core::refused(fmt::format("'{}' names '{}' as the token behind a text, which neither the model nor "
+                                       "added_tokens.json has: add it there, or name another one as eos_token in "
+                                       "tokenizer_config.json",
+                                       folder.string(), core::shown(special->lost_end)));
+    if (special->end) description_.end_of_text = special->end;
+    added_ = added_words(std::move(*words), description_.end_of_text);
+    if (!added_.is_empty()) description_.digest = digest_of({description_.digest, added_.as_text()});
+    return {};
+  }
+
   core::result<void> encode(std::string_view text, std::vector<uint32_t>& out) override {
+    if (const auto added = added_.next(text, 0))
+      return core::refused(fmt::format("the text has the added token '{}', which a SentencePiece model lacks: such tokens "
+                                       "are not read yet; leave it out of the text or of the tokenizer's files",
+                                       core::shown(added->word->text)));
     const auto status = processor_.Encode({text.data(), text.size()}, &ids_);
     if (!status.ok())
       return fail(error_kind::bad_input,
@@ -38,16 +80,32 @@ class sentencepiece_tokenizer final : public tokenizer {
   }
 
   [[nodiscard]] std::string decode(std::span<const uint32_t> ids) const override {
-    std::vector<int> known;
-    for (const uint32_t id : ids)
-      if (id < vocab_size()) known.push_back(static_cast<int>(id));
     std::string text;
-    return processor_.Decode(known, &text).ok() ? text : std::string();
+    std::vector<int> known;
+    const auto flush = [&] {
+      std::string part;
+      if (!known.empty() && processor_.Decode(known, &part).ok()) text += part;
+      known.clear();
+    };
+    for (const uint32_t id : ids) {
+      if (const auto added = added_text_.find(id); added != added_text_.end()) {
+        flush();
+        text += added->second;
+      } else if (id < pieces()) {
+        known.push_back(static_cast<int>(id));
+      }
+    }
+    flush();
+    return text;
   }
 
  private:
+  [[nodiscard]] uint64_t pieces() const { return static_cast<uint64_t>(processor_.GetPieceSize()); }
+
   sentencepiece::SentencePieceProcessor processor_;
   std::vector<int> ids_;
+  std::map<uint32_t, std::string> added_text_;  ///< by number, beside and instead of the model's pieces
+  added_words added_;
 };
 
 }  // namespace
@@ -66,6 +124,7 @@ core::result<std::unique_ptr<tokenizer>> open_sentencepiece(const std::filesyste
   auto out = std::make_unique<sentencepiece_tokenizer>();
   if (auto ok = out->load({reinterpret_cast<const char*>(bytes.data()), bytes.size()}); !ok)
     return fail(ok.error().in(path.string()));
+  if (auto ok = out->read_folder(path.parent_path()); !ok) return fail(ok.error());
   return out;
 }
 

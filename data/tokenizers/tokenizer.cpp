@@ -5,6 +5,7 @@
 
 #include "data/tokenizers/byte_pair.hpp"
 #include "data/tokenizers/sentencepiece.hpp"
+#include "data/tokenizers/vocabulary.hpp"
 
 namespace troupe::data {
 namespace {
@@ -31,6 +32,20 @@ class byte_tokenizer final : public tokenizer {
   }
 };
 
+/// A tokenizer.json that cuts words as GPT-2 does.
+core::result<std::unique_ptr<tokenizer>> open_pipeline(const fs::path& path) {
+  const auto v = read_vocabulary(path);
+  if (!v) return fail(v.error());
+  if (v->words != "gpt-2")
+    return core::refused(fmt::format("'{}' cuts words as {}, which is not read for texts yet: wanted GPT-2's way",
+                                     path.string(), v->words));
+  auto words = read_added_words(path.parent_path());
+  if (!words) return fail(words.error());
+  std::vector<std::string> texts;
+  for (const auto& e : v->entries) texts.push_back(e.text);
+  return byte_pair_of(texts, v->merges, v->special.end, added_words(std::move(*words), v->special.end));
+}
+
 }  // namespace
 
 std::unique_ptr<tokenizer> make_byte_tokenizer() { return std::make_unique<byte_tokenizer>(); }
@@ -42,13 +57,20 @@ core::result<std::unique_ptr<tokenizer>> open_tokenizer(const fs::path& path) {
   if (!fs::exists(status))
     return fail(error_kind::bad_input,
                 fmt::format("cannot read the tokenizer '{}': No such file or directory", path.string()));
-  if (fs::is_directory(status)) return open_byte_pair(path / "vocab.json", path / "merges.txt");
+  if (fs::is_directory(status)) {
+    if (fs::exists(path / "tokenizer.model", ec) && !fs::exists(path / "vocab.json", ec))
+      return open_sentencepiece(path / "tokenizer.model");
+    if (fs::exists(path / "tokenizer.json", ec) && !fs::exists(path / "vocab.json", ec))
+      return open_pipeline(path / "tokenizer.json");
+    return open_byte_pair(path / "vocab.json", path / "merges.txt");
+  }
   if (path.filename() == "vocab.json") return open_byte_pair(path, path.parent_path() / "merges.txt");
+  if (path.filename() == "tokenizer.json") return open_pipeline(path);
   if (path.extension() == ".model") return open_sentencepiece(path);
   return fail(
       error_kind::bad_input,
       fmt::format("the tokenizer '{}' is of no known kind: wanted a SentencePiece .model file, or a folder with "
-                  "GPT-2's vocab.json and merges.txt",
+                  "tokenizer.model, GPT-2's vocab.json and merges.txt, or a tokenizer.json like them",
                   path.string()));
 }
 
@@ -57,6 +79,14 @@ core::result<void> check_vocabulary(const tokenizer_description& tokenizer, uint
   return fail(error_kind::bad_input,
               fmt::format("the tokenizer has {} tokens, the model's vocab_size is {}: wanted at least as many",
                           tokenizer.vocab_size, vocab_size));
+}
+
+core::result<void> check_bytes_as_ids(bool stream_is_bytes, std::string_view word, uint64_t vocab_size) {
+  if (!stream_is_bytes || word == bytes_as_ids || vocab_size <= byte_vocabulary_size) return {};
+  return core::refused(fmt::format("data.tokenizer: the text would be fed as bytes, but the model's vocabulary has {} "
+                                   "words, which are not bytes: name the model's tokenizer, or write {} to feed each "
+                                   "byte as the token of its number all the same",
+                                   vocab_size, bytes_as_ids));
 }
 
 std::string digest_of(std::initializer_list<std::string_view> parts) {

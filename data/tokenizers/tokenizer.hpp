@@ -51,13 +51,24 @@ class tokenizer {
 /// Tokens are the text's bytes; no end of text.
 std::unique_ptr<tokenizer> make_byte_tokenizer();
 
-/// Empty: bytes. A `.model` file: SentencePiece. A folder with vocab.json and merges.txt, or that vocab.json itself:
-/// GPT-2's byte-pair encoding. bad_input for anything else, and for files that are cut short or of another kind.
+/// Empty: bytes. A `.model` file, or a folder with tokenizer.model: SentencePiece. A folder with vocab.json and
+/// merges.txt, that vocab.json itself, or a tokenizer.json that cuts words alike: GPT-2's byte-pair encoding. The
+/// folder's special tokens and added words count (special_tokens.hpp). bad_input for anything else, and for files that are cut short or of another kind.
 core::result<std::unique_ptr<tokenizer>> open_tokenizer(const std::filesystem::path& path);
 
 /// Refuses a tokenizer that may give tokens which a model of `vocab_size` entries does not know. Bytes pass: which of
 /// them a text really has is checked when it is read.
 core::result<void> check_vocabulary(const tokenizer_description& tokenizer, uint64_t vocab_size);
+
+/// The vocabulary of bytes.
+inline constexpr uint64_t byte_vocabulary_size = 256;
+
+/// Refuses bytes as tokens of a model with more words, which are not its bytes, unless data.tokenizer is
+/// bytes_as_ids; `word` is that key's text, `stream_is_bytes` what the texts turned out to be.
+core::result<void> check_bytes_as_ids(bool stream_is_bytes, std::string_view word, uint64_t vocab_size);
+
+/// The value of data.tokenizer that feeds bytes to any vocabulary.
+inline constexpr std::string_view bytes_as_ids = "bytes-as-ids";
 
 /// FNV-1a, 64 bits, as 16 hexadecimal digits; `parts` one after the other.
 std::string digest_of(std::initializer_list<std::string_view> parts);

@@ -4,14 +4,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
+#include <unordered_map>
 
-#include "core/json_text.hpp"
 #include "core/lfs_pointer.hpp"
 #include "core/source_file.hpp"
 #include "core/text.hpp"
 #include "data/tokenizers/byte_alphabet.hpp"
+#include "data/tokenizers/folder_json.hpp"
+#include "data/tokenizers/merge_lines.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 #include "data/tokenizers/vocabulary_pieces.hpp"
 
@@ -27,35 +28,11 @@ constexpr const char* pieces_file = "tokenizer.model";
 constexpr const char* pipeline_file = "tokenizer.json";
 constexpr const char* words_file = "vocab.json";
 constexpr const char* merges_file = "merges.txt";
-constexpr const char* special_file = "tokenizer_config.json";
+/// gguf-py gives words that were added to a vocabulary this score.
+constexpr float added_score = -1000;
 
 tl::unexpected<core::error> refused(const fs::path& path, const std::string& why) {
   return fail(error_kind::bad_input, fmt::format("'{}': {}", path.string(), why));
-}
-
-core::result<json> read_json(const fs::path& path) {
-  const auto text = core::read_file(path, max_tokenizer_bytes);
-  if (!text) return fail(text.error());
-  if (core::begins_like_lfs_pointer(*text)) return fail(core::lfs_pointer_error((path).string(), *text));
-  auto out = core::parse_json(*text, max_tokenizer_json_depth);
-  if (!out) return refused(path, fmt::format("wanted one JSON object, got {}", out.error().why));
-  if (!out->is_object()) return refused(path, "wanted one JSON object");
-  return std::move(*out);
-}
-
-/// A text, or that of a special token, which may be an object that has it.
-std::string text_of(const json& from, const char* key) {
-  const auto at = from.find(key);
-  if (at == from.end()) return {};
-  if (at->is_string()) return *at;
-  if (at->is_object() && at->contains("content") && (*at)["content"].is_string()) return (*at)["content"];
-  return {};
-}
-
-/// Of a key that may be missing or of another type.
-bool flag_of(const json& from, const char* key, bool otherwise) {
-  const auto at = from.find(key);
-  return at != from.end() && at->is_boolean() ? at->get<bool>() : otherwise;
 }
 
 /// Words by number; a number that is missing stays unused.
@@ -73,37 +50,67 @@ core::result<void> add_words(const fs::path& path, const json& words, vocabulary
   return {};
 }
 
-std::optional<uint32_t> number_of(const vocabulary& v, std::string_view word) {
-  const auto at = std::ranges::find(v.entries, word, &vocabulary_entry::text);
-  return at == v.entries.end() || word.empty() ? std::nullopt
-                                               : std::optional(static_cast<uint32_t>(at - v.entries.begin()));
+std::unordered_map<std::string_view, uint32_t> numbers_of(const vocabulary& v) {
+  std::unordered_map<std::string_view, uint32_t> out;
+  for (uint32_t t = 0; t < v.entries.size(); ++t)
+    if (!v.entries[t].text.empty()) out.emplace(v.entries[t].text, t);
+  return out;
+}
+
+/// Words that llama.cpp's converter takes for control tokens though no file marks them.
+bool looks_like_control(std::string_view text) {
+  for (const char* one : {"<pad>", "<mask>", "<2mass>", "[@BOS@]"})
+    if (text == one) return true;
+  return (text.starts_with("<|") && text.ends_with("|>")) || (text.starts_with("<\uFF5C") && text.ends_with("\uFF5C>")) ||
+         (text.starts_with("<unused") && text.ends_with(">"));
+}
+
+/// An added word takes the place of the word that has its number. Refused: one that has another number already.
+core::result<void> add_added_words(const fs::path& folder, vocabulary& out) {
+  const auto words = read_added_words(folder);
+  if (!words) return fail(words.error());
+  if (words->empty()) return {};
+  const auto numbers = numbers_of(out);
+  for (const auto& w : *words)
+    if (const auto at = numbers.find(w.text); at != numbers.end() && at->second != w.id)
+      return refused(folder, fmt::format("the added token '{}' has number {}, but the vocabulary says {}",
+                                         core::shown(w.text), w.id, at->second));
+  const bool has_scores = out.kind != vocabulary_kind::byte_level;
+  for (const auto& w : *words) {
+    if (w.id >= out.entries.size()) out.entries.resize(w.id + 1, {"", token_kind::unused});
+    auto& e = out.entries[w.id];
+    if (has_scores && e.text == w.text) continue;  // the SentencePiece model says its kind
+    e = {w.text, w.is_special || looks_like_control(w.text) ? token_kind::control : token_kind::user_defined,
+         has_scores ? added_score : 0};
+  }
+  return {};
 }
 
 core::result<void> add_special(const fs::path& folder, vocabulary& out) {
-  const auto path = folder / special_file;
-  std::error_code e;
-  if (!fs::exists(path, e)) return {};
-  const auto keys = read_json(path);
-  if (!keys) return fail(keys.error());
-  const std::array<std::pair<const char*, std::optional<uint32_t>*>, 4> all{{{"bos_token", &out.begin},
-                                                                             {"eos_token", &out.end},
-                                                                             {"unk_token", &out.unknown_token},
-                                                                             {"pad_token", &out.padding}}};
-  for (const auto& [key, place] : all)
-    if (const auto number = number_of(out, text_of(*keys, key))) *place = number;
-  if (const auto adds = keys->find("add_bos_token"); adds != keys->end() && adds->is_boolean())
-    out.adds_begin = adds->get<bool>();
-  out.chat_template = text_of(*keys, "chat_template");
+  const auto numbers = numbers_of(out);
+  const token_finder number_of = [&](std::string_view text) -> std::optional<uint32_t> {
+    const auto at = numbers.find(text);
+    return at == numbers.end() ? std::nullopt : std::optional(at->second);
+  };
+  auto read = read_special_tokens(folder, number_of, out.entries.size());
+  if (!read) return fail(read.error());
+  auto& own = out.special;
+  for (const auto place : {&special_tokens::begin, &special_tokens::end, &special_tokens::unknown,
+                           &special_tokens::padding})
+    if (!((*read).*place)) (*read).*place = own.*place;
+  own = std::move(*read);
+  if (out.kind == vocabulary_kind::byte_level)
+    for (const uint32_t t : own.named) out.entries[t].kind = token_kind::control;
   return {};
 }
 
 /// GPT-2's own file of words does not say which one ends a text.
 void mark_end_of_text(vocabulary& out) {
-  const auto end = number_of(out, "<|endoftext|>");
-  if (!end) return;
-  out.entries[*end].kind = token_kind::control;
-  for (auto* place : {&out.begin, &out.end, &out.unknown_token})
-    if (!*place) *place = end;
+  const auto at = std::ranges::find(out.entries, "<|endoftext|>", &vocabulary_entry::text);
+  if (at == out.entries.end()) return;
+  at->kind = token_kind::control;
+  for (auto* place : {&out.special.begin, &out.special.end, &out.special.unknown})
+    if (!*place) *place = static_cast<uint32_t>(at - out.entries.begin());
 }
 
 core::result<vocabulary> read_words(const fs::path& folder) {
@@ -111,22 +118,16 @@ core::result<vocabulary> read_words(const fs::path& folder) {
   out.words = "gpt-2";
   // Its rules, and that the merges are all there, are the tokenizer's to check.
   if (auto usable = open_tokenizer(folder / words_file); !usable) return fail(usable.error());
-  const auto words = read_json(folder / words_file);
+  const auto words = read_json_object(folder / words_file);
   if (!words) return fail(words.error());
   if (auto ok = add_words(folder / words_file, *words, out); !ok) return fail(ok.error());
   const auto merges = core::read_file(folder / merges_file, max_tokenizer_bytes);
   if (!merges) return fail(merges.error());
   if (core::begins_like_lfs_pointer(*merges))
     return fail(core::lfs_pointer_error((folder / merges_file).string(), *merges));
-  bool is_first = true;
-  for (std::string_view rest = *merges; !rest.empty();) {
-    auto line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    const bool is_version = is_first && line.starts_with("#version");
-    is_first = false;
-    if (!line.empty() && !is_version) out.merges.emplace_back(line);
-  }
+  merge_lines lines(*merges);
+  while (const auto line = lines.next()) out.merges.emplace_back(*line);
+  if (auto ok = add_added_words(folder, out); !ok) return fail(ok.error());
   if (auto ok = add_special(folder, out); !ok) return fail(ok.error());
   mark_end_of_text(out);
   return out;
@@ -134,21 +135,21 @@ core::result<vocabulary> read_words(const fs::path& folder) {
 
 /// llama.cpp's name for how words are cut; empty where it is none that is known here.
 std::string words_of(const json& cutter) {
-  const auto type = [](const json& j) { return j.is_object() ? text_of(j, "type") : std::string(); };
+  const auto type = [](const json& j) { return j.is_object() ? json_text_of(j, "type") : std::string(); };
   const auto is_gpt2 = [&](const json& j) {
-    return type(j) == "ByteLevel" && !flag_of(j, "add_prefix_space", true) && flag_of(j, "use_regex", true);
+    return type(j) == "ByteLevel" && !json_flag_of(j, "add_prefix_space", true) && json_flag_of(j, "use_regex", true);
   };
   if (is_gpt2(cutter)) return "gpt-2";
   if (type(cutter) != "Sequence" || !cutter.contains("pretokenizers")) return {};
   const auto& parts = cutter["pretokenizers"];
   if (!parts.is_array() || parts.size() != 2) return {};
-  if (type(parts[0]) == "Digits" && flag_of(parts[0], "individual_digits", false) && is_gpt2(parts[1])) return "smollm";
-  const bool has_no_words = type(parts[1]) == "ByteLevel" && !flag_of(parts[1], "add_prefix_space", true) &&
-                            !flag_of(parts[1], "use_regex", true);
+  if (type(parts[0]) == "Digits" && json_flag_of(parts[0], "individual_digits", false) && is_gpt2(parts[1])) return "smollm";
+  const bool has_no_words = type(parts[1]) == "ByteLevel" && !json_flag_of(parts[1], "add_prefix_space", true) &&
+                            !json_flag_of(parts[1], "use_regex", true);
   constexpr const char* llama_3 =
       R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
   if (type(parts[0]) == "Split" && has_no_words && parts[0].contains("pattern") && parts[0]["pattern"].is_object() &&
-      text_of(parts[0]["pattern"], "Regex") == llama_3)
+      json_text_of(parts[0]["pattern"], "Regex") == llama_3)
     return "llama-bpe";
   return {};
 }
@@ -168,12 +169,12 @@ core::result<void> add_merges(const fs::path& path, const json& merges, vocabula
 }
 
 core::result<vocabulary> read_pipeline(const fs::path& path) {
-  const auto keys = read_json(path);
+  const auto keys = read_json_object(path);
   if (!keys) return fail(keys.error());
   const auto model = keys->value("model", json());
-  if (!model.is_object() || (model.contains("type") && text_of(model, "type") != "BPE") || !model.contains("vocab"))
+  if (!model.is_object() || (model.contains("type") && json_text_of(model, "type") != "BPE") || !model.contains("vocab"))
     return refused(path, "model: wanted one of type BPE with a vocabulary");
-  if (flag_of(model, "byte_fallback", false))
+  if (json_flag_of(model, "byte_fallback", false))
     return refused(path, fmt::format("model.byte_fallback: such a vocabulary has scores, which only its {} holds: "
                                      "wanted that file beside it",
                                      pieces_file));
@@ -188,17 +189,9 @@ core::result<vocabulary> read_pipeline(const fs::path& path) {
             keys->value("pre_tokenizer", json()).dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 200)));
   if (auto ok = add_words(path, model["vocab"], out); !ok) return fail(ok.error());
   if (auto ok = add_merges(path, model.value("merges", json()), out); !ok) return fail(ok.error());
-  for (const auto& added : keys->value("added_tokens", json())) {
-    if (!added.is_object() || !added.contains("id") || !added["id"].is_number_unsigned() ||
-        added["id"].get<uint64_t>() >= max_vocabulary || !added.contains("content") || !added["content"].is_string())
-      return refused(path, "added_tokens: wanted objects with id and content");
-    const auto n = added["id"].get<size_t>();
-    if (n >= out.entries.size()) out.entries.resize(n + 1, {"", token_kind::unused});
-    out.entries[n] = {added["content"],
-                      flag_of(added, "special", false) ? token_kind::control : token_kind::user_defined};
-  }
+  if (auto ok = add_added_words(path.parent_path(), out); !ok) return fail(ok.error());
   if (auto ok = add_special(path.parent_path(), out); !ok) return fail(ok.error());
-  if (!out.end) mark_end_of_text(out);
+  if (!out.special.end) mark_end_of_text(out);
   return out;
 }
 
@@ -208,6 +201,7 @@ core::result<vocabulary> read_pieces(const fs::path& path) {
   if (core::begins_like_lfs_pointer(*text)) return fail(core::lfs_pointer_error((path).string(), *text));
   auto out = pieces_of(std::as_bytes(std::span(*text)));
   if (!out) return fail(out.error().in(fmt::format("'{}'", path.string())));
+  if (auto ok = add_added_words(path.parent_path(), *out); !ok) return fail(ok.error());
   if (auto ok = add_special(path.parent_path(), *out); !ok) return fail(ok.error());
   return out;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "data/tokenizers/special_tokens.hpp"
 
 namespace troupe::data {
 
@@ -37,20 +38,18 @@ struct vocabulary {
   std::vector<std::string> merges;        ///< `left right`, by rank
   /// How a byte-level one cuts words before it merges, as llama.cpp calls it: gpt-2, smollm, llama-bpe.
   std::string words;
-  std::optional<uint32_t> begin{}, end{}, unknown_token{}, padding{};
-  std::optional<bool> adds_begin{};   ///< whether a text's tokens begin with `begin`, where the files say it
+  special_tokens special{};               ///< of the folder, and of a SentencePiece model
   bool adds_space = false;            ///< SentencePiece: in front of a text
   bool removes_extra_spaces = false;  ///< SentencePiece
   std::string normaliser;             ///< SentencePiece: its compiled table
-  std::string chat_template;          ///< how a conversation becomes a text; empty: not said
 };
 
 /// The 256 bytes.
 vocabulary byte_vocabulary();
 
 /// The vocabulary at `path`: a `.model` file; a tokenizer.json; a vocab.json with merges.txt beside it; or a folder
-/// that holds one of them, looked for in this order. tokenizer_config.json beside them names special tokens and has the
-/// template of conversations. Refused: a kind that is none of vocabulary_kind, or cuts words in a way that is not known
+/// that holds one of them, looked for in this order. Special tokens, added words and templates of conversations are those
+/// of the folder (special_tokens.hpp). Refused: a kind that is none of vocabulary_kind, or cuts words in a way that is not known
 /// here.
 core::result<vocabulary> read_vocabulary(const std::filesystem::path& path);
 

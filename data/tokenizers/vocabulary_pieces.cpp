@@ -82,10 +82,10 @@ core::result<vocabulary> pieces_of(bytes file) {
     return id < 0 || static_cast<size_t>(id) >= out.entries.size() ? std::nullopt
                                                                    : std::optional(static_cast<uint32_t>(id));
   };
-  out.unknown_token = token(ids.unknown);
-  out.begin = token(ids.begin);
-  out.end = token(ids.end);
-  out.padding = token(ids.padding);
+  out.special.unknown = token(ids.unknown);
+  out.special.begin = token(ids.begin);
+  out.special.end = token(ids.end);
+  out.special.padding = token(ids.padding);
   return out;
 }
 

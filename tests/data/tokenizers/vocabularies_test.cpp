@@ -59,10 +59,10 @@ BOOST_AUTO_TEST_CASE(gpt2s_files_are_listed_by_number) {
   const auto tokenizer = open_tokenizer(fixtures / "gpt2");
   BOOST_REQUIRE(tokenizer);
   BOOST_CHECK_EQUAL(v->entries.size(), (*tokenizer)->vocab_size());
-  BOOST_CHECK(v->end == (*tokenizer)->end_of_text());
+  BOOST_CHECK(v->special.end == (*tokenizer)->end_of_text());
   BOOST_CHECK_EQUAL(v->words, "gpt-2");
   BOOST_CHECK_EQUAL(v->merges.size() + 256 + 1, v->entries.size());
-  BOOST_CHECK(v->entries[*v->end].kind == token_kind::control);
+  BOOST_CHECK(v->entries[*v->special.end].kind == token_kind::control);
   check_distinct(*v);
 }
 
@@ -80,10 +80,10 @@ BOOST_AUTO_TEST_CASE(a_tokenizer_json_says_words_merges_and_special_tokens) {
   BOOST_CHECK(v->entries[3].kind == token_kind::user_defined);
   BOOST_CHECK(v->entries[4].kind == token_kind::control);
   BOOST_CHECK(v->merges == std::vector<std::string>{"a b"});
-  BOOST_CHECK(v->end == 4U);
-  BOOST_CHECK(v->begin == 0U);
-  BOOST_CHECK(v->adds_begin == true);
-  BOOST_CHECK_EQUAL(v->chat_template, "{{ messages }}");
+  BOOST_CHECK(v->special.end == 4U);
+  BOOST_CHECK(v->special.begin == 0U);
+  BOOST_CHECK(v->special.adds_begin == true);
+  BOOST_CHECK_EQUAL(v->special.chat_template, "{{ messages }}");
 }
 
 BOOST_AUTO_TEST_CASE(a_way_to_cut_words_that_is_not_known_is_refused) {
@@ -120,8 +120,8 @@ BOOST_AUTO_TEST_CASE(sentencepiece_models_have_scores_and_kinds) {
     const auto tokenizer = open_tokenizer(fixtures / file);
     BOOST_REQUIRE(tokenizer);
     BOOST_CHECK_EQUAL(v->entries.size(), (*tokenizer)->vocab_size());
-    BOOST_CHECK(v->end == (*tokenizer)->end_of_text());
-    BOOST_CHECK(v->entries[v->unknown_token.value()].kind == token_kind::unknown);
+    BOOST_CHECK(v->special.end == (*tokenizer)->end_of_text());
+    BOOST_CHECK(v->entries[v->special.unknown.value()].kind == token_kind::unknown);
     bool has_score = false;
     for (const auto& e : v->entries) has_score = has_score || e.score < 0;
     BOOST_CHECK(has_score);

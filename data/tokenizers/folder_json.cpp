@@ -1,0 +1,47 @@
+#include "data/tokenizers/folder_json.hpp"
+
+#include <fmt/format.h>
+
+#include "core/json_text.hpp"
+#include "core/lfs_pointer.hpp"
+#include "core/source_file.hpp"
+#include "data/tokenizers/tokenizer.hpp"
+
+namespace troupe::data {
+
+core::result<nlohmann::json> read_json_object(const std::filesystem::path& path) {
+  const auto text = core::read_file(path, max_tokenizer_bytes);
+  if (!text) return core::fail(text.error());
+  if (core::begins_like_lfs_pointer(*text)) return core::fail(core::lfs_pointer_error(path.string(), *text));
+  auto out = core::parse_json(*text, max_tokenizer_json_depth);
+  if (!out) return core::refused(fmt::format("'{}': wanted one JSON object, got {}", path.string(), out.error().why));
+  if (!out->is_object()) return core::refused(fmt::format("'{}': wanted one JSON object", path.string()));
+  return std::move(*out);
+}
+
+core::result<nlohmann::json> read_json_if_there(const std::filesystem::path& path) {
+  std::error_code e;
+  if (!std::filesystem::exists(path, e)) return nlohmann::json();
+  return read_json_object(path);
+}
+
+const nlohmann::json& json_value_of(const nlohmann::json& from, const char* key) {
+  static const nlohmann::json none;
+  if (!from.is_object()) return none;
+  const auto at = from.find(key);
+  return at == from.end() ? none : *at;
+}
+
+std::string json_text_of(const nlohmann::json& from, const char* key) {
+  const auto& value = json_value_of(from, key);
+  if (value.is_string()) return value;
+  const auto& content = json_value_of(value, "content");
+  return content.is_string() ? content.get<std::string>() : std::string();
+}
+
+bool json_flag_of(const nlohmann::json& from, const char* key, bool otherwise) {
+  const auto& value = json_value_of(from, key);
+  return value.is_boolean() ? value.get<bool>() : otherwise;
+}
+
+}  // namespace troupe::data

@@ -1,0 +1,43 @@
+// The lines of a merges.txt, without a byte order mark, the line of the version, empty lines and ends of Windows' lines.
+// A line that merely begins with # is a merge.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace troupe::data {
+
+class merge_lines {
+ public:
+  explicit merge_lines(std::string_view text) : rest_(text) {
+    if (rest_.starts_with("\xEF\xBB\xBF")) rest_.remove_prefix(3);
+  }
+
+  /// The next merge; nothing at the end.
+  std::optional<std::string_view> next() {
+    while (!rest_.empty()) {
+      ++number_;
+      const size_t end = rest_.find('\n');
+      auto line = rest_.substr(0, end);
+      is_cut_ = end == std::string_view::npos;
+      rest_.remove_prefix(is_cut_ ? rest_.size() : end + 1);
+      if (line.ends_with('\r')) line.remove_suffix(1);
+      if (!line.empty() && !(number_ == 1 && line.starts_with("#version"))) return line;
+    }
+    return std::nullopt;
+  }
+
+  /// The number of the line that next() gave last, from 1.
+  [[nodiscard]] uint64_t number() const { return number_; }
+  /// True if no end of line follows it.
+  [[nodiscard]] bool is_cut() const { return is_cut_; }
+
+ private:
+  std::string_view rest_;
+  uint64_t number_ = 0;
+  bool is_cut_ = false;
+};
+
+}  // namespace troupe::data

@@ -1,0 +1,249 @@
+// Special tokens, added words and chat templates of folders as people have them.
+#include "data/tokenizers/special_tokens.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <string>
+#include <vector>
+
+#include "data/tokenizers/tokenizer.hpp"
+#include "data/tokenizers/vocabulary.hpp"
+#include "tests/data/tokenizers/tokenizers.hpp"
+#include "tests/scratch_folder.hpp"
+
+BOOST_AUTO_TEST_SUITE(special_tokens)
+
+using namespace troupe;
+using troupe::tests::check_no_tokenizer;
+using troupe::tests::content_of;
+using troupe::tests::encoded;
+using troupe::tests::fixture_path;
+using troupe::tests::scratch_folder;
+
+namespace {
+
+constexpr uint32_t usual_end = 531;  // <|endoftext|> in the fixture
+
+/// A folder of GPT-2's files, whose end of text is 531.
+struct byte_pair_folder : scratch_folder {
+  byte_pair_folder() {
+    write("vocab.json", content_of(fixture_path("gpt2/vocab.json")));
+    write("merges.txt", content_of(fixture_path("gpt2/merges.txt")));
+  }
+};
+
+std::optional<uint32_t> end_of(const scratch_folder& at) {
+  const auto t = data::open_tokenizer(at.path());
+  BOOST_REQUIRE_MESSAGE(t, t.error().text);
+  // One reader for all: what texts are ended with is what a GGUF file says.
+  const auto v = data::read_vocabulary(at.path());
+  BOOST_REQUIRE_MESSAGE(v, v.error().text);
+  BOOST_CHECK(v->special.end == (*t)->end_of_text());
+  return (*t)->end_of_text();
+}
+
+constexpr const char* pipeline = R"({"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":[["a","b"]]},
+"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"use_regex":true},"post_processor":POST,
+"added_tokens":[{"id":3,"content":"<s>","special":true},{"id":4,"content":"</s>","special":true},
+{"id":5,"content":"<end>","special":true}]})";
+
+std::string with_post(const std::string& post) {
+  std::string out = pipeline;
+  return out.replace(out.find("POST"), 4, post);
+}
+
+data::special_tokens special_of(const scratch_folder& at) {
+  auto v = data::read_vocabulary(at.path());
+  BOOST_REQUIRE_MESSAGE(v, v.error().text);
+  return v->special;
+}
+
+constexpr const char* bos_and_eos_around = R"({"type":"TemplateProcessing",
+"single":[{"SpecialToken":{"id":"<s>","type_id":0}},{"Sequence":{"id":"A","type_id":0}},{"SpecialToken":{"id":"</s>","type_id":0}}],
+"pair":[]})";
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_end_of_texts_is_the_one_that_the_folder_names) {
+  byte_pair_folder at;
+  BOOST_CHECK(end_of(at) == usual_end);
+  at.write("config.json", R"({"eos_token_id": 7})");
+  BOOST_CHECK(end_of(at) == 7U);
+  at.write("special_tokens_map.json", R"({"eos_token": "the"})");
+  BOOST_CHECK(end_of(at) == 7U);  // llama.cpp's converter asks config.json first
+  at.write("config.json", R"({"eos_token_id": null})");
+  const auto by_map = end_of(at);
+  BOOST_CHECK(by_map != usual_end);
+  at.write("generation_config.json", R"({"eos_token_id": 9})");
+  BOOST_CHECK(end_of(at) == by_map);
+  at.write("tokenizer_config.json", R"({"eos_token": {"content": "in", "special": true}})");
+  const auto by_config = end_of(at);
+  BOOST_CHECK(by_config != by_map);
+}
+
+BOOST_AUTO_TEST_CASE(numbers_of_generation_config_and_lists_of_numbers_are_a_last_resort) {
+  byte_pair_folder at;
+  at.write("generation_config.json", R"({"eos_token_id": [11, 12], "bos_token_id": 13})");
+  BOOST_CHECK(end_of(at) == 11U);
+  at.write("config.json", R"({"eos_token_id": [10, 12]})");
+  BOOST_CHECK(end_of(at) == 10U);
+  at.write("config.json", R"({"text_config": {"eos_token_id": 14}})");
+  BOOST_CHECK(end_of(at) == 14U);
+  at.write("config.json", R"({"eos_token_id": 100000})");  // beyond the vocabulary
+  BOOST_CHECK(end_of(at) == 11U);
+}
+
+BOOST_AUTO_TEST_CASE(an_end_of_text_that_no_token_has_is_refused_by_its_name) {
+  byte_pair_folder at;
+  at.write("tokenizer_config.json", R"({"eos_token": "</s>"})");
+  check_no_tokenizer(at.path(), "names '</s>' as the token behind a text, which neither vocab.json nor");
+  at.write("added_tokens.json", R"({"</s>": 532})");
+  BOOST_CHECK(end_of(at) == 532U);
+}
+
+BOOST_AUTO_TEST_CASE(merges_with_windows_lines_a_byte_order_mark_or_no_version_are_the_same_merges) {
+  const auto merges = content_of(fixture_path("gpt2/merges.txt"));
+  const auto vocab = content_of(fixture_path("gpt2/vocab.json"));
+  BOOST_REQUIRE(merges.starts_with("#version"));
+  std::string windows;
+  for (const char c : merges) windows += c == '\n' ? std::string("\r\n") : std::string(1, c);
+  auto usual = data::open_tokenizer(fixture_path("gpt2"));
+  BOOST_REQUIRE(usual);
+  const std::string text = "The actors # # pass messages,\n they never share.";
+  for (const auto& form : {windows, "\xEF\xBB\xBF" + merges, merges.substr(merges.find('\n') + 1)}) {
+    scratch_folder at;
+    at.write("vocab.json", "\xEF\xBB\xBF" + vocab);
+    at.write("merges.txt", form);
+    auto t = data::open_tokenizer(at.path());
+    BOOST_REQUIRE_MESSAGE(t, t.error().text);
+    BOOST_TEST(encoded(**t, text) == encoded(**usual, text), boost::test_tools::per_element());
+    const auto v = data::read_vocabulary(at.path());
+    BOOST_REQUIRE(v);
+    BOOST_TEST(v->merges == data::read_vocabulary(fixture_path("gpt2"))->merges, boost::test_tools::per_element());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(added_words_beside_vocab_json_have_their_numbers_and_texts) {
+  byte_pair_folder at;
+  at.write("added_tokens.json", R"({"[PAD]": 532, "<|user|>": 533})");
+  at.write("special_tokens_map.json", R"({"pad_token": "[PAD]", "eos_token": "<|endoftext|>"})");
+  const auto v = data::read_vocabulary(at.path());
+  BOOST_REQUIRE_MESSAGE(v, v.error().text);
+  BOOST_REQUIRE_EQUAL(v->entries.size(), 534U);
+  BOOST_CHECK_EQUAL(v->entries[532].text, "[PAD]");
+  BOOST_CHECK_EQUAL(v->entries[533].text, "<|user|>");
+  BOOST_CHECK(v->entries[532].kind == data::token_kind::control);
+  BOOST_CHECK(v->special.padding == 532U);
+  // In a text a word is one token, a special one ordinary text.
+  auto t = data::open_tokenizer(at.path());
+  BOOST_REQUIRE_MESSAGE(t, t.error().text);
+  BOOST_CHECK_EQUAL((*t)->vocab_size(), 534U);
+  const auto ids = encoded(**t, "the<|user|> in [PAD]<|endoftext|>");
+  BOOST_CHECK_EQUAL(std::ranges::count(ids, 533U), 1);
+  BOOST_CHECK_EQUAL(std::ranges::count(ids, 532U), 0);
+  BOOST_CHECK_EQUAL(std::ranges::count(ids, usual_end), 0);
+  BOOST_CHECK_EQUAL((*t)->decode(ids), "the<|user|> in [PAD]<|endoftext|>");
+  auto usual = data::open_tokenizer(fixture_path("gpt2"));
+  BOOST_CHECK((*usual)->description().digest != (*t)->description().digest);
+}
+
+BOOST_AUTO_TEST_CASE(an_added_word_that_cannot_be_cut_as_transformers_does_is_refused_where_a_text_has_it) {
+  byte_pair_folder at;
+  at.write("tokenizer_config.json", R"({"added_tokens_decoder": {"532": {"content": "two words"},)"
+                                    R"("533": {"content": "<left>", "lstrip": true}}})");
+  auto t = data::open_tokenizer(at.path());
+  BOOST_REQUIRE_MESSAGE(t, t.error().text);
+  std::vector<uint32_t> out;
+  BOOST_CHECK((*t)->encode("one word", out));
+  for (const auto& [text, why] : {std::pair{"has two words", "'two words', which contains blanks"},
+                                  {"a <left>", "'<left>', which takes blanks or word borders"}}) {
+    const auto ok = (*t)->encode(text, out);
+    BOOST_REQUIRE(!ok);
+    BOOST_TEST(ok.error().text.find(why) != std::string::npos, ok.error().text);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(added_words_with_two_numbers_or_two_texts_are_refused) {
+  byte_pair_folder at;
+  at.write("added_tokens.json", R"({"the": 532})");
+  check_no_tokenizer(at.path(), "the added token 'the' has number 532, but vocab.json says");
+  BOOST_CHECK(!data::read_vocabulary(at.path()));
+  at.write("added_tokens.json", R"({"<a>": 532})");
+  at.write("tokenizer_config.json", R"({"added_tokens_decoder": {"532": {"content": "<b>"}}})");
+  check_no_tokenizer(at.path(), "the added token 532 is '<a>' and elsewhere '<b>'");
+  at.write("added_tokens.json", R"({"<a>": -1})");
+  check_no_tokenizer(at.path(), "the word '<a>': wanted a number below");
+}
+
+BOOST_AUTO_TEST_CASE(a_sentencepiece_model_takes_its_end_of_texts_from_the_folder_too) {
+  const scratch_folder at;
+  at.write("tokenizer.model", content_of(fixture_path("unigram.model")));
+  const auto own = data::open_tokenizer(fixture_path("unigram.model"));
+  BOOST_REQUIRE(own);
+  const auto pieces = static_cast<uint32_t>((*own)->vocab_size());
+  BOOST_CHECK(end_of(at) == (*own)->end_of_text());
+  at.write("tokenizer_config.json", R"({"eos_token": "<|im_end|>"})");
+  check_no_tokenizer(at.path(), "names '<|im_end|>' as the token behind a text");
+  at.write("added_tokens.json", "{\"<|im_end|>\": " + std::to_string(pieces) + "}");
+  BOOST_CHECK(end_of(at) == pieces);
+  auto t = data::open_tokenizer(at.path());
+  BOOST_CHECK_EQUAL((*t)->vocab_size(), pieces + 1);
+  BOOST_CHECK_EQUAL((*t)->decode(std::vector<uint32_t>{pieces}), "<|im_end|>");
+  const auto v = data::read_vocabulary(at.path());
+  BOOST_REQUIRE(v);
+  BOOST_CHECK_EQUAL(v->entries.at(pieces).text, "<|im_end|>");
+}
+
+BOOST_AUTO_TEST_CASE(the_post_processor_says_whether_tokens_stand_around_a_text) {
+  scratch_folder at;
+  at.write("tokenizer.json", with_post(bos_and_eos_around));
+  auto s = special_of(at);  // no other file names them
+  BOOST_CHECK(s.begin == 3U);
+  BOOST_CHECK(s.end == 4U);
+  BOOST_CHECK(s.adds_begin == true);
+  BOOST_CHECK(s.adds_end == true);
+  // As SpecialVocab: the end of a template wins over eos_token, which then ends a turn.
+  at.write("tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": "<end>"})");
+  s = special_of(at);
+  BOOST_CHECK(s.end == 4U);
+  BOOST_CHECK(s.end_of_turn == 5U);
+  at.write("tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": "</s>", "add_bos_token": false})");
+  s = special_of(at);
+  BOOST_CHECK(s.adds_begin == false);
+  BOOST_CHECK(!s.end_of_turn);
+  at.write("tokenizer.json", with_post(R"({"type":"RobertaProcessing","sep":["</s>",4],"cls":["<s>",3]})"));
+  at.write("tokenizer_config.json", "{}");
+  s = special_of(at);
+  BOOST_CHECK(s.begin == 3U);
+  BOOST_CHECK(s.end == 4U);
+  BOOST_CHECK(s.adds_separator == true);
+  for (const char* odd : {"null", "3", "[]", "\"x\"", R"({"processors":3})", R"({"type":"TemplateProcessing","single":[1,2]})",
+                          R"({"type":"TemplateProcessing","single":{},"pair":[{},{},{}]})"}) {
+    at.write("tokenizer.json", with_post(odd));
+    BOOST_CHECK(!special_of(at).begin);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(chat_templates_come_from_the_config_the_file_or_a_list) {
+  scratch_folder at;
+  at.write("tokenizer.json", with_post("null"));
+  at.write("chat_template.jinja", "JINJA");
+  BOOST_CHECK_EQUAL(special_of(at).chat_template, "JINJA");
+  at.write("additional_chat_templates/rag.jinja", "RAG");
+  auto s = special_of(at);
+  BOOST_CHECK_EQUAL(s.chat_template, "JINJA");
+  BOOST_REQUIRE_EQUAL(s.other_templates.size(), 1U);
+  BOOST_CHECK_EQUAL(s.other_templates[0].first, "rag");
+  at.write("tokenizer_config.json", R"({"chat_template": [{"name": "default", "template": "DEFAULT"},)"
+                                    R"({"name": "tool use", "template": "TOOL"}, {"name": "none"}, 3]})");
+  s = special_of(at);
+  BOOST_CHECK_EQUAL(s.chat_template, "DEFAULT");
+  BOOST_REQUIRE_EQUAL(s.other_templates.size(), 1U);
+  BOOST_CHECK_EQUAL(s.other_templates[0].first, "tool_use");
+  BOOST_CHECK_EQUAL(s.other_templates[0].second, "TOOL");
+  scratch_folder old;
+  old.write("tokenizer.json", with_post("null"));
+  old.write("chat_template.json", R"({"chat_template": "OLD"})");
+  BOOST_CHECK_EQUAL(special_of(old).chat_template, "OLD");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,7 +1,15 @@
 #include "config/accelerate.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <iterator>
+#include <optional>
+#include <string>
+
+#include "core/text.hpp"
 
 namespace troupe::config {
 namespace {
@@ -31,7 +39,6 @@ constexpr spelling in_section[] = {
 
 constexpr std::string_view launcher_keys[] = {
     "compute_environment",
-    "distributed_type",
     "downcast_bf16",
     "debug",
     "enable_cpu_affinity",
@@ -49,14 +56,11 @@ constexpr std::string_view launcher_keys[] = {
     "tpu_zone",
     "tpu_use_cluster",
     "tpu_use_sudo",
-    "fsdp_config",
-    "megatron_lm_config",
     "dynamo_config",
     "dynamo_backend",
     "fp8_config",
     "ipex_config",
     "mpirun_config",
-    "parallelism_config",
     "command_file",
     "commands",
 };
@@ -90,31 +94,209 @@ node empty_like(const node& from) {
   return made;
 }
 
+/// FSDP's keys that say how modules are wrapped, prefetched and saved: a run's losses do not depend on them.
+constexpr std::string_view fsdp_harmless[] = {
+    "auto_wrap_policy",    "transformer_layer_cls_to_wrap", "min_num_params",       "backward_prefetch",
+    "forward_prefetch",    "backward_prefetch_policy",      "state_dict_type",      "use_orig_params",
+    "limit_all_gathers",   "cpu_ram_efficient_loading",     "sync_module_states",   "version",
+};
+/// Accelerate numbers them from 1.
+constexpr std::array<std::string_view, 5> sharding_strategies{"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD",
+                                                              "HYBRID_SHARD_ZERO2"};
+/// Plain data parallelism over devices of one kind.
+constexpr std::string_view data_parallel_types[] = {"NO",        "MULTI_CPU", "MULTI_GPU", "MULTI_XPU", "MULTI_NPU",
+                                                    "MULTI_MLU", "MULTI_HPU", "MULTI_MUSA", "MULTI_SDAA", "MULTI_NEURON"};
+
+bool says_something(const node& value) {
+  return value.kind == node_kind::mapping ? !value.entries.empty() : value.kind != node_kind::null;
+}
+
+/// One file of Accelerate while it is put into DeepSpeed's words.
+class accelerate_file {
+ public:
+  accelerate_file(const node& root, reporter& report) : root_(root), report_(report), made_(empty_like(root)) {
+    if (const node* type = root.find("distributed_type")) type_ = upper(type->text);
+    if (type_.empty() && section_says("fsdp_config")) type_ = "FSDP";
+    if (type_.empty()) type_ = section_says("deepspeed_config") ? "DEEPSPEED" : "NO";
+    if (const node* fsdp = root.find("fsdp_config"); fsdp != nullptr && fsdp->kind == node_kind::mapping)
+      for (const entry& e : fsdp->entries)
+        if (e.name == "fsdp_version" || e.name == "version") is_second_ = e.value->text == "2";
+  }
+
+  node_ptr read() && {
+    for (const entry& e : root_.entries) take(e);
+    if (type_ == "FSDP") shard();
+    return std::make_shared<const node>(std::move(made_));
+  }
+
+ private:
+  static std::string upper(std::string text) {
+    for (char& c : text)
+      if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+    if (const size_t dot = text.rfind('.'); dot != std::string::npos) text.erase(0, dot + 1);
+    return text;
+  }
+  [[nodiscard]] bool section_says(std::string_view name) const {
+    const node* at = root_.find(name);
+    return at != nullptr && says_something(*at);
+  }
+
+  void take(const entry& e) {
+    if (e.name == "distributed_type") {
+      check_type(e);
+    } else if (e.name == "num_processes") {
+      put(made_, "parallel.data", e);
+    } else if (e.name == "mixed_precision") {
+      number_format(e);
+    } else if (e.name == "fsdp_config") {
+      if (belongs(e, "FSDP") && e.value->kind == node_kind::mapping)
+        for (const entry& inner : e.value->entries) take_fsdp(inner);
+    } else if (e.name == "deepspeed_config") {
+      if (belongs(e, "DEEPSPEED")) made_.entries.push_back(e);
+    } else if (e.name == "megatron_lm_config") {
+      belongs(e, "MEGATRON_LM");
+    } else if (e.name == "parallelism_config") {
+      if (says_something(*e.value))
+        report_.error(e.at, e.name, "is not read: give parallel.data, parallel.tensor and parallel.context instead");
+    } else if (key_in("", e.name) != nullptr) {
+      made_.entries.push_back(e);
+    } else if (std::ranges::find(launcher_keys, e.name) == std::end(launcher_keys)) {
+      report_.warn(e.at, e.name.substr(0, 120), "unknown key, of Accelerate as of DeepSpeed");
+    }
+  }
+
+  /// True if the section is that of the file's type; Accelerate does not look at another one either.
+  bool belongs(const entry& section, std::string_view type) {
+    if (!says_something(*section.value)) return false;
+    if (type_ != type) report_.warn(section.at, section.name, fmt::format("no effect: distributed_type is {}", type_));
+    return type_ == type;
+  }
+
+  void check_type(const entry& e) {
+    if (type_ == "FSDP" || type_ == "DEEPSPEED" ||
+        std::ranges::find(data_parallel_types, type_) != std::end(data_parallel_types))
+      return;
+    if (type_ == "MEGATRON_LM")
+      report_.error(e.at, e.name,
+                    "MEGATRON_LM is not read: give its degrees as parallel.tensor, parallel.pipeline and parallel.data");
+    else
+      report_.error(e.at, e.name,
+                    fmt::format("wanted FSDP, DEEPSPEED, MULTI_GPU or another MULTI type, or NO, got {}",
+                                core::shown(type_)));
+  }
+
+  void number_format(const entry& e) {
+    const std::string& format = e.value->text;
+    if (format == "bf16" || format == "fp16")
+      put(made_, format + ".enabled", {e.name, e.at, make_scalar(node_kind::plain, "true", e.value->at)});
+    else if (format != "no" && format != "false" && e.value->kind != node_kind::null)
+      report_.error(e.at, e.name, fmt::format("wanted no, fp16 or bf16, got {}", shown(*e.value)));
+  }
+
+  void take_fsdp(const entry& e) {
+    const std::string_view name = std::string_view(e.name).substr(e.name.starts_with("fsdp_") ? 5 : 0);
+    const std::string& value = e.value->text;
+    if (name == "sharding_strategy") {
+      if (!strategy_ || !is_second_) strategy_ = e;
+    } else if (name == "reshard_after_forward") {
+      if (!strategy_ || is_second_) strategy_ = e;
+    } else if (name == "offload_params") {
+      if (is_true(e)) offload_ = e;
+    } else if (name == "activation_checkpointing") {
+      if (is_true(e)) put(made_, "activation_checkpointing.enabled", plain(e, "true"));
+    } else if (name == "version" && value != "1" && value != "2") {
+      report_.error(e.at, "fsdp_config." + e.name.substr(0, 120), fmt::format("wanted 1 or 2, got {}", shown(*e.value)));
+    } else if (std::ranges::find(fsdp_harmless, name) == std::end(fsdp_harmless)) {
+      report_.error(e.at, "fsdp_config." + e.name.substr(0, 120),
+                    "is not read, and may change a run: leave it out, or give what it does as keys of zero_optimization");
+    }
+  }
+
+  static entry plain(const entry& from, std::string value) {
+    return {from.name, from.at, make_scalar(node_kind::plain, std::move(value), from.value->at)};
+  }
+  bool is_true(const entry& e) {
+    const std::string text = upper(e.value->text);
+    if (text == "TRUE" || text == "FALSE" || e.value->kind == node_kind::null) return text == "TRUE";
+    report_.error(e.at, "fsdp_config." + e.name, fmt::format("wanted true or false, got {}", shown(*e.value)));
+    return false;
+  }
+  [[nodiscard]] uint64_t number_of(std::string_view key) const {
+    uint64_t out = 1;
+    if (const node* at = root_.find(key)) std::from_chars(at->text.data(), at->text.data() + at->text.size(), out);
+    return std::max<uint64_t>(out, 1);
+  }
+
+  /// The name of the strategy; version 2 says `reshard_after_forward: true` or `false`. Without a word it is full.
+  [[nodiscard]] std::string strategy() const {
+    if (!strategy_) return std::string(sharding_strategies[0]);
+    const std::string text = upper(strategy_->value->text);
+    if (text == "TRUE") return "FULL_SHARD";
+    if (text == "FALSE") return "SHARD_GRAD_OP";
+    if (text.size() == 1 && text[0] >= '1' && text[0] <= '5')
+      return std::string(sharding_strategies[static_cast<size_t>(text[0] - '1')]);
+    return text;
+  }
+
+  void shard() {
+    const node* said = root_.find("distributed_type");
+    const place at = said == nullptr ? root_.at : said->at;
+    const entry from =
+        strategy_ ? *strategy_ : entry{"distributed_type", at, make_scalar(node_kind::plain, type_, at)};
+    const std::string name = strategy();
+    const std::string key = strategy_ ? "fsdp_config." + from.name : from.name;
+    const char* stage = name == "FULL_SHARD" || name == "HYBRID_SHARD" ? "3"
+                        : name == "SHARD_GRAD_OP"                      ? "2"
+                        : name == "NO_SHARD"                           ? "0"
+                                                                       : nullptr;
+    if (stage == nullptr) {
+      report_.error(from.at, key,
+                    fmt::format("wanted FULL_SHARD, SHARD_GRAD_OP, NO_SHARD or HYBRID_SHARD (1 to 4), or true or false, "
+                                "got {}",
+                                core::shown(name)));
+      return;
+    }
+    put(made_, "zero_optimization.stage", plain(from, stage));
+    if (name == "HYBRID_SHARD") shard_in_machines(from, key);
+    if (offload_) offload(*stage);
+  }
+
+  /// HYBRID_SHARD cuts states over the processes of a machine and keeps a copy on each machine, as MiCS does.
+  void shard_in_machines(const entry& from, const std::string& key) {
+    const uint64_t ranks = number_of("num_processes"), machines = number_of("num_machines");
+    if (machines == 1) return;
+    if (ranks % machines != 0)
+      report_.error(from.at, key, fmt::format("HYBRID_SHARD wants as many processes on each of {} machines, got {}",
+                                              machines, ranks));
+    else
+      put(made_, "zero_optimization.mics_shard_size", plain(from, std::to_string(ranks / machines)));
+  }
+
+  void offload(char stage) {
+    if (stage == '0') {
+      report_.error(offload_->at, "fsdp_config." + offload_->name, "cannot be combined with NO_SHARD");
+      return;
+    }
+    put(made_, "zero_optimization.offload_optimizer.device", plain(*offload_, "cpu"));
+    if (stage == '3') put(made_, "zero_optimization.offload_param.device", plain(*offload_, "cpu"));
+  }
+
+  const node& root_;
+  reporter& report_;
+  node made_;
+  std::string type_;
+  bool is_second_ = false;  ///< FSDP's version 2, which goes by reshard_after_forward where both are given
+  std::optional<entry> strategy_, offload_;
+};
+
 }  // namespace
 
 bool is_accelerate_file(const node& root) {
-  return root.find("distributed_type") != nullptr || root.find("compute_environment") != nullptr;
+  return root.find("distributed_type") != nullptr || root.find("compute_environment") != nullptr ||
+         root.find("fsdp_config") != nullptr;
 }
 
-node_ptr accelerate_root(const node& root, reporter& report) {
-  node made = empty_like(root);
-  for (const entry& e : root.entries) {
-    if (e.name == "num_processes") {
-      put(made, "parallel.data", e);
-    } else if (e.name == "mixed_precision") {
-      const std::string& format = e.value->text;
-      if (format == "bf16" || format == "fp16")
-        put(made, format + ".enabled", {e.name, e.at, make_scalar(node_kind::plain, "true", e.value->at)});
-      else if (format != "no")
-        report.warn(e.at, e.name, "no effect: the formats are bf16 and fp16");
-    } else if (key_in("", e.name) != nullptr) {
-      made.entries.push_back(e);
-    } else if (std::ranges::find(launcher_keys, e.name) == std::end(launcher_keys)) {
-      report.warn(e.at, e.name.substr(0, 120), "unknown key, of Accelerate as of DeepSpeed");
-    }
-  }
-  return std::make_shared<const node>(std::move(made));
-}
+node_ptr accelerate_root(const node& root, reporter& report) { return accelerate_file(root, report).read(); }
 
 node_ptr accelerate_section(const node& section) {
   node made = empty_like(section);

@@ -26,7 +26,8 @@ class loading {
     node_ptr root = read_root(text, 0);
     if (root == nullptr) return give_up();
     choose_purpose(*root, text);
-    if (is_accelerate_file(*root)) root = accelerate_root(*root, report_);
+    imports_accelerate_ = is_accelerate_file(*root);
+    if (imports_accelerate_) root = accelerate_root(*root, report_);
     const node_ptr inside = take_inside(root);
     std::vector<settings> overrides;
     settings all = collect(*root, report_, why_);
@@ -144,9 +145,18 @@ class loading {
     const source& from = report_.sources[at.source];
     const fs::path told = from.kind == source::override_text ? file : fs::path(from.name).parent_path() / named.text;
     report_.sources.push_back({told.lexically_normal().string(), file.parent_path(), source::imported});
-    const node_ptr root = read_root(*text, number);
+    node_ptr root = read_root(*text, number);
     if (root == nullptr) return;
+    const bool is_accelerate = is_accelerate_file(*root);
+    if (is_accelerate && imports_accelerate_) {
+      report_.error(at, "deepspeed_config_file", "wanted a file of DeepSpeed's, got one of Accelerate's");
+      return;
+    }
+    imports_accelerate_ = is_accelerate;
+    if (is_accelerate) root = accelerate_root(*root, report_);
+    const node_ptr inside = is_accelerate ? take_inside(root) : nullptr;
     settings below = collect(*root, report_, why_);
+    if (inside != nullptr) import_inside(below, *inside);
     if (const auto again = below.given.find("deepspeed_config"); again != below.given.end())
       report_.error(again->second.at, "deepspeed_config", "an imported file cannot import another");
     put_under(all, std::move(below));
@@ -303,6 +313,7 @@ class loading {
   const load_options& options_;
   reporter report_;
   purpose why_ = purpose::job;
+  bool imports_accelerate_ = false;  ///< the file that is read, or imported last, is Accelerate's
 };
 
 }  // namespace

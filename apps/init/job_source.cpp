@@ -59,13 +59,14 @@ uint64_t samples_of_a_step(const checkpoint::source_run& run) {
 core::result<void> put_source(job_text& text, std::map<std::string, std::string>& given, const fs::path& from,
                               const fs::path& folder) {
   std::error_code e;
-  if (from.extension() == ".json" && fs::is_regular_file(from, e) && !checkpoint::is_index_name(from))
+  const bool is_yaml = from.extension() == ".yaml" || from.extension() == ".yml";
+  if ((from.extension() == ".json" || is_yaml) && fs::is_regular_file(from, e) && !checkpoint::is_index_name(from))
     return import_deepspeed(text, given, from, folder);
   source_arguments a;
   a.path = from.string();
   const auto opened = open_described(a, {});
   if (!opened)
-    return fail(opened.error().kind, "--from: wanted a ds_config.json or a checkpoint: " + opened.error().text);
+    return fail(opened.error().kind, "--from: wanted a ds_config.json, a file of Accelerate's or a checkpoint: " + opened.error().text);
   const auto format = checkpoint::recognise(from);
   if (format && *format == checkpoint::source_format::hugging_face && fs::is_directory(from, e) &&
       !opened->source.run.steps) {

@@ -74,7 +74,11 @@ core::result<std::shared_ptr<const data::token_stream>> session::parts::open_sou
     const double share = r.bytes > 0 ? double(r.bytes_done) / double(r.bytes) : 1;
     return (!host.hooks.on_reading || host.hooks.on_reading(r)) && watch.go_on(share).has_value();
   };
-  return data::open_tokens(source);
+  auto stream = data::open_tokens(source);
+  if (!stream) return stream;
+  if (auto ok = data::check_bytes_as_ids((*stream)->tokens_are_bytes(), c.data.tokenizer, plan.spec.vocabulary); !ok)
+    return core::fail(ok.error().in("'" + s.text.string() + "'"));
+  return stream;
 }
 
 core::result<void> session::parts::make_corpus(std::vector<std::shared_ptr<const data::token_stream>> streams) {

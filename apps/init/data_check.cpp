@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "data/corpus.hpp"
+#include "data/formats/files.hpp"
 #include "data/token_stream.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 
@@ -31,8 +32,13 @@ core::result<void> check_data(const job::blueprint& b, double validation_fractio
     options.text_key = source.text_key;
     options.watch = [](const data::reading_progress& r) { return r.bytes <= read_text_bytes_max; };
     auto stream = data::open_tokens(options);
-    if (!stream && stream.error().kind == error_kind::stopped) return {};
+    if (!stream && stream.error().kind == error_kind::stopped)
+      return data::check_bytes_as_ids(tokenizer->description().kind == "bytes" &&
+                                          data::kind_of(source.text) != data::source_kind::tokens,
+                                      d.tokenizer, b.spec.vocabulary);
     if (!stream) return fail(error_kind::bad_input, stream.error().text);
+    if (auto ok = data::check_bytes_as_ids((*stream)->tokens_are_bytes(), d.tokenizer, b.spec.vocabulary); !ok)
+      return ok;
     streams.push_back({std::move(*stream), source.weight, source.text.string()});
   }
   const auto corpus = data::corpus::make(

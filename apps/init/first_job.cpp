@@ -13,12 +13,16 @@
 #include "apps/init/job_text.hpp"
 #include "apps/machine/machine.hpp"
 #include "apps/plan/plan_fit.hpp"
+#include "checkpoint/convert/open_source.hpp"
 #include "config/keys/values.hpp"
 #include "config/load.hpp"
 #include "core/cores.hpp"
 #include "core/text.hpp"
+#include "data/formats/files.hpp"
 #include "data/tokenizers/tokenizer.hpp"
+#include "data/tokenizers/vocabulary.hpp"
 #include "job/blueprint.hpp"
+#include "models/table/model_spec.hpp"
 #include "plan/show/tier_ladder.hpp"
 #include "storage/memory/memory_room.hpp"
 
@@ -43,6 +47,11 @@ constexpr double memory_share = 0.8;
 /// A rank's samples at a time, unless the memory says fewer.
 constexpr uint64_t micro_batch = 4;
 constexpr const char* usual_validation = "0.05";
+/// A model from the start, and one that is trained already.
+constexpr const char* first_rate = "6.0e-4";
+constexpr const char* tuning_rate = "2.0e-5";
+/// The longest samples that are chosen for a trained model that reads more.
+constexpr uint32_t longest_sequence = 1024;
 
 uint32_t ranks_for(const machine_offer& m) {
   if (m.gpus > 0) return m.gpus;
@@ -61,7 +70,7 @@ const model_size* size_of(const std::string& model) {
 }
 
 core::result<uint64_t> vocabulary_of(const std::string& tokenizer) {
-  if (tokenizer.empty() || tokenizer == "bytes") return 256;
+  if (tokenizer.empty() || tokenizer == "bytes" || tokenizer == data::bytes_as_ids) return data::byte_vocabulary_size;
   const auto opened = data::open_tokenizer(tokenizer);
   if (!opened) return fail(error_kind::bad_input, "--tokenizer: " + opened.error().text);
   return (*opened)->vocab_size();
@@ -140,10 +149,7 @@ class maker {
     }
     const auto vocabulary = vocabulary_of(a_.tokenizer);
     if (!vocabulary) return fail(vocabulary.error());
-    if (!a_.tokenizer.empty() && a_.tokenizer != "bytes")
-      text_.put("data.tokenizer", relative_to(folder_, a_.tokenizer));
-    else if (a_.tokenizer == "bytes" || !has("data.tokenizer"))
-      text_.put("data.tokenizer", "bytes");
+    if (auto ok = put_tokenizer(); !ok) return ok;
     if (vocabulary_is_open_) text_.put("model.vocab_size", std::to_string(*vocabulary));
     if (!has("data.validation_fraction")) {
       text_.put("data.validation_fraction", usual_validation);
@@ -152,18 +158,78 @@ class maker {
     return {};
   }
 
+  core::result<void> put_tokenizer() {
+    const bool is_word = a_.tokenizer == "bytes" || a_.tokenizer == data::bytes_as_ids;
+    if (is_word)
+      text_.put("data.tokenizer", a_.tokenizer);
+    else if (!a_.tokenizer.empty())
+      text_.put("data.tokenizer", relative_to(folder_, a_.tokenizer));
+    else if (!has("data.tokenizer"))
+      return put_models_tokenizer();
+    return {};
+  }
+
+  /// The tokenizer that lies beside the model; bytes where there is none.
+  core::result<void> put_models_tokenizer() {
+    const fs::path beside = tokenizer_beside();
+    if (beside.empty()) {
+      if (data::kind_of(a_.text) != data::source_kind::tokens) text_.put("data.tokenizer", "bytes");
+      return {};
+    }
+    if (const auto opened = data::open_tokenizer(beside); !opened)
+      return fail(error_kind::bad_input,
+                  fmt::format("the model's tokenizer is not read: {}; tokenize the text with a program of the model's and "
+                              "give the tokens (.bin) as --text, or give another tokenizer by --tokenizer ({} feeds "
+                              "bytes all the same)",
+                              opened.error().text, data::bytes_as_ids));
+    text_.put("data.tokenizer", relative_to(folder_, beside));
+    return {};
+  }
+
+  /// The model's folder where it has a tokenizer; empty where not, or where the text is tokens already.
+  [[nodiscard]] fs::path tokenizer_beside() const {
+    if (!a_.text.empty() && data::kind_of(a_.text) == data::source_kind::tokens) return {};
+    std::error_code e;
+    for (const fs::path& folder : {fs::path(a_.model), a_.from})
+      if (fs::is_directory(folder, e) && data::has_vocabulary(folder)) return folder;
+    return {};
+  }
+
+  /// True if training begins from weights that somebody has trained.
+  [[nodiscard]] bool is_trained() const {
+    if (has("checkpoint.load.path")) return true;
+    if (!has("model.path")) return false;
+    const fs::path folder = fs::is_directory(a_.model) ? fs::path(a_.model) : a_.from;
+    const auto format = checkpoint::recognise(folder);
+    return format && *format == checkpoint::source_format::hugging_face;
+  }
+
+  /// A model's longest texts would fill the memory; shorter samples serve tuning as well.
+  void put_sequence() {
+    if (!is_trained() || has("data.sequence_length")) return;
+    if (positions() > longest_sequence) text_.put("data.sequence_length", std::to_string(longest_sequence));
+  }
+
+  /// Tokens that the model reads at most; 0: not known here.
+  [[nodiscard]] uint64_t positions() const {
+    if (!has("model.path")) return std::max(number_of("model.max_position_embeddings"), number_of("model.n_positions"));
+    const auto spec = models::read_spec(fs::is_directory(a_.model) ? fs::path(a_.model) : a_.from);
+    return spec ? spec->positions : 0;  // a model that is not read is refused by fit()
+  }
+
   void put_rest() {
     if (a_.steps > 0 || !has("steps")) text_.put("steps", std::to_string(a_.steps > 0 ? a_.steps : 1000));
     if (!has("seed")) text_.put("seed", "1");
     if (!has("optimizer.type")) {
       text_.put("optimizer.type", "AdamW");
-      text_.put("optimizer.params.lr", "6.0e-4");
-      text_.put("optimizer.params.weight_decay", "0.1");
+      text_.put("optimizer.params.lr", is_trained() ? tuning_rate : first_rate);
+      text_.put("optimizer.params.weight_decay", is_trained() ? "0.01" : "0.1");
       if (!has("gradient_clipping")) text_.put("gradient_clipping", "1.0");
     }
     if (!has("checkpoint.every_steps")) text_.put("checkpoint.every_steps", "200");
     put_batch();
     if (!has("zero_optimization.stage")) text_.put("zero_optimization.stage", "3");
+    put_sequence();
   }
 
   /// What is said of a key; 0: no number.
@@ -341,7 +407,7 @@ core::result<source_says> look_at_source(const fs::path& from) {
   const auto has = [&](std::string_view key) { return text.has(key) || given.contains(std::string(key)); };
   return source_says{.model = text.has_below("model"),
                      .text = has("data.text") || has("data.sources"),
-                     .tokenizer = has("data.tokenizer") || has("data.text"),
+                     .tokenizer = has("data.tokenizer") || has("data.text") || data::has_vocabulary(from),
                      .steps = has("steps"),
                      .samples = has("train_batch_size") || has("train_micro_batch_size_per_gpu")};
 }

@@ -221,8 +221,74 @@ BOOST_AUTO_TEST_CASE(answers_that_will_not_do_are_refused_and_nothing_is_written
   refused({"--text", "nowhere"}, "which is not there");
   refused({"--text", "corpus.txt", "--model", "7B"}, "wanted one of 1M, 10M");
   refused({"--text", "corpus.txt", "--tokenizer", "corpus.txt"}, "--tokenizer");
-  refused({"--text", "corpus.txt", "--from", "corpus.txt"}, "--from: wanted a ds_config.json or a checkpoint");
+  refused({"--text", "corpus.txt", "--from", "corpus.txt"}, "--from: wanted a ds_config.json, a file of Accelerate's or a checkpoint");
   refused({"--text", "corpus.txt", "--steps", "-1"}, "--steps");
+}
+
+BOOST_AUTO_TEST_CASE(a_trained_models_tokenizer_is_used_with_a_rate_and_a_length_for_tuning) {
+  command_folder at;
+  at.folder.write("words.yaml",
+                  "model: {model_type: gpt2, n_layer: 1, n_embd: 16, n_head: 2, n_positions: 2048, vocab_size: 532}\n"
+                  "data: {text: corpus.txt, tokenizer: bytes-as-ids, sequence_length: 16}\nsteps: 1\n"
+                  "train_micro_batch_size_per_gpu: 1\noutput: words_out\n");
+  const auto trained = at.troupe({"train", "words.yaml", "--export", "words", "--quiet"});
+  BOOST_TEST_REQUIRE(trained.code == 0, trained.err);
+  const auto begin = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"init", "tune.yaml", "--force", "--text", "corpus.txt", "--from", "words"});
+    return at.troupe(more);
+  };
+  // Without a tokenizer bytes are refused, and an explicit word takes them.
+  const auto none = begin({});
+  BOOST_TEST(none.code == 2);
+  BOOST_TEST(has(none.err, "the model's vocabulary has 532 words, which are not bytes"), none.err);
+  BOOST_TEST(begin({"--tokenizer", "bytes"}).code == 2);
+  BOOST_TEST(begin({"--tokenizer", "bytes-as-ids"}).code == 0);
+  BOOST_TEST(value_in(at, "tune.yaml", "data.tokenizer") == "bytes-as-ids");
+  const fs::path gpt2 = std::string(troupe::places::source_dir) + "/tests/data/fixtures/gpt2";
+  for (const char* file : {"vocab.json", "merges.txt"}) fs::copy_file(gpt2 / file, at.folder / "words" / file);
+  const auto made = begin({"--samples", "4"});
+  BOOST_TEST_REQUIRE(made.code == 0, made.err);
+  is_good(at, "tune.yaml");
+  BOOST_TEST(has(value_in(at, "tune.yaml", "data.tokenizer"), "words"));
+  BOOST_TEST(value_in(at, "tune.yaml", "optimizer.params.lr") == "2e-05");
+  BOOST_TEST(value_in(at, "tune.yaml", "data.sequence_length") == "1024");
+  // One that is not read ends the command.
+  at.folder.write("words/tokenizer.json", R"({"pre_tokenizer": {"type": "Whitespace"}})");
+  fs::remove(at.folder / "tune.yaml");
+  const auto other = begin({});
+  BOOST_TEST(other.code == 2);
+  BOOST_TEST(has(other.err, "the model's tokenizer is not read: "), other.err);
+  BOOST_TEST(has(other.err, "pre_tokenizer: wanted GPT-2's"), other.err);
+  BOOST_TEST(!fs::exists(at.folder / "tune.yaml"));
+}
+
+BOOST_AUTO_TEST_CASE(bytes_are_fed_to_a_larger_vocabulary_only_where_the_key_says_so) {
+  command_folder at;
+  at.folder.write("wide.yaml",
+                  "model: {model_type: gpt2, n_layer: 1, n_embd: 16, n_head: 2, n_positions: 16, vocab_size: 300}\n"
+                  "data: {text: corpus.txt}\nsteps: 1\ntrain_micro_batch_size_per_gpu: 1\noutput: wide_out\n");
+  for (const char* word : {"", "bytes"}) {
+    std::vector<std::string> command{"train", "wide.yaml", "--quiet"};
+    if (*word != '\0') command.insert(command.end(), {"--set", std::string("data.tokenizer=") + word});
+    const auto did = at.troupe(command);
+    BOOST_TEST(did.code == 2, did.err);
+    BOOST_TEST(has(did.err, "data.tokenizer: the text would be fed as bytes, but the model's vocabulary has 300 words"),
+               did.err);
+  }
+  BOOST_TEST(at.troupe({"train", "wide.yaml", "--quiet", "--set", "data.tokenizer=bytes-as-ids"}).code == 0);
+}
+
+BOOST_AUTO_TEST_CASE(an_answer_of_accelerate_is_a_source_too) {
+  command_folder at;
+  at.folder.write("fsdp.yaml",
+                  "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nfsdp_config:\n  fsdp_version: 2\n"
+                  "  fsdp_reshard_after_forward: false\nmixed_precision: bf16\nnum_machines: 1\nnum_processes: 2\n");
+  const auto made = at.troupe({"init", "job3.yaml", "--from", "fsdp.yaml", "--text", "corpus.txt", "--model", "1M"});
+  BOOST_TEST_REQUIRE(made.code == 0, made.err);
+  is_good(at, "job3.yaml");
+  BOOST_TEST(value_in(at, "job3.yaml", "zero_optimization.stage") == "2");
+  BOOST_TEST(value_in(at, "job3.yaml", "parallel.data") == "2");
+  BOOST_TEST(value_in(at, "job3.yaml", "bf16.enabled") == "true");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

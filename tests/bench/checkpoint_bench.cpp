@@ -107,7 +107,7 @@ class training {
       : job_(
             "model: {model_type: gpt2, n_layer: 12, n_embd: 768, n_head: 12, n_positions: 1024, vocab_size: 50257, "
             "embd_pdrop: 0, attn_pdrop: 0, resid_pdrop: 0}\n"),
-        session_(job_.open({"parallel.data=2", "zero_optimization.stage=3"})) {
+        session_(job_.open({"parallel.data=2", "zero_optimization.stage=3", "data.tokenizer=bytes-as-ids"})) {
     must(session_->save({.root = job_.folder().path() / "first"}));  // writes the plan, touches the staging memory
     std::filesystem::remove_all(job_.folder().path() / "first");
   }

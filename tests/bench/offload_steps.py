@@ -20,7 +20,7 @@ from shared.rendezvous import free_port
 FIRST_STEPS = 3  # threads, pages and windows are touched; DeepSpeed learns its trace
 STEPS = 10
 LARGE = ["--set", "model={model_type: gpt2, n_layer: 12, n_embd: 768, n_head: 12, n_positions: 1024, vocab_size: 50257, "
-         "embd_pdrop: 0, attn_pdrop: 0, resid_pdrop: 0}", "--set", "data.sequence_length=32", "--set",
+         "embd_pdrop: 0, attn_pdrop: 0, resid_pdrop: 0}", "--set", "data.sequence_length=32", "--set", "data.tokenizer=bytes-as-ids", "--set",
          "train_micro_batch_size_per_gpu=1", "--set", "zero_optimization.stage3_max_live_parameters=1000000000"]
 UNCLIPPED = ["--set", "gradient_clipping=0"]  # updates may run ahead of the norm
 

@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 JOB = """
 model: {model_type: llama, hidden_size: 64, intermediate_size: 176, num_hidden_layers: 2, num_attention_heads: 2,
   num_key_value_heads: 1, max_position_embeddings: 512, vocab_size: 128256, tie_word_embeddings: true}
-data: {text: corpus.txt, sequence_length: 512}
+data: {text: corpus.txt, tokenizer: bytes-as-ids, sequence_length: 512}
 seed: 1
 steps: 1
 train_micro_batch_size_per_gpu: 64
@@ -32,7 +32,7 @@ telemetry: {trace: false, report: false}
 WIDE_MLP = """
 model: {model_type: llama, hidden_size: 512, intermediate_size: 2048, num_hidden_layers: 4, num_attention_heads: 8,
   num_key_value_heads: 2, max_position_embeddings: 512, vocab_size: 512, tie_word_embeddings: true}
-data: {text: corpus.txt, sequence_length: 512}
+data: {text: corpus.txt, tokenizer: bytes-as-ids, sequence_length: 512}
 seed: 1
 steps: 1
 train_micro_batch_size_per_gpu: 32

@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(the_process_takes_less_memory_while_states_are_offloaded) {
   const small_job job(
       "model: {model_type: gpt2, n_layer: 1, n_embd: 256, n_head: 4, n_positions: 24, vocab_size: 8192, embd_pdrop: 0, "
       "attn_pdrop: 0, resid_pdrop: 0}\n");
-  auto s = job.open(stage(2) + two_ranks);
+  auto s = job.open(stage(2) + two_ranks + settings{"data.tokenizer=bytes-as-ids"});
   (void)step_of(*s);
   const uint64_t before = telemetry::process_resident_bytes();
   actors::offload_request request;

@@ -43,7 +43,7 @@ def run_ours(troupe, way):
     folder = pathlib.Path(tempfile.mkdtemp(prefix="compressed_", dir=runs.ROOT / "build"))
     inputs, *_ = WAYS[way]
     topology = {"model": cases.GPT2_SMALL, "seed": 1, "steps": STEPS, "output": str(folder / "out"),
-                "data": {"text": str(runs.TEXT), "sequence_length": COLUMNS}, "parallel": {"data": 2},
+                "data": {"text": str(runs.TEXT), "tokenizer": "bytes-as-ids", "sequence_length": COLUMNS}, "parallel": {"data": 2},
                 "train_micro_batch_size_per_gpu": ROWS // 2, "zero_optimization": {"stage": 2}, "gradient_clipping": 1.0,
                 "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}}, "telemetry": {"trace": False}}
     if inputs is not None:

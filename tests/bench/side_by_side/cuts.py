@@ -36,7 +36,7 @@ OF_DTENSOR = 0.50  # the bound: tensor ranks of ours by DTensor's
 
 def run_ours(troupe, cut, dtype):
     folder = pathlib.Path(tempfile.mkdtemp(prefix="cuts_", dir=runs.ROOT / "build"))
-    topology = {"model": cases.GPT2_SMALL, "seed": 1, "steps": STEPS, "output": str(folder / "out"), "data": {"text": str(runs.TEXT)},
+    topology = {"model": cases.GPT2_SMALL, "seed": 1, "steps": STEPS, "output": str(folder / "out"), "data": {"text": str(runs.TEXT), "tokenizer": "bytes-as-ids"},
                 **CUTS[cut][0], "train_micro_batch_size_per_gpu": ROWS // 2 if cut == "data 2" else ROWS,
                 "gradient_clipping": 1.0, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}},
                 "bf16": {"enabled": dtype == "bf16"}, "telemetry": {"trace": False}}

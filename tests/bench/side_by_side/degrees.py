@@ -33,7 +33,7 @@ OF_BEST = 1.05  # the bound: the chosen way's step by the fastest's
 
 
 def topology(model, ranks, degrees, folder):
-    return {"model": MODELS[model], "seed": 1, "steps": STEPS, "output": str(folder / "out"), "data": {"text": str(runs.TEXT)},
+    return {"model": MODELS[model], "seed": 1, "steps": STEPS, "output": str(folder / "out"), "data": {"text": str(runs.TEXT), "tokenizer": "bytes-as-ids"},
             "parallel": {"ranks": ranks, "pipeline": "auto", "tensor": "auto", "data": "auto", **degrees},
             "train_batch_size": SAMPLES, "train_micro_batch_size_per_gpu": MICRO_BATCH,
             "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}}, "telemetry": {"trace": False, "report": False}}

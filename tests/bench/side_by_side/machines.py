@@ -112,7 +112,7 @@ class HostsJob(jobs.Job):
 
     def __init__(self, a, certificates):
         where = jobs.folder()
-        topology = {"model": cases.GPT2_SMALL, "data": {"text": str(runs.TEXT)}, "parallel": {"data": 3}, "seed": 1, "steps": jobs.STEPS,
+        topology = {"model": cases.GPT2_SMALL, "data": {"text": str(runs.TEXT), "tokenizer": "bytes-as-ids"}, "parallel": {"data": 3}, "seed": 1, "steps": jobs.STEPS,
                     "output": str(where / "out"), "train_batch_size": jobs.SAMPLES, "gradient_clipping": 1.0,
                     "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}}, "zero_optimization": {"stage": 2},
                     "cluster": {"lost_after": f"{LOST_AFTER_S}s"}, "telemetry": {"trace": False, "report": False}}

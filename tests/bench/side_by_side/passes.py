@@ -29,7 +29,7 @@ UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
 def job(columns, rows, **keys):
-    return {"model": cases.GPT2_SMALL, "seed": 1, "steps": STEPS, "data": {"text": str(runs.TEXT), "sequence_length": columns},
+    return {"model": cases.GPT2_SMALL, "seed": 1, "steps": STEPS, "data": {"text": str(runs.TEXT), "tokenizer": "bytes-as-ids", "sequence_length": columns},
             "train_micro_batch_size_per_gpu": rows, "gradient_clipping": 1.0, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}},
             "telemetry": {"trace": False}} | keys
 

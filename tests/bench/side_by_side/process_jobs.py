@@ -107,7 +107,7 @@ def folder():
 
 def ours(troupe, ranks, **cluster):
     where = folder()
-    topology = {"model": cases.GPT2_SMALL, "data": {"text": str(runs.TEXT)}, "parallel": {"data": ranks}, "seed": 1, "steps": STEPS,
+    topology = {"model": cases.GPT2_SMALL, "data": {"text": str(runs.TEXT), "tokenizer": "bytes-as-ids"}, "parallel": {"data": ranks}, "seed": 1, "steps": STEPS,
                 "output": str(where / "out"), "train_batch_size": SAMPLES, "gradient_clipping": 1.0,
                 "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}}, "zero_optimization": {"stage": 2},
                 "cluster": {"processes": "ranks", "restarts": {"max": KILLS_MAX}, **cluster},

@@ -28,7 +28,7 @@ plan_command::plan_command(CLI::App& app) {
   command_->add_flag("--degrees", arguments_.degrees,
                      "every way to share out the ranks among degrees that are auto: step, memory, or why not");
   command_->add_flag("--layers", arguments_.layers, "the model's modules; plans nothing");
-  add_json(*command_, arguments_.form, "of --degrees, --layers and --explain");
+  add_json(*command_, arguments_.form, "as JSON: the summary, or --degrees, --layers, --explain");
   command_->add_flag("--measure", arguments_.measure, "predict with this machine's rates, measured now as a run does");
   command_
       ->add_option("--disk-read", arguments_.disk_read_gb_per_s, "GB/s that predictions assume (see troupe io bench)")

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
 #include "apps/base/configuration.hpp"
 #include "apps/base/exit_code.hpp"
@@ -10,6 +11,7 @@
 #include "apps/plan/plan_costs.hpp"
 #include "apps/plan/plan_estimate.hpp"
 #include "apps/plan/plan_fit.hpp"
+#include "apps/plan/plan_json.hpp"
 #include "apps/plan/plan_machines.hpp"
 #include "apps/plan/plan_moves.hpp"
 #include "apps/plan/plan_stages.hpp"
@@ -136,8 +138,8 @@ int show_accounts(const job::blueprint& b, const plan::rank_plan& p, const plan_
 
 /// An option that lacks the one it belongs to; null: none does.
 const char* misfit(const plan_arguments& a) {
-  if (a.form == output_form::json && !a.degrees && !a.layers && !a.explain)
-    return "--json: wanted --degrees, --layers or --explain";
+  if (a.form == output_form::json && (a.fit || a.estimate || a.format != "summary"))
+    return "--json: wanted it alone, or --degrees, --layers or --explain";
   if (a.transfers && a.format != "schedule") return "--transfers: wanted --format schedule";
   return nullptr;
 }
@@ -187,7 +189,11 @@ int show_plan(const plan_arguments& a, const job::product_meter& products) {
       return 1;
     }
   if (a.explain) return show_accounts(*b, mine, a);
-  if (a.estimate) {
+  if (a.form == output_form::json) {
+    std::optional<plan::timeline> saved;
+    if (!saving.plans.empty() && !a.saving) saved = saving.predicted(costs);
+    std::printf("%s", plan_as_json(*b, timeline, shown.mine, saved ? &*saved : nullptr).c_str());
+  } else if (a.estimate) {
     std::printf("%s", estimate_summary(*b, costs).c_str());
   } else if (a.format == "table") {
     std::printf("%s", plan::as_table(mine).c_str());
@@ -206,9 +212,9 @@ int show_plan(const plan_arguments& a, const job::product_meter& products) {
     uint64_t all = 0;  // a teacher's too
     for (const auto& p : mine.table().parameters) all += p.is_copy() ? 0 : p.numel();
     if (mine.layout->gathers())
-      std::printf("at most %llu of %llu parameters whole at once\n",
+      std::printf("at most %llu of %llu parameters whole at once%s\n",
                   static_cast<unsigned long long>(plan::peak_live_parameters(mine)),
-                  static_cast<unsigned long long>(all));
+                  static_cast<unsigned long long>(all), plan::why_whole(mine).c_str());
   }
   return 0;
 }

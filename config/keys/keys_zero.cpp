@@ -65,7 +65,7 @@ void add_stage_3_sizes(key_rows& t) {
   row(t, "stage3_prefetch_bucket_size", integer, "50000000")
       .also("prefetch_bucket_size")
       .into<section_of, &zero::stage3_prefetch_bucket_size>()
-      .means("Stage 3: elements gathered ahead of use; 0: none.");
+      .means("Stage 3: elements gathered ahead of use, at least one unit; 0: none.");
   row(t, "stage3_param_persistence_threshold", integer, "100000")
       .also("param_persistence_threshold")
       .into<section_of, &zero::stage3_param_persistence_threshold>()

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/text.hpp"
+
 namespace troupe::plan {
 
 uint64_t peak_live_parameters(const rank_plan& p) {
@@ -19,6 +21,21 @@ uint64_t peak_live_parameters(const rank_plan& p) {
     peak = std::max(peak, live);
   }
   return peak;
+}
+
+std::string why_whole(const rank_plan& p) {
+  if (!p.layout->gathers()) return {};
+  uint64_t all = 0;
+  for (const auto& q : p.table().parameters) all += q.is_copy() ? 0 : q.numel();
+  if (peak_live_parameters(p) < all) return {};
+  const auto& o = p.options().gathering;
+  if (o.max_reuse_distance >= all)
+    return core::text_of(
+        ": stage3_max_reuse_distance %llu keeps a unit gathered until its next use, which is no more elements away, "
+        "whatever stage3_prefetch_bucket_size says; 0 releases it after each use",
+        static_cast<unsigned long long>(o.max_reuse_distance));
+  return core::text_of(": stage3_prefetch_bucket_size %llu gathers the next units, at least one, beside the one in use",
+                       static_cast<unsigned long long>(o.prefetch_bucket));
 }
 
 }  // namespace troupe::plan

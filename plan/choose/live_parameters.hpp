@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "plan/rank_plan.hpp"
 
@@ -10,5 +11,8 @@ namespace troupe::plan {
 /// The most elements of parameters that are gathered at the same time. A parameter that two units share counts once,
 /// though each unit's slot has it; so this is never above the model's size. 0 where nothing is gathered.
 uint64_t peak_live_parameters(const rank_plan& p);
+
+/// Where all parameters are whole at once: `: ` and the setting that keeps them so. Empty where they are not.
+std::string why_whole(const rank_plan& p);
 
 }  // namespace troupe::plan

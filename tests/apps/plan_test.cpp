@@ -318,7 +318,7 @@ BOOST_AUTO_TEST_CASE(the_layers_of_a_model_are_shown_as_a_table_and_as_json) {
                                "model.n_layer=96", "--set", "parallel.data=1"});
   BOOST_TEST_REQUIRE(large.code == 0, large.err);
   BOOST_TEST(lines_of(large.out) == 1U + 2 + 96 * 8 + 2);
-  BOOST_TEST(f.troupe({"plan", "job.yaml", "--json"}).code == 2);
+  BOOST_TEST(f.troupe({"plan", "job.yaml", "--json", "--format", "table"}).code == 2);
 }
 
 BOOST_AUTO_TEST_CASE(a_host_program_steps_a_session_in_its_own_loop) {
@@ -376,6 +376,35 @@ BOOST_AUTO_TEST_CASE(planning_needs_neither_libtorch_nor_actors) {
   BOOST_TEST(
       has(measured.err, "troupe plan: wanted the program troupe-train in '" + f.folder.path().string() + "', got none"),
       measured.err);
+}
+
+BOOST_AUTO_TEST_CASE(json_alone_is_the_summary) {
+  const command_folder f(smallest);
+  const auto did = f.troupe({"plan", "job.yaml", "--json"});
+  BOOST_TEST_REQUIRE(did.code == 0, did.err);
+  const auto read = nlohmann::json::parse(did.out);
+  BOOST_TEST(read.at("ranks") == 2);
+  BOOST_TEST(read.at("predicted").at("step_s").get<double>() > 0);
+  BOOST_TEST_REQUIRE(read.at("memory").size() == 2U);
+  uint64_t all = 0;
+  for (const auto& [owner, bytes] : read.at("memory")[0].at("owners").items()) all += bytes.get<uint64_t>();
+  BOOST_TEST(all == read.at("memory")[0].at("total_bytes").get<uint64_t>());
+  BOOST_TEST(!read.contains("saving"));
+  const auto saves = f.troupe({"plan", "job.yaml", "--json", "--set", "checkpoint.every_steps=2"});
+  BOOST_TEST(nlohmann::json::parse(saves.out).contains("saving"));
+  BOOST_TEST(f.troupe({"plan", "job.yaml", "--json", "--format", "dot"}).code == 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_model_that_is_whole_at_once_says_which_setting_keeps_it_so) {
+  const command_folder f(smallest);
+  const auto kept = f.troupe({"plan", "job.yaml", "--set", "zero_optimization.stage3_max_reuse_distance=1000000000",
+                              "--set", "zero_optimization.stage3_prefetch_bucket_size=10000"});
+  BOOST_TEST_REQUIRE(kept.code == 0, kept.err);
+  BOOST_TEST(has(kept.out, " parameters whole at once: stage3_max_reuse_distance 1000000000 keeps a unit gathered until its "
+                           "next use"),
+             kept.out);
+  const auto released = f.troupe({"plan", "job.yaml", "--set", "zero_optimization.stage3_prefetch_bucket_size=10000"});
+  BOOST_TEST(has(released.out, " parameters whole at once\n"), released.out);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,74 @@
+#include "apps/plan/plan_json.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "plan/choose/fit.hpp"
+#include "plan/choose/live_parameters.hpp"
+#include "plan/show/swap_summary.hpp"
+
+namespace troupe::apps {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+json memory_json(const plan::timeline& t) {
+  json out = json::array();
+  for (size_t i = 0; i < t.plans.size(); ++i) {
+    const auto& p = *t.plans[i];
+    json owners = json::object();
+    for (const auto& x : plan::owners_of(p.memory)) owners[std::string(x.owner)] = x.bytes;
+    json one{{"rank", p.rank},
+             {"ranks_like_it", t.stands_for[i]},
+             {"total_bytes", p.memory.total()},
+             {"owners", std::move(owners)}};
+    if (const uint64_t budget = p.options().memory_budget_bytes; budget > 0) {
+      one["budget_bytes"] = budget;
+      one["budgeted_bytes"] = p.memory.states();
+      one["fits"] = p.memory.states() <= budget;
+    }
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+uint64_t parameters_of(const plan::rank_plan& p) {
+  uint64_t all = 0;  // a teacher's too
+  for (const auto& q : p.table().parameters) all += q.is_copy() ? 0 : q.numel();
+  return all;
+}
+
+}  // namespace
+
+std::string plan_as_json(const job::blueprint& b, const plan::timeline& timeline, uint32_t mine,
+                         const plan::timeline* saving) {
+  const auto& p = *timeline.plans[mine];
+  const auto& t = timeline.ranks[mine];
+  const auto moved = plan::traffic_of(p);
+  const auto disk = plan::disk_times_of(timeline, mine);
+  json out{{"format", "troupe plan"},
+           {"version", 1},
+           {"ranks", b.train.ranks()},
+           {"stage", p.options().stage},
+           {"parameters", parameters_of(p)},
+           {"peak_whole_parameters", plan::peak_live_parameters(p)},
+           {"rank", p.rank},
+           {"instructions", p.instructions.size()},
+           {"collectives", p.lanes[static_cast<size_t>(plan::lane::fabric)].size()},
+           {"predicted",
+            {{"step_s", timeline.step_s},
+             {"compute_s", t.compute_s},
+             {"communication_s", t.communication_s},
+             {"exposed_s", t.exposed_s}}},
+           {"disk",
+            {{"read_bytes", moved.read},
+             {"written_bytes", moved.written},
+             {"busy_s", disk.busy_s},
+             {"hidden_s", disk.hidden_s},
+             {"exposed_s", disk.exposed_s}}},
+           {"memory", memory_json(timeline)}};
+  if (saving != nullptr)
+    out["saving"] = {{"step_s", saving->step_s}, {"memory", memory_json(*saving)}};
+  return out.dump(2) + "\n";
+}
+
+}  // namespace troupe::apps

@@ -19,6 +19,10 @@ core::result<std::vector<size_t>> named_groups(const config::job_config& c, cons
 
 using rule = core::optimizer_type;
 
+/// The highest beta1 that OneCycle's decay_mom_rate leads to, unless cycle_max_mom is higher: from 1 on an update has no
+/// bound. config/rules/training_rules.cpp refuses a job that would pass it; a host's program may go on.
+constexpr double most_beta1 = 0.999;
+
 /// What Muon does with a parameter: matrices are its own, the rest is left to Adam. Other rules have one group.
 enum class part : uint8_t { rest, matrices };
 
@@ -42,9 +46,16 @@ kernels::optimizer_options options_from(const config::optimizer_section& o, doub
   return kernels::adamw_options{o.beta1, o.beta2, o.eps, weight_decay, o.adam_w_mode, o.bias_correction};
 }
 
-kernels::schedule_options schedule_from(const config::scheduler_section& s, double base_lr, rule optimizer) {
+/// The rate that the schedule's own numbers are meant for: of Muon that of matrices.
+double rate_of_schedule(const config::optimizer_section& o) {
+  return o.type == rule::muon ? o.muon_lr.value_or(o.lr) : o.lr;
+}
+
+kernels::schedule_options schedule_from(const config::scheduler_section& s, double base_lr, double rate,
+                                        rule optimizer) {
   kernels::schedule_options out;
   out.type = s.type;
+  out.rate_ratio = rate > 0 ? base_lr / rate : 1;
   out.warmup_min_lr = s.warmup_min_lr;
   out.warmup_max_lr = s.warmup_max_lr;
   out.warmup_num_steps = s.warmup_num_steps;
@@ -125,7 +136,7 @@ core::result<optimizer_groups> make_optimizer_groups(const config::job_config& c
         g < c.parameter_groups.size() ? c.parameter_groups[g] : config::parameter_group{};
     const double lr = splits ? (of == part::matrices ? o.muon_lr : o.adam_lr).value_or(o.lr) : o.lr;
     out.groups.push_back({options_from(o, said.weight_decay.value_or(o.weight_decay), of),
-                          schedule_from(c.scheduler, said.lr.value_or(lr), o.type),
+                          schedule_from(c.scheduler, said.lr.value_or(lr), rate_of_schedule(o), o.type),
                           o.type == rule::adagrad ? o.initial_accumulator_value : 0});
     return place = static_cast<uint32_t>(out.groups.size() - 1);
   };
@@ -158,8 +169,11 @@ std::string moment_name(const optimizer_groups& groups, uint32_t parameter, uint
 std::vector<group_setting> settings_of(const optimizer_groups& groups, uint64_t applied) {
   std::vector<group_setting> out;
   const auto it = static_cast<int64_t>(applied) - 1;
-  for (const auto& g : groups.groups)
-    out.push_back({kernels::learning_rate(g.schedule, it), kernels::momentum(g.schedule, it)});
+  for (const auto& g : groups.groups) {
+    auto beta1 = kernels::momentum(g.schedule, it);
+    if (beta1) beta1 = std::min(*beta1, std::max(most_beta1, g.schedule.cycle_max_mom));
+    out.push_back({kernels::learning_rate(g.schedule, it), beta1});
+  }
   return out;
 }
 

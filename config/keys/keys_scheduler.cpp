@@ -29,7 +29,7 @@ void add_warmup(key_rows& t) {
       .into<&job::scheduler, &scheduler::warmup_min_lr>();
   linear("warmup_max_lr", number, "none",
          "Learning rate after the warm-up; none: the optimizer's (WarmupLR), 0.001 (WarmupDecayLR); `auto`: the "
-         "optimizer's.")
+         "optimizer's. Parameter groups with another rate get it times the ratio of both.")
       .at_least(0)
       .by_default_of("WarmupDecayLR", "0.001")
       .for_each_group()
@@ -104,7 +104,7 @@ void add_one_cycle(key_rows& t) {
   key("decay_step_size", integer, "0", "Steps of one fall behind the cycle.")
       .at_least(0)
       .into<&job::scheduler, &scheduler::decay_step_size>();
-  key("cycle_momentum", boolean, "true", "Move the first beta the other way.")
+  key("cycle_momentum", boolean, "true", "Move the first beta the other way, and take 0.99 for the second.")
       .into<&job::scheduler, &scheduler::cycle_momentum>();
   key("cycle_min_mom", number, "0.8", "The lowest first beta.")
       .at_least(0)
@@ -116,7 +116,7 @@ void add_one_cycle(key_rows& t) {
       .below(1)
       .for_each_group()
       .into<&job::scheduler, &scheduler::cycle_max_mom>();
-  key("decay_mom_rate", number, "0.0", "Its rise behind the cycle.")
+  key("decay_mom_rate", number, "0.0", "Its rise behind the cycle, to 0.999 at most.")
       .at_least(0)
       .into<&job::scheduler, &scheduler::decay_mom_rate>();
 }

@@ -4,6 +4,7 @@
 #include <re2/re2.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "config/keys/values.hpp"
 #include "config/rules/resolve.hpp"
@@ -61,7 +62,7 @@ class training {
     for (data_source& source : d.sources)
       if (source.text_key.empty()) source.text_key = d.text_key;
     const setting* tokenizer = value_of("data.tokenizer");
-    if (tokenizer == nullptr || d.tokenizer == "bytes") return;
+    if (tokenizer == nullptr || d.tokenizer == "bytes" || d.tokenizer == "bytes-as-ids") return;
     const auto& folder = report_.sources.at(tokenizer->at.source).folder;
     d.tokenizer_path = (folder / d.tokenizer).lexically_normal();
     std::error_code failure;
@@ -170,9 +171,16 @@ class training {
     }
     for (const char* key : {"total_num_steps", "T_max"}) until_the_end(key);
     if (s.type == curve::warmup_decay && given_.is_auto("scheduler.params.warmup_max_lr")) {
-      s.warmup_max_lr = config_.optimizer.lr;
+      const auto& o = config_.optimizer;
+      s.warmup_max_lr = o.type == core::optimizer_type::muon ? o.muon_lr.value_or(o.lr) : o.lr;
       derived_["scheduler.params.warmup_max_lr"] = "derived";
     }
+    if (s.type == curve::warmup_decay && !s.warmup_max_lr && has("optimizer.params.lr") &&
+        config_.optimizer.lr != warmup_decay_rate)
+      report_.warn(given_.where("scheduler.params"), "scheduler.params.warmup_max_lr",
+                   fmt::format("got none: WarmupDecayLR then rises to {}, as DeepSpeed's does, whatever optimizer.params.lr "
+                               "says; auto is the optimizer's rate",
+                               warmup_decay_rate));
     params_of("scheduler", core::name_of(s.type), unread::refused);
     if (s.total_num_steps != 0 && s.total_num_steps < s.warmup_num_steps &&
         key_named("scheduler.params.total_num_steps")->read_by(core::name_of(s.type)))
@@ -202,6 +210,7 @@ class training {
     if (has("scheduler.params.cycle_min_lr") && has("scheduler.params.cycle_max_lr"))
       ordered("cycle_min_lr", s.cycle_min_lr, "cycle_max_lr", s.cycle_max_lr);
     ordered("cycle_min_mom", s.cycle_min_mom, "cycle_max_mom", s.cycle_max_mom);
+    momentum_at_the_end();
     const bool has_betas = key_named("optimizer.params.betas")->read_by(core::name_of(config_.optimizer.type));
     if (!s.cycle_momentum || (has_betas && config_.optimizer.type != core::optimizer_type::muon)) return;
     if (value_of("scheduler.params.cycle_momentum") != nullptr)
@@ -210,6 +219,32 @@ class training {
     s.cycle_momentum = false;
     derived_["scheduler.params.cycle_momentum"] = "derived";
   }
+
+  /// decay_mom_rate lets the first beta rise behind the cycle, as long as the run lasts.
+  void momentum_at_the_end() {
+    const auto& s = config_.scheduler;
+    const auto& o = config_.optimizer;
+    const bool has_betas = o.type == core::optimizer_type::adam || o.type == core::optimizer_type::adamw ||
+                            o.type == core::optimizer_type::lamb || o.type == core::optimizer_type::lion;
+    if (!s.cycle_momentum || !has_betas) return;
+    if (has("optimizer.params.betas") && o.beta2 != one_cycle_second_beta)
+      report_.warn(given_.where("optimizer.params.betas"), "optimizer.params.betas",
+                   fmt::format("no effect: OneCycle moves the first beta and takes {} for the second, as DeepSpeed does; "
+                               "cycle_momentum: false keeps both",
+                               one_cycle_second_beta));
+    const uint64_t cycle = s.cycle_first_step_size + s.cycle_second_step_size.value_or(s.cycle_first_step_size);
+    if (!job_ || s.decay_step_size == 0 || config_.steps <= cycle) return;
+    const double periods = static_cast<double>(config_.steps - cycle) / static_cast<double>(s.decay_step_size);
+    const double last = s.cycle_max_mom * (1 + s.decay_mom_rate * periods), most = std::max(most_first_beta, s.cycle_max_mom);
+    if (last <= most) return;
+    error("scheduler.params.decay_mom_rate",
+          fmt::format("the first beta would reach {:.4g} at step {}, beyond {}: wanted a rate of at most {:.4g}", last,
+                      config_.steps, most, std::floor((most / s.cycle_max_mom - 1) / periods * 1e6) / 1e6));
+  }
+
+  /// The same as kernels::one_cycle_beta2, and as the bound of job/optimizer_groups.cpp.
+  static constexpr double warmup_decay_rate = 1e-3;
+  static constexpr double one_cycle_second_beta = 0.99, most_first_beta = 0.999;
 
   /// Muon's learning rate of what it leaves to Adam, when nothing is given.
   static constexpr double muon_adam_lr = 3e-4;

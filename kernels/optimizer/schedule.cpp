@@ -31,7 +31,8 @@ double cosine_ratio(const schedule_options& o, const spans& s, double it) {
 
 double linear_rate(const schedule_options& o, const spans& s, double it) {
   const bool decays = o.type == core::schedule_type::warmup_decay;
-  const double max_lr = o.warmup_max_lr.value_or(decays ? 1e-3 : o.base_lr);
+  const double max_lr = o.warmup_max_lr ? *o.warmup_max_lr * o.rate_ratio : decays ? 1e-3 * o.rate_ratio : o.base_lr;
+  const double min_lr = o.warmup_min_lr * o.rate_ratio;
   double fraction = 1;
   if (it < 0)
     fraction = 0;
@@ -39,12 +40,12 @@ double linear_rate(const schedule_options& o, const spans& s, double it) {
     fraction = warmup_fraction(o, s, it);
   else if (decays)
     fraction = std::max(0.0, (s.total - it) / s.after_warmup());
-  return o.warmup_min_lr + (max_lr - o.warmup_min_lr) * fraction;
+  return min_lr + (max_lr - min_lr) * fraction;
 }
 
 double range_test_rate(const schedule_options& o, double it) {
   const double interval = (it + 1) / static_cast<double>(o.lr_range_test_step_size);
-  return o.lr_range_test_min_lr *
+  return o.rate_ratio * o.lr_range_test_min_lr *
          (1 + o.lr_range_test_step_rate * (o.lr_range_test_staircase ? std::floor(interval) : interval));
 }
 
@@ -80,8 +81,8 @@ double decay_after(const schedule_options& o, const cycle& c, double rate, doubl
 
 double one_cycle_rate(const schedule_options& o, double it) {
   const cycle c(o);
-  if (it < c.total) return o.cycle_min_lr + (o.cycle_max_lr - o.cycle_min_lr) * c.scale(it);
-  return o.cycle_min_lr / decay_after(o, c, o.decay_lr_rate, it);
+  if (it < c.total) return o.rate_ratio * (o.cycle_min_lr + (o.cycle_max_lr - o.cycle_min_lr) * c.scale(it));
+  return o.rate_ratio * o.cycle_min_lr / decay_after(o, c, o.decay_lr_rate, it);
 }
 
 double cosine_annealing_rate(const schedule_options& o, double it) {

@@ -19,7 +19,8 @@ struct schedule_options {
   core::warmup_shape warmup_type = core::warmup_shape::log;
   double warmup_min_ratio = 0;  ///< of WarmupCosineLR, as cos_min_ratio
   double cos_min_ratio = 1e-4;
-  double base_lr = 1e-3;  ///< the optimizer's own
+  double base_lr = 1e-3;     ///< the group's own
+  double rate_ratio = 1;     ///< of the group's rate to the optimizer's; scales the rates that the schedule names itself
 
   double lr_range_test_min_lr = 1e-3;
   uint64_t lr_range_test_step_size = 2000;  ///< at least 1
@@ -44,7 +45,9 @@ struct schedule_options {
   double power = 1;                               ///< of PolynomialLR
 };
 
-/// The rate after `it` + 1 schedule steps; -1: before the first one.
+/// The rate after `it` + 1 schedule steps; -1: before the first one. Rates that the schedule names itself (warmup_min_lr,
+/// warmup_max_lr, lr_range_test_min_lr, cycle_min_lr, cycle_max_lr) are those of the optimizer's group: another group
+/// gets them times `rate_ratio`.
 /// During warm-up (it < N): g = ln(it + 1) / ln N ("log") or it / N ("linear"). With b = it + 1 and
 /// p = min(1, (b - N) / max(1, T - N)):
 ///   WarmupLR           min + (max - min) * g, then max
@@ -65,7 +68,7 @@ double learning_rate(const schedule_options& options, int64_t it);
 inline constexpr double one_cycle_beta2 = 0.99;
 
 /// beta1 at the same position where OneCycle moves it, otherwise nothing: max - (max - min) * scale(b) while it < F +
-/// S, then max * (1 + decay_mom_rate * k / decay_steps); min before the first step.
+/// S, then max * (1 + decay_mom_rate * k / decay_steps), which may pass 1; min before the first step.
 std::optional<double> momentum(const schedule_options& options, int64_t it);
 
 }  // namespace troupe::kernels

@@ -1,0 +1,66 @@
+// Schedules beside optimizers: numbers of one that the other does not follow are said or refused.
+#include <boost/test/unit_test.hpp>
+
+#include "tests/config/text.hpp"
+
+BOOST_AUTO_TEST_SUITE(curves)
+
+using namespace troupe::config;
+
+namespace {
+
+std::string one_cycle(const std::string& rest, const std::string& optimizer = "{type: AdamW, params: {lr: 1.0e-3}}") {
+  return smallest_with("{type: AdamW, params: {lr: 1.0e-3}}", optimizer) +
+         "scheduler: {type: OneCycle, params: {cycle_min_lr: 0.001, cycle_max_lr: 0.01, cycle_first_step_size: 10" + rest +
+         "}}\n";
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_first_beta_that_would_pass_its_bound_is_refused_with_the_rate_that_would_do) {
+  // 100 steps, a cycle of 20: 80 decay intervals of one step.
+  const auto said = errors_of(one_cycle(", decay_step_size: 1, decay_mom_rate: 0.01"));
+  BOOST_TEST(said.find("error: scheduler.params.decay_mom_rate: the first beta would reach 1.62 at step 100, beyond "
+                       "0.999: wanted a rate of at most 0.001374\n") != std::string::npos,
+             said);
+  BOOST_TEST(errors_of(one_cycle(", decay_step_size: 1, decay_mom_rate: 0.00137")) == "");
+  BOOST_TEST(errors_of(one_cycle(", decay_step_size: 1, decay_mom_rate: 0.01, cycle_momentum: false")) == "");
+  BOOST_TEST(errors_of(one_cycle(", decay_mom_rate: 0.01")) == "");  // without an interval nothing decays
+}
+
+BOOST_AUTO_TEST_CASE(a_second_beta_that_one_cycle_replaces_is_said) {
+  const auto with = [](const std::string& betas, const std::string& rest = "") {
+    return warnings_of(one_cycle(rest, "{type: AdamW, params: {lr: 1.0e-3, betas: " + betas + "}}"));
+  };
+  BOOST_TEST(with("[0.9, 0.95]").find("optimizer.params.betas: no effect: OneCycle moves the first beta and takes 0.99 for "
+                                      "the second") != std::string::npos,
+             with("[0.9, 0.95]"));
+  BOOST_TEST(with("[0.9, 0.99]") == "");
+  BOOST_TEST(with("[0.9, 0.95]", ", cycle_momentum: false") == "");
+  BOOST_TEST(warnings_of(one_cycle("")) == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_warm_up_that_does_not_rise_to_the_optimizers_rate_is_said) {
+  const auto with = [](const std::string& rate, const std::string& rest) {
+    return warnings_of(smallest_with("1.0e-3", rate) +
+                       "scheduler: {type: WarmupDecayLR, params: {total_num_steps: auto, warmup_num_steps: 10" + rest +
+                       "}}\n");
+  };
+  BOOST_TEST(with("0.25", "").find("scheduler.params.warmup_max_lr: got none: WarmupDecayLR then rises to 0.001") !=
+             std::string::npos);
+  BOOST_TEST(with("0.25", ", warmup_max_lr: auto") == "");
+  BOOST_TEST(with("0.25", ", warmup_max_lr: 0.5") == "");
+  BOOST_TEST(with("0.001", "") == "");
+}
+
+BOOST_AUTO_TEST_CASE(an_optimizer_that_would_make_the_loss_larger_is_refused) {
+  const auto with = [](const std::string& value) {
+    return smallest_with("{lr: 1.0e-3}", "{lr: 1.0e-3, maximize: " + value + "}");
+  };
+  BOOST_TEST(errors_of(with("true")).find(
+                 "error: optimizer.params.maximize: only false is supported in this version, got true") !=
+             std::string::npos);
+  BOOST_TEST(warnings_of(with("false")) == "");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

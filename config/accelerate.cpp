@@ -96,16 +96,17 @@ node empty_like(const node& from) {
 
 /// FSDP's keys that say how modules are wrapped, prefetched and saved: a run's losses do not depend on them.
 constexpr std::string_view fsdp_harmless[] = {
-    "auto_wrap_policy",    "transformer_layer_cls_to_wrap", "min_num_params",       "backward_prefetch",
-    "forward_prefetch",    "backward_prefetch_policy",      "state_dict_type",      "use_orig_params",
-    "limit_all_gathers",   "cpu_ram_efficient_loading",     "sync_module_states",   "version",
+    "auto_wrap_policy",  "transformer_layer_cls_to_wrap", "min_num_params",     "backward_prefetch",
+    "forward_prefetch",  "backward_prefetch_policy",      "state_dict_type",    "use_orig_params",
+    "limit_all_gathers", "cpu_ram_efficient_loading",     "sync_module_states", "version",
 };
 /// Accelerate numbers them from 1.
 constexpr std::array<std::string_view, 5> sharding_strategies{"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD",
                                                               "HYBRID_SHARD_ZERO2"};
 /// Plain data parallelism over devices of one kind.
-constexpr std::string_view data_parallel_types[] = {"NO",        "MULTI_CPU", "MULTI_GPU", "MULTI_XPU", "MULTI_NPU",
-                                                    "MULTI_MLU", "MULTI_HPU", "MULTI_MUSA", "MULTI_SDAA", "MULTI_NEURON"};
+constexpr std::string_view data_parallel_types[] = {"NO",         "MULTI_CPU",   "MULTI_GPU", "MULTI_XPU",
+                                                    "MULTI_NPU",  "MULTI_MLU",   "MULTI_HPU", "MULTI_MUSA",
+                                                    "MULTI_SDAA", "MULTI_NEURON"};
 
 bool says_something(const node& value) {
   return value.kind == node_kind::mapping ? !value.entries.empty() : value.kind != node_kind::null;
@@ -177,12 +178,13 @@ class accelerate_file {
         std::ranges::find(data_parallel_types, type_) != std::end(data_parallel_types))
       return;
     if (type_ == "MEGATRON_LM")
-      report_.error(e.at, e.name,
-                    "MEGATRON_LM is not read: give its degrees as parallel.tensor, parallel.pipeline and parallel.data");
+      report_.error(
+          e.at, e.name,
+          "MEGATRON_LM is not read: give its degrees as parallel.tensor, parallel.pipeline and parallel.data");
     else
-      report_.error(e.at, e.name,
-                    fmt::format("wanted FSDP, DEEPSPEED, MULTI_GPU or another MULTI type, or NO, got {}",
-                                core::shown(type_)));
+      report_.error(
+          e.at, e.name,
+          fmt::format("wanted FSDP, DEEPSPEED, MULTI_GPU or another MULTI type, or NO, got {}", core::shown(type_)));
   }
 
   void number_format(const entry& e) {
@@ -205,10 +207,12 @@ class accelerate_file {
     } else if (name == "activation_checkpointing") {
       if (is_true(e)) put(made_, "activation_checkpointing.enabled", plain(e, "true"));
     } else if (name == "version" && value != "1" && value != "2") {
-      report_.error(e.at, "fsdp_config." + e.name.substr(0, 120), fmt::format("wanted 1 or 2, got {}", shown(*e.value)));
-    } else if (std::ranges::find(fsdp_harmless, name) == std::end(fsdp_harmless)) {
       report_.error(e.at, "fsdp_config." + e.name.substr(0, 120),
-                    "is not read, and may change a run: leave it out, or give what it does as keys of zero_optimization");
+                    fmt::format("wanted 1 or 2, got {}", shown(*e.value)));
+    } else if (std::ranges::find(fsdp_harmless, name) == std::end(fsdp_harmless)) {
+      report_.error(
+          e.at, "fsdp_config." + e.name.substr(0, 120),
+          "is not read, and may change a run: leave it out, or give what it does as keys of zero_optimization");
     }
   }
 
@@ -241,8 +245,7 @@ class accelerate_file {
   void shard() {
     const node* said = root_.find("distributed_type");
     const place at = said == nullptr ? root_.at : said->at;
-    const entry from =
-        strategy_ ? *strategy_ : entry{"distributed_type", at, make_scalar(node_kind::plain, type_, at)};
+    const entry from = strategy_ ? *strategy_ : entry{"distributed_type", at, make_scalar(node_kind::plain, type_, at)};
     const std::string name = strategy();
     const std::string key = strategy_ ? "fsdp_config." + from.name : from.name;
     const char* stage = name == "FULL_SHARD" || name == "HYBRID_SHARD" ? "3"
@@ -250,10 +253,11 @@ class accelerate_file {
                         : name == "NO_SHARD"                           ? "0"
                                                                        : nullptr;
     if (stage == nullptr) {
-      report_.error(from.at, key,
-                    fmt::format("wanted FULL_SHARD, SHARD_GRAD_OP, NO_SHARD or HYBRID_SHARD (1 to 4), or true or false, "
-                                "got {}",
-                                core::shown(name)));
+      report_.error(
+          from.at, key,
+          fmt::format("wanted FULL_SHARD, SHARD_GRAD_OP, NO_SHARD or HYBRID_SHARD (1 to 4), or true or false, "
+                      "got {}",
+                      core::shown(name)));
       return;
     }
     put(made_, "zero_optimization.stage", plain(from, stage));
@@ -266,8 +270,9 @@ class accelerate_file {
     const uint64_t ranks = number_of("num_processes"), machines = number_of("num_machines");
     if (machines == 1) return;
     if (ranks % machines != 0)
-      report_.error(from.at, key, fmt::format("HYBRID_SHARD wants as many processes on each of {} machines, got {}",
-                                              machines, ranks));
+      report_.error(
+          from.at, key,
+          fmt::format("HYBRID_SHARD wants as many processes on each of {} machines, got {}", machines, ranks));
     else
       put(made_, "zero_optimization.mics_shard_size", plain(from, std::to_string(ranks / machines)));
   }

@@ -9,9 +9,9 @@ namespace troupe::config {
 /// True if a root has keys that Accelerate alone writes.
 bool is_accelerate_file(const node& root);
 
-/// The root of such a file in the words of the key table: the number of processes, the number format, and FSDP's section
-/// as keys of `zero_optimization`; what it says of machines and launchers is left out. Errors: a kind of parallelism, a
-/// strategy or a key of FSDP that has no such words. Unknown keys of the root are warned about.
+/// The root of such a file in the words of the key table: the number of processes, the number format, and FSDP's
+/// section as keys of `zero_optimization`; what it says of machines and launchers is left out. Errors: a kind of
+/// parallelism, a strategy or a key of FSDP that has no such words. Unknown keys of the root are warned about.
 node_ptr accelerate_root(const node& root, reporter& report);
 
 /// The contents of a `deepspeed_config` mapping: DeepSpeed's own keys as they are, Accelerate's spellings of them

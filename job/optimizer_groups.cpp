@@ -19,8 +19,8 @@ core::result<std::vector<size_t>> named_groups(const config::job_config& c, cons
 
 using rule = core::optimizer_type;
 
-/// The highest beta1 that OneCycle's decay_mom_rate leads to, unless cycle_max_mom is higher: from 1 on an update has no
-/// bound. config/rules/training_rules.cpp refuses a job that would pass it; a host's program may go on.
+/// The highest beta1 that OneCycle's decay_mom_rate leads to, unless cycle_max_mom is higher: from 1 on an update has
+/// no bound. config/rules/training_rules.cpp refuses a job that would pass it; a host's program may go on.
 constexpr double most_beta1 = 0.999;
 
 /// What Muon does with a parameter: matrices are its own, the rest is left to Adam. Other rules have one group.

@@ -84,6 +84,8 @@ class wishes {
       if (weights == nullptr) return missing(p, *name);
       if (auto ok = same_shape(p, *weights); !ok) return ok;
       // Parameters that were frozen in that run have no moments; theirs begin afresh.
+      if (p.trainable && states_ && c.master == nullptr && c.frozen != nullptr && report.unfrozen++ == 0)
+        report.first_unfrozen = p.name;
       if (!p.trainable || !states_ || c.master == nullptr) continue;
       for (const auto moment : moments(q)) {
         const auto* found = checkpoint::find_tensor(from_, *name, tensor_kind::moment, moment);

@@ -23,6 +23,8 @@ struct load_report {
   uint64_t missing = 0;  ///< parameters that keep their first values
   bool states = false;   ///< moments were loaded; false also where the checkpoint has none at all
   std::string first_missing;
+  uint64_t unfrozen = 0;  ///< trained parameters that were frozen in the checkpoint's run: their moments begin at 0
+  std::string first_unfrozen;
 };
 
 /// Loading into memory that a run has trained with: where a parameter is loaded without moments, because the checkpoint

@@ -113,7 +113,11 @@ core::result<void> session::parts::take_memory(first_weights weights, opening_wa
     // Windows that a device or a disk writes to, as far as the limit goes; said once where it does not.
     if (const auto remark = own->unpinned(); remark && !std::exchange(told_of_locks, true)) host.warnings->put(*remark);
   }
-  if (auto ok = watch.begin(weights == first_weights::drawn ? "making first weights" : "touching memory"); !ok)
+  const bool reads_model = !plan.config->model.path.empty();
+  if (auto ok = watch.begin(weights == first_weights::from_checkpoint ? "touching memory"
+                            : reads_model                             ? "loading weights"
+                                                                      : "making first weights");
+      !ok)
     return ok;
   return fill_memory(plan, memory.here, modules.instances.get(), weights, watch);
 }

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "actors/host_thread.hpp"
@@ -32,6 +33,24 @@ using core::fail;
 struct remarks {
   std::vector<std::string> unknown, changed;
 };
+
+/// A remark on parameters that were frozen in the checkpoint's run: bias correction counts the whole run's updates, but
+/// their moments begin at 0. Empty where the optimizer corrects nothing, or the first update hardly differs.
+std::string unfrozen_sentence(const load_report& loaded, const config::optimizer_section& o, uint64_t applied) {
+  using rule = core::optimizer_type;
+  if ((o.type != rule::adam && o.type != rule::adamw && o.type != rule::lamb) || !o.bias_correction) return {};
+  const double t = static_cast<double>(applied + 1);
+  const double first = (1 - o.beta1) / (1 - std::pow(o.beta1, t)), second = (1 - o.beta2) / (1 - std::pow(o.beta2, t));
+  const double factor = first / std::sqrt(second);
+  constexpr double hardly = 0.1;
+  if (std::fabs(factor - 1) < hardly) return {};
+  return fmt::format(
+      "{} parameter{}, as {}, {} frozen until now: their moments begin at 0 while bias correction counts "
+      "the run's {} updates, so that their first update is {:.2g} times the learning rate; a "
+      "parameter_groups entry can give them another rate for a while",
+      loaded.unfrozen, loaded.unfrozen == 1 ? "" : "s", loaded.first_unfrozen, loaded.unfrozen == 1 ? "was" : "were",
+      applied, factor);
+}
 
 /// The global batch of the run that wrote it.
 std::optional<uint64_t> batch_of(const checkpoint::source_run& run) {
@@ -279,6 +298,9 @@ core::result<void> session::parts::take_over(const checkpoint::tensor_source& fr
                     running ? "present" : "first", loaded->first_missing));
 
   progress = continues ? progress_of(run, options, loaded->states) : training_progress{};
+  if (loaded->unfrozen > 0 && loaded->states && progress.applied > 0)
+    if (const auto line = unfrozen_sentence(*loaded, plan.config->optimizer, progress.applied); !line.empty())
+      say(line);
   if (is_uncounted && loaded->states) progress.applied = 1;  // the first update would begin the moments
   if (continues && loaded->states) progress.input_ranges = ranges_of(run, *plan.compression);
   const bool fp16 = plan.config->fp16.enabled, wants_states = options.load_optimizer_states;

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "config/sections/parameter_groups.hpp"
 #include "job/blueprint.hpp"
 #include "job/folder_model.hpp"
 #include "job/step_options.hpp"
@@ -52,12 +53,28 @@ std::optional<key_problem> pipeline_problem_of(const config::job_config& job, co
   return key_problem{std::move(found->key), std::move(found->what.text)};
 }
 
+/// Groups that earlier groups leave no parameter.
+void add_shadowed_groups(const config::job_config& job, const models::model_spec& spec, std::vector<key_problem>& out) {
+  if (job.parameter_groups.size() < 2) return;
+  const auto table = models::make_model_table(spec, 1, 1, core::size_of(job.parameter_dtype()));
+  std::vector<std::string> names;
+  for (const auto& p : table.parameters)
+    if (!p.is_copy() && !p.of_teacher) names.push_back(p.name);
+  for (const auto& one : config::shadowed_groups(job.parameter_groups, names))
+    out.push_back({fmt::format("parameter_groups[{}].match", one.group),
+                   fmt::format("no effect: the {} parameter{} that it is found in, as {}, fall to earlier groups, the "
+                               "first to parameter_groups[{}]; a group that is meant to win stands before",
+                               one.names, one.names == 1 ? "" : "s", one.first, one.by),
+                   true});
+}
+
 }  // namespace
 
 std::vector<key_problem> job_problems(const config::job_config& job, intent why) {
   std::vector<key_problem> out;
   auto spec = model_of(job.model, out);
   if (!spec) return out;
+  add_shadowed_groups(job, *spec, out);
   const uint64_t columns = job.data.sequence_length > 0 ? job.data.sequence_length : spec->positions;
   if (columns > spec->positions) {
     out.push_back({"data.sequence_length",

@@ -75,7 +75,10 @@ void progress::step(const actors::step_report& r, uint64_t memory_bytes) {
   std::string text =
       text_of("step %llu/%llu  loss %.4f  lr %.2e  norm %.3f  %.0f tok/s", static_cast<unsigned long long>(r.step),
               static_cast<unsigned long long>(total_), shown(r.loss), r.lr, shown(r.grad_norm), tokens_per_s_);
-  if (peak_flops_ > 0) text += text_of("  MFU %.0f%%", 100 * tokens_per_s_ * flops_per_token_ / peak_flops_);
+  if (peak_flops_ > 0) {
+    const double used = tokens_per_s_ * flops_per_token_ / peak_flops_;
+    text += used <= 1 ? text_of("  MFU %.0f%%", 100 * used) : std::string("  MFU unknown");
+  }
   text += "  " + core::human_bytes(memory_bytes) + "  ETA " + core::clock_text(left_s);
   if (r.skipped) text += text_of("  skipped (loss scale %.0f)", r.loss_scale);
   if (style_ == output_style::lines) {
@@ -107,6 +110,8 @@ void progress::term(const actors::term_report& t) {
       static_cast<unsigned long long>(t.steps_again), json_number(t.lost_s).c_str(), json_string(t.cause).c_str());
   std::fflush(stdout);
 }
+
+bool progress::beyond_peak() const { return peak_flops_ > 0 && tokens_per_s_ * flops_per_token_ > peak_flops_; }
 
 void progress::evaluation(uint64_t step, double loss) {
   finish_line();
@@ -242,7 +247,7 @@ std::string end_json(const end_summary& e) {
          ",\"waited_seconds\":" + json_number(e.checkpoints.waited_seconds) + "}" +
          ",\"trace\":" + json_string(e.trace_file) + ",\"report\":" + json_string(e.report_file) +
          ",\"not_recorded\":" + std::to_string(e.num_not_recorded) + ",\"output\":" + json_string(e.output_folder) +
-         ",\"sample\":" + json_string(e.sample) + "}\n";
+         ",\"model\":" + json_string(e.model_place) + ",\"sample\":" + json_string(e.sample) + "}\n";
   return out;
 }
 
@@ -285,9 +290,8 @@ std::string for_terminal(const std::string& text) {
 
 }  // namespace
 
-std::string end_text(const end_summary& e) {
-  // Without a step there is nothing to tell of steps.
-  if (e.trained == 0) return e.sample.empty() ? "" : "sample: " + for_terminal(e.sample) + "\n";
+std::string end_details(const end_summary& e) {
+  if (e.trained == 0) return {};
   std::string out =
       "\nmemory by owner (host)\n  rank  parameters    gathered      master     moments   gradients accumulated "
       "    windows activations       total\n";
@@ -330,19 +334,52 @@ std::string end_text(const end_summary& e) {
   out += work_text(e.lanes.work, e.units, e.lanes.step_s, e.peak_flops);
   if (e.lanes.io.bytes() > 0) out += io_lines(e.lanes);
   if (e.pipeline.steps > 0) out += stage_lines(e.pipeline);
-  if (const auto& c = e.checkpoints; c.written + c.failed + c.skipped > 0) {
-    out += text_of("checkpoints: %llu of %s in %.2f s, for which training waited %.2f s",
-                   static_cast<unsigned long long>(c.written), core::human_bytes(c.bytes).c_str(), c.seconds,
-                   c.waited_seconds);
-    if (c.failed > 0) out += text_of("; %llu could not be written", static_cast<unsigned long long>(c.failed));
-    if (c.skipped > 0)
-      out += text_of("; %llu left out, another was being written", static_cast<unsigned long long>(c.skipped));
-    out += "\n";
-  }
   if (!e.trace_file.empty()) out += "trace: " + e.trace_file + " (open in ui.perfetto.dev or chrome://tracing)\n";
-  if (!e.report_file.empty()) out += "report: " + e.report_file + " (open in a browser)\n";
-  out += e.communication_table;
+  return out;
+}
+
+namespace {
+
+std::string checkpoint_line(const checkpoint_counts& c) {
+  if (c.written + c.failed + c.skipped == 0) return {};
+  std::string out = text_of("checkpoints: %llu of %s in %.2f s, for which training waited %.2f s",
+                            static_cast<unsigned long long>(c.written), core::human_bytes(c.bytes).c_str(), c.seconds,
+                            c.waited_seconds);
+  if (c.failed > 0) out += text_of("; %llu could not be written", static_cast<unsigned long long>(c.failed));
+  if (c.skipped > 0)
+    out += text_of("; %llu left out, another was being written", static_cast<unsigned long long>(c.skipped));
+  return out + "\n";
+}
+
+std::string memory_line(const end_summary& e) {
+  uint64_t most = 0;
+  for (const auto& m : e.memory) most = std::max(most, total_bytes(m));
+  std::string out = "memory: at most " + core::human_bytes(most) + " on a rank";
+  if (e.process_peak_bytes > 0) out += ", " + core::human_bytes(e.process_peak_bytes) + " in the process";
+  return out + "\n";
+}
+
+}  // namespace
+
+std::string end_text(const end_summary& e) {
+  std::string out;
+  if (e.trained > 0) {
+    out += e.communication_table;
+    out += text_of("\ntrain loss %.4f %s at step %llu, %.0f tok/s\n", shown(e.last_loss), e.loss_unit.c_str(),
+                   static_cast<unsigned long long>(e.steps), e.tokens_per_s);
+    if (e.skipped > 0)
+      out += text_of("skipped: %llu of %llu steps, whose gradients were not finite\n",
+                     static_cast<unsigned long long>(e.skipped), static_cast<unsigned long long>(e.trained));
+    out += memory_line(e) + checkpoint_line(e.checkpoints);
+    if (!e.model_place.empty())
+      out += "model: " + e.model_place + "\n";
+    else
+      out += "model: not kept; --export FOLDER or checkpoint.every_steps keeps it\n";
+    if (!e.next_command.empty()) out += "next: " + e.next_command + "\n";
+    if (!e.report_file.empty()) out += "report: " + e.report_file + " (open in a browser; -v shows its tables here)\n";
+  }
   if (!e.sample.empty()) out += "sample: " + for_terminal(e.sample) + "\n";
+  if (!e.no_sample.empty()) out += "sample: none, " + e.no_sample + "\n";
   return out;
 }
 

@@ -24,6 +24,9 @@ class progress {
   /// From now on model-FLOPs use is shown, of `flops` a second, which all ranks together could do; 0: not.
   void use_peak(double flops) { peak_flops_ = flops; }
 
+  /// True if the last steps did more than use_peak() says is possible: it was measured while others used the machine.
+  [[nodiscard]] bool beyond_peak() const;
+
   void step(const actors::step_report& r, uint64_t memory_bytes);
   /// A step that was shown before and was done again after a loss, for scripts alone.
   void step_again(const actors::step_report& r);
@@ -70,11 +73,18 @@ struct end_summary {
   double peak_flops = 0;           ///< of a rank's core, measured; 0: not known
   checkpoint_counts checkpoints;
   std::string trace_file, report_file, output_folder, sample;
+  std::string no_sample;                 ///< why there is no text where one was asked for
+  std::string model_place;               ///< the folder with the newest weights; empty: they were not kept
+  std::string next_command;              ///< that uses them, or resumes the run
+  std::string loss_unit;                 ///< nats/byte, nats/token
   std::string communication_table;       ///< comms_logger's
   telemetry::pipeline_figures pipeline;  ///< without steps where the model is not cut
   uint64_t num_not_recorded = 0;         ///< steps and validations without a record
 };
 std::string end_json(const end_summary& e);
+/// A summary of at most ten lines, behind the table of comms_logger where that is on.
 std::string end_text(const end_summary& e);
+/// Tables of where memory and time went.
+std::string end_details(const end_summary& e);
 
 }  // namespace troupe::apps

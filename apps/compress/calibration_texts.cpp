@@ -47,9 +47,10 @@ core::result<std::shared_ptr<data::tokenizer>> tokenizer_of(const compress_argum
     const auto* words = metadata->find("tokenizer.ggml.tokens");
     const auto* merges = metadata->find("tokenizer.ggml.merges");
     if (const auto cut = metadata->text("tokenizer.ggml.pre"); !cut.empty() && cut != "gpt-2" && cut != "default")
-      return core::refused(fmt::format("'{}' cuts words as {}, which is not read yet (GPT-2's way is): wanted a tokenizer "
-                                       "by --tokenizer, a path or '{}'",
-                                       from.source.folder.string(), core::shown(cut), bytes_name));
+      return core::refused(
+          fmt::format("'{}' cuts words as {}, which is not read yet (GPT-2's way is): wanted a tokenizer "
+                      "by --tokenizer, a path or '{}'",
+                      from.source.folder.string(), core::shown(cut), bytes_name));
     std::optional<uint32_t> end;
     if (const auto id = metadata->whole("tokenizer.ggml.eos_token_id"); id && *id < data::max_vocabulary)
       end = static_cast<uint32_t>(*id);

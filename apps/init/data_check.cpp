@@ -33,9 +33,9 @@ core::result<void> check_data(const job::blueprint& b, double validation_fractio
     options.watch = [](const data::reading_progress& r) { return r.bytes <= read_text_bytes_max; };
     auto stream = data::open_tokens(options);
     if (!stream && stream.error().kind == error_kind::stopped)
-      return data::check_bytes_as_ids(tokenizer->description().kind == "bytes" &&
-                                          data::kind_of(source.text) != data::source_kind::tokens,
-                                      d.tokenizer, b.spec.vocabulary);
+      return data::check_bytes_as_ids(
+          tokenizer->description().kind == "bytes" && data::kind_of(source.text) != data::source_kind::tokens,
+          d.tokenizer, b.spec.vocabulary);
     if (!stream) return fail(error_kind::bad_input, stream.error().text);
     if (auto ok = data::check_bytes_as_ids((*stream)->tokens_are_bytes(), d.tokenizer, b.spec.vocabulary); !ok)
       return ok;

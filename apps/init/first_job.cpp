@@ -177,11 +177,12 @@ class maker {
       return {};
     }
     if (const auto opened = data::open_tokenizer(beside); !opened)
-      return fail(error_kind::bad_input,
-                  fmt::format("the model's tokenizer is not read: {}; tokenize the text with a program of the model's and "
-                              "give the tokens (.bin) as --text, or give another tokenizer by --tokenizer ({} feeds "
-                              "bytes all the same)",
-                              opened.error().text, data::bytes_as_ids));
+      return fail(
+          error_kind::bad_input,
+          fmt::format("the model's tokenizer is not read: {}; tokenize the text with a program of the model's and "
+                      "give the tokens (.bin) as --text, or give another tokenizer by --tokenizer ({} feeds "
+                      "bytes all the same)",
+                      opened.error().text, data::bytes_as_ids));
     text_.put("data.tokenizer", relative_to(folder_, beside));
     return {};
   }

@@ -78,11 +78,13 @@ core::result<void> write(const fs::path& file, const std::string& text) {
 init_command::init_command(CLI::App& parent)
     : command_(parent.add_subcommand("init", "write a job's file to begin with, which fits this machine")) {
   command_->add_option("file", file_, "that is written")->capture_default_str();
-  command_->add_option("--from", from_, "a ds_config.json, Accelerate's YAML, or a checkpoint of any format: what it says stays");
+  command_->add_option("--from", from_,
+                       "a ds_config.json, Accelerate's YAML, or a checkpoint of any format: what it says stays");
   command_->add_option("--model", answers_.model,
                        fmt::format("{}, or a Hugging Face folder", fmt::join(model_sizes(), ", ")));
   command_->add_option("--text", answers_.text, "to train on: a file or a folder");
-  command_->add_option("--tokenizer", answers_.tokenizer, "bytes, a SentencePiece .model, or a folder with vocab.json; without it the model's own");
+  command_->add_option("--tokenizer", answers_.tokenizer,
+                       "bytes, a SentencePiece .model, or a folder with vocab.json; without it the model's own");
   const auto at_least_one = CLI::Range(uint64_t{1}, std::numeric_limits<uint64_t>::max());
   command_->add_option("--steps", answers_.steps, "optimizer steps")->check(at_least_one);
   command_->add_option("--samples", answers_.samples, "of a step, over all ranks")->check(at_least_one);

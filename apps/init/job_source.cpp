@@ -66,7 +66,8 @@ core::result<void> put_source(job_text& text, std::map<std::string, std::string>
   a.path = from.string();
   const auto opened = open_described(a, {});
   if (!opened)
-    return fail(opened.error().kind, "--from: wanted a ds_config.json, a file of Accelerate's or a checkpoint: " + opened.error().text);
+    return fail(opened.error().kind,
+                "--from: wanted a ds_config.json, a file of Accelerate's or a checkpoint: " + opened.error().text);
   const auto format = checkpoint::recognise(from);
   if (format && *format == checkpoint::source_format::hugging_face && fs::is_directory(from, e) &&
       !opened->source.run.steps) {

@@ -66,8 +66,7 @@ std::string plan_as_json(const job::blueprint& b, const plan::timeline& timeline
              {"hidden_s", disk.hidden_s},
              {"exposed_s", disk.exposed_s}}},
            {"memory", memory_json(timeline)}};
-  if (saving != nullptr)
-    out["saving"] = {{"step_s", saving->step_s}, {"memory", memory_json(*saving)}};
+  if (saving != nullptr) out["saving"] = {{"step_s", saving->step_s}, {"memory", memory_json(*saving)}};
   return out.dump(2) + "\n";
 }
 

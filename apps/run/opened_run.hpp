@@ -46,6 +46,7 @@ class opened_run {
   core::result<void> evaluate(uint64_t batches, uint64_t step);
   core::result<void> sample();
   void measure_peak();
+  void measure_peak_again();
   void finish();
 
   actors::session& session_;
@@ -60,6 +61,7 @@ class opened_run {
   end_summary end_;
   double tokens_ = 0, seconds_ = 0;
   uint64_t steps_ = 0;
+  int times_measured_ = 0;  ///< after the first
 };
 
 }  // namespace troupe::apps

@@ -50,6 +50,7 @@ void announce(const actors::session& s, const config::job_config& c, const run_s
   const auto done = static_cast<unsigned long long>(s.steps_done());
   if (for_people) std::printf("%s", size_line(s).c_str());
   for (const auto& source : s.read_sources()) log_line(style, "data " + source);
+  if (for_people && from.empty() && !c.model.path.empty()) std::printf("weights from %s\n", c.model.path.c_str());
   if (for_people && !from.empty()) std::printf("resumes after step %llu, from %s\n", done, from.c_str());
   if (s.steps_done() >= c.steps)
     std::fprintf(
@@ -66,6 +67,7 @@ void say_end(const end_summary& e, const train_arguments& a, const char* unit) {
     std::printf("%s", end_json(e).c_str());
     return;
   }
+  if (a.verbosity == verbosity::verbose) std::printf("%s", end_details(e).c_str());
   if (a.verbosity != verbosity::quiet) std::printf("%s", end_text(e).c_str());
   if (e.has_validation)
     std::printf("validation loss %.2f %s after %llu steps, %.0f s\n", e.validation_loss, unit, steps, e.seconds);

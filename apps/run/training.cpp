@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -93,6 +94,7 @@ class training {
                {[this](const std::string& line) { warn(line); },
                 [this](const checkpoint_event& e) {
                   if (show_) show_->checkpoint(e);
+                  if (!e.folder.empty()) newest_ = e.folder;
                   state_.checkpoint(e);
                   page_state_.checkpoint(e);
                 }}) {}
@@ -136,6 +138,7 @@ class training {
     show_.emplace(style_, config_->steps, flops, actors::print_interval(*config_), unit());
     page_state_.line(size_line(*session_));
     for (const auto& source : session_->read_sources()) page_state_.line("data " + source);
+    resumed_at_ = session_->steps_done();
     announce(*session_, *config_, start_, style_);
     auto end = opened_run(*session_, loaded_, saved_, *show_, state_, has_page() ? &page_state_ : nullptr, schedule_,
                           [style = style_](const std::string& line) { log_line(style, line); })(stop_);
@@ -150,6 +153,7 @@ class training {
       return end.error().kind == core::error_kind::stopped ? stopped_code() : 1;
     }
     const bool is_exported = export_weights();
+    tell_place(*end);
     say_end(*end, arguments_, unit());
     if (process_ == nullptr) {
       if (!schedule_.is_empty()) log_line(style_, schedule_.sentence(end->steps));
@@ -160,6 +164,7 @@ class training {
     }
     if (saved_.unsaved()) failed(*saved_.unsaved());
     if (saved_.unsaved() || !is_exported) return unkept_code;
+    if (const auto why = nothing_trained(*end)) return failed(*why);
     return end->stopped && stop_.terminated() ? stopped_code() : 0;
   }
 
@@ -167,6 +172,51 @@ class training {
   core::result<void> export_to(const fs::path& folder) {
     if (auto ok = session_->export_hugging_face(folder.string()); !ok) return ok;
     return copy_companions(*config_, folder);
+  }
+
+  /// Where the trained model is, and the command that goes on with it.
+  void tell_place(end_summary& end) const {
+    end.loss_unit = unit();
+    const bool is_as_it_was = newest_.empty() && session_->steps_done() == resumed_at_;
+    const std::string newest = is_as_it_was ? fs::path(start_.load.path).string() : newest_.string();
+    if (end.stopped) {
+      end.model_place = newest;
+      if (!newest.empty()) end.next_command = "the same command resumes after step " + std::to_string(end.steps);
+      return;
+    }
+    if (!exported_.empty()) {
+      end.model_place = exported_.string();
+      end.next_command = fmt::format("troupe checkpoint to-gguf {} model.gguf", shell_word(exported_.string()));
+    } else if (!newest.empty()) {
+      end.model_place = newest;
+      end.next_command = fmt::format("troupe checkpoint to-hf {} {}", shell_word(newest),
+                                     shell_word((config_->output / "hf").string()));
+    }
+  }
+  /// The error of a run whose every step was skipped by a scale that does not change. A dynamic one falls until steps
+  /// count, or ends the run by itself.
+  [[nodiscard]] std::optional<core::error> nothing_trained(const end_summary& end) const {
+    const bool is_dynamic = config_->fp16.enabled && config_->fp16.loss_scale == 0;
+    if (end.trained == 0 || end.skipped < end.trained || is_dynamic) return std::nullopt;
+    const std::string what = fmt::format(
+        "nothing was trained: gradients of all {} steps were not finite, so that each was "
+        "skipped; ",
+        end.trained);
+    return core::error{core::error_kind::numeric,
+                       config_->fp16.enabled
+                           ? what + fmt::format("a smaller fp16.loss_scale than {}, or 0, which finds one, mends that",
+                                                config_->fp16.loss_scale)
+                           : what + "a smaller learning rate or fp32 may mend that"};
+  }
+  static std::string shell_word(const std::string& text) {
+    const bool is_plain = std::ranges::all_of(text, [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+             std::string_view("/._-+=:,@%").find(c) != std::string_view::npos;
+    });
+    if (is_plain && !text.empty()) return text;
+    std::string out = "'";
+    for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return out + "'";
   }
 
   /// Where the run begins: the checkpoint, and how much of it is taken.
@@ -208,9 +258,11 @@ class training {
     const fs::path wanted = arguments_.export_folder;
     if (wanted.empty()) return true;
     const auto exported = export_to(wanted);
+    if (exported) exported_ = wanted;
     if (exported) return true;
     const fs::path beside = fs::absolute(config_->output).lexically_normal() / "export";
     const auto instead = export_to(beside);
+    if (instead) exported_ = beside;
     const auto why = exported.error().in(fmt::format("--export {}", wanted.string()));
     failed({why.kind, fmt::format("{}; {}", why.text,
                                   instead ? fmt::format("the weights are in '{}' instead", beside.string())
@@ -346,6 +398,9 @@ class training {
   process_log log_;               // of several processes
   checkpoints saved_;
   run_start start_;
+  fs::path newest_;                                      // the checkpoint that was written last
+  fs::path exported_;                                    // the folder that --export has filled
+  uint64_t resumed_at_ = 0;                              // the step before the first
   std::unique_ptr<actors::session> session_;             // behind the others: it calls them until it ends
   std::unique_ptr<ask_socket> questions_;                // behind the session: it asks it
   std::atomic<const actors::session*> asked_ = nullptr;  // by the page, once its steps begin

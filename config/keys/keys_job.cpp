@@ -98,8 +98,10 @@ void add_data_keys(key_rows& t) {
       .by_default("bytes")
       .by_hand(tokenizer_field())
       .means(
-          "How text becomes tokens: `bytes` (every byte is one), the path of a SentencePiece .model, or of a folder with "
-          "tokenizer.model or with vocab.json and merges.txt as GPT-2 has them. `bytes` are for a model with at most 256 "
+          "How text becomes tokens: `bytes` (every byte is one), the path of a SentencePiece .model, or of a folder "
+          "with "
+          "tokenizer.model or with vocab.json and merges.txt as GPT-2 has them. `bytes` are for a model with at most "
+          "256 "
           "words; `bytes-as-ids` feeds them to a larger vocabulary, too.");
   t.row("data.document_mask", boolean)
       .by_default("false")

@@ -147,8 +147,9 @@ void add_later_rules(parameter_rows key) {
   later("factor_threshold", number, "0.1", "1-bit LAMB: a bound.").at_least(0);
   later("cuda_aware", boolean, "false", "1-bit rules: MPI takes GPU memory.").ignored("exchange is not by MPI");
   later("comm_backend_name", text, "nccl", "1-bit rules: what exchanges.").ignored("the fabric decides");
-  for (const char* name : {"fused", "foreach", "capturable", "maximize", "differentiable", "set_grad_none"})
+  for (const char* name : {"fused", "foreach", "capturable", "differentiable", "set_grad_none"})
     key(name, boolean, "false", "An option of a PyTorch optimizer.").ignored("there is one kernel of each rule");
+  key("maximize", boolean, "false", "Make the loss larger.").just("false").ignored("a run makes its loss smaller");
 }
 
 }  // namespace

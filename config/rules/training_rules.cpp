@@ -177,10 +177,11 @@ class training {
     }
     if (s.type == curve::warmup_decay && !s.warmup_max_lr && has("optimizer.params.lr") &&
         config_.optimizer.lr != warmup_decay_rate)
-      report_.warn(given_.where("scheduler.params"), "scheduler.params.warmup_max_lr",
-                   fmt::format("got none: WarmupDecayLR then rises to {}, as DeepSpeed's does, whatever optimizer.params.lr "
-                               "says; auto is the optimizer's rate",
-                               warmup_decay_rate));
+      report_.warn(
+          given_.where("scheduler.params"), "scheduler.params.warmup_max_lr",
+          fmt::format("got none: WarmupDecayLR then rises to {}, as DeepSpeed's does, whatever optimizer.params.lr "
+                      "says; auto is the optimizer's rate",
+                      warmup_decay_rate));
     params_of("scheduler", core::name_of(s.type), unread::refused);
     if (s.total_num_steps != 0 && s.total_num_steps < s.warmup_num_steps &&
         key_named("scheduler.params.total_num_steps")->read_by(core::name_of(s.type)))
@@ -225,17 +226,19 @@ class training {
     const auto& s = config_.scheduler;
     const auto& o = config_.optimizer;
     const bool has_betas = o.type == core::optimizer_type::adam || o.type == core::optimizer_type::adamw ||
-                            o.type == core::optimizer_type::lamb || o.type == core::optimizer_type::lion;
+                           o.type == core::optimizer_type::lamb || o.type == core::optimizer_type::lion;
     if (!s.cycle_momentum || !has_betas) return;
     if (has("optimizer.params.betas") && o.beta2 != one_cycle_second_beta)
-      report_.warn(given_.where("optimizer.params.betas"), "optimizer.params.betas",
-                   fmt::format("no effect: OneCycle moves the first beta and takes {} for the second, as DeepSpeed does; "
-                               "cycle_momentum: false keeps both",
-                               one_cycle_second_beta));
+      report_.warn(
+          given_.where("optimizer.params.betas"), "optimizer.params.betas",
+          fmt::format("no effect: OneCycle moves the first beta and takes {} for the second, as DeepSpeed does; "
+                      "cycle_momentum: false keeps both",
+                      one_cycle_second_beta));
     const uint64_t cycle = s.cycle_first_step_size + s.cycle_second_step_size.value_or(s.cycle_first_step_size);
     if (!job_ || s.decay_step_size == 0 || config_.steps <= cycle) return;
     const double periods = static_cast<double>(config_.steps - cycle) / static_cast<double>(s.decay_step_size);
-    const double last = s.cycle_max_mom * (1 + s.decay_mom_rate * periods), most = std::max(most_first_beta, s.cycle_max_mom);
+    const double last = s.cycle_max_mom * (1 + s.decay_mom_rate * periods),
+                 most = std::max(most_first_beta, s.cycle_max_mom);
     if (last <= most) return;
     error("scheduler.params.decay_mom_rate",
           fmt::format("the first beta would reach {:.4g} at step {}, beyond {}: wanted a rate of at most {:.4g}", last,

@@ -77,11 +77,11 @@ core::result<std::unique_ptr<tokenizer>> open_byte_pair(const std::filesystem::p
 
 /// The same from lists, as files of models carry them: words by token in the byte alphabet, merges `left right` by
 /// rank. Text of a byte that no word stands for becomes token 0. `end_of_text` stands behind each document; without it
-/// the word <|endoftext|> does. Words in `added` are their own text. Refused: merges of or into words that are not there.
+/// the word <|endoftext|> does. Words in `added` are their own text. Refused: merges of or into words that are not
+/// there.
 core::result<std::unique_ptr<tokenizer>> byte_pair_of(const std::vector<std::string>& words,
                                                       const std::vector<std::string>& merges,
-                                                      std::optional<uint32_t> end_of_text = {},
-                                                      added_words added = {});
+                                                      std::optional<uint32_t> end_of_text = {}, added_words added = {});
 
 /// A tokenizer of that vocabulary, for words cut by GPT-2's pattern. Bytes that are no sound UTF-8 form words of their
 /// own, so that every text comes back as it was.

@@ -169,10 +169,11 @@ core::result<tokenizer_description> add_folder_words(const fs::path& folder, wor
   const auto special = read_special_tokens(folder, number_of, d.vocab_size);
   if (!special) return fail(special.error());
   if (!special->lost_end.empty())
-    return core::refused(fmt::format("'{}' names '{}' as the token behind a text, which neither vocab.json nor "
-                                     "added_tokens.json has: add it there, or name another one as eos_token in "
-                                     "tokenizer_config.json",
-                                     folder.string(), core::shown(special->lost_end)));
+    return core::refused(
+        fmt::format("'{}' names '{}' as the token behind a text, which neither vocab.json nor "
+                    "added_tokens.json has: add it there, or name another one as eos_token in "
+                    "tokenizer_config.json",
+                    folder.string(), core::shown(special->lost_end)));
   d.end_of_text = special->end ? special->end : number_of("<|endoftext|>");
   out.added = added_words(*words, d.end_of_text);
   return d;

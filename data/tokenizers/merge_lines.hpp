@@ -1,5 +1,5 @@
-// The lines of a merges.txt, without a byte order mark, the line of the version, empty lines and ends of Windows' lines.
-// A line that merely begins with # is a merge.
+// The lines of a merges.txt, without a byte order mark, the line of the version, empty lines and ends of Windows'
+// lines. A line that merely begins with # is a merge.
 #pragma once
 
 #include <algorithm>

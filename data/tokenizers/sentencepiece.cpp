@@ -56,10 +56,11 @@ class sentencepiece_tokenizer final : public tokenizer {
     const auto special = read_special_tokens(folder, number_of, description_.vocab_size);
     if (!special) return fail(special.error());
     if (!special->lost_end.empty())
-      return core::refused(fmt::format("'{}' names '{}' as the token behind a text, which neither the model nor "
-                                       "added_tokens.json has: add it there, or name another one as eos_token in "
-                                       "tokenizer_config.json",
-                                       folder.string(), core::shown(special->lost_end)));
+      return core::refused(
+          fmt::format("'{}' names '{}' as the token behind a text, which neither the model nor "
+                      "added_tokens.json has: add it there, or name another one as eos_token in "
+                      "tokenizer_config.json",
+                      folder.string(), core::shown(special->lost_end)));
     if (special->end) description_.end_of_text = special->end;
     added_ = added_words(std::move(*words), description_.end_of_text);
     if (!added_.is_empty()) description_.digest = digest_of({description_.digest, added_.as_text()});
@@ -68,9 +69,10 @@ class sentencepiece_tokenizer final : public tokenizer {
 
   core::result<void> encode(std::string_view text, std::vector<uint32_t>& out) override {
     if (const auto added = added_.next(text, 0))
-      return core::refused(fmt::format("the text has the added token '{}', which a SentencePiece model lacks: such tokens "
-                                       "are not read yet; leave it out of the text or of the tokenizer's files",
-                                       core::shown(added->word->text)));
+      return core::refused(
+          fmt::format("the text has the added token '{}', which a SentencePiece model lacks: such tokens "
+                      "are not read yet; leave it out of the text or of the tokenizer's files",
+                      core::shown(added->word->text)));
     const auto status = processor_.Encode({text.data(), text.size()}, &ids_);
     if (!status.ok())
       return fail(error_kind::bad_input,

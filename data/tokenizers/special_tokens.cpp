@@ -126,7 +126,8 @@ class special_token_reader {
     if (text.empty()) return;
     std::optional<uint64_t> number;
     for (const auto& added : json_value_of(pipeline_, "added_tokens"))
-      if (const auto& id = json_value_of(added, "id"); json_text_of(added, "content") == text && id.is_number_unsigned())
+      if (const auto& id = json_value_of(added, "id");
+          json_text_of(added, "content") == text && id.is_number_unsigned())
         number = number.value_or(id.get<uint64_t>());
     if (!number) number = number_of_(text);
     if (number && *number < tokens_) out_.named.push_back(static_cast<uint32_t>(*number));
@@ -302,7 +303,8 @@ class special_token_reader {
   uint64_t tokens_;
   json pipeline_, config_, map_, model_, generation_;
   bool has_config_ = false;
-  std::map<std::string, std::string> names_;   ///< the text of each kind, as tokenizer_config.json and tokenizer.json say
+  std::map<std::string, std::string>
+      names_;  ///< the text of each kind, as tokenizer_config.json and tokenizer.json say
   std::map<std::string, std::string> around_;  ///< what tokenizer.json alone puts around a text
   current_names now_;
   std::optional<uint32_t> classifier_;

@@ -20,8 +20,8 @@ namespace troupe::data {
 struct added_word {
   std::string text;
   uint32_t id = 0;
-  bool is_special = false;   ///< a file marks the word as special, or names it as the end of a text or the like
-  bool is_bounded = false;   ///< transformers takes blanks beside it or looks at word borders
+  bool is_special = false;  ///< a file marks the word as special, or names it as the end of a text or the like
+  bool is_bounded = false;  ///< transformers takes blanks beside it or looks at word borders
 };
 
 /// The words in tokenizer.json's `added_tokens`, tokenizer_config.json's `added_tokens_decoder` and added_tokens.json,
@@ -30,10 +30,11 @@ core::result<std::vector<added_word>> read_added_words(const std::filesystem::pa
 
 struct special_tokens {
   std::optional<uint32_t> begin{}, end{}, unknown{}, separator{}, padding{}, mask{}, end_of_turn{}, end_of_message{};
-  std::optional<bool> adds_begin{}, adds_end{}, adds_separator{};  ///< whether a text's tokens get them, where it is said
-  std::vector<uint32_t> named;                                     ///< tokens whose text a file names as special
-  std::string lost_end;       ///< a text that is named as the end, which no token has; empty where `end` is known
-  std::string chat_template;  ///< how a conversation becomes a text; empty: not said
+  std::optional<bool> adds_begin{}, adds_end{},
+      adds_separator{};         ///< whether a text's tokens get them, where it is said
+  std::vector<uint32_t> named;  ///< tokens whose text a file names as special
+  std::string lost_end;         ///< a text that is named as the end, which no token has; empty where `end` is known
+  std::string chat_template;    ///< how a conversation becomes a text; empty: not said
   std::vector<std::pair<std::string, std::string>> other_templates;  ///< name and template, beside the default one
 };
 

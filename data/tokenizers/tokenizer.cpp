@@ -83,10 +83,11 @@ core::result<void> check_vocabulary(const tokenizer_description& tokenizer, uint
 
 core::result<void> check_bytes_as_ids(bool stream_is_bytes, std::string_view word, uint64_t vocab_size) {
   if (!stream_is_bytes || word == bytes_as_ids || vocab_size <= byte_vocabulary_size) return {};
-  return core::refused(fmt::format("data.tokenizer: the text would be fed as bytes, but the model's vocabulary has {} "
-                                   "words, which are not bytes: name the model's tokenizer, or write {} to feed each "
-                                   "byte as the token of its number all the same",
-                                   vocab_size, bytes_as_ids));
+  return core::refused(
+      fmt::format("data.tokenizer: the text would be fed as bytes, but the model's vocabulary has {} "
+                  "words, which are not bytes: name the model's tokenizer, or write {} to feed each "
+                  "byte as the token of its number all the same",
+                  vocab_size, bytes_as_ids));
 }
 
 std::string digest_of(std::initializer_list<std::string_view> parts) {

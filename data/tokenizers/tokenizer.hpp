@@ -53,7 +53,8 @@ std::unique_ptr<tokenizer> make_byte_tokenizer();
 
 /// Empty: bytes. A `.model` file, or a folder with tokenizer.model: SentencePiece. A folder with vocab.json and
 /// merges.txt, that vocab.json itself, or a tokenizer.json that cuts words alike: GPT-2's byte-pair encoding. The
-/// folder's special tokens and added words count (special_tokens.hpp). bad_input for anything else, and for files that are cut short or of another kind.
+/// folder's special tokens and added words count (special_tokens.hpp). bad_input for anything else, and for files that
+/// are cut short or of another kind.
 core::result<std::unique_ptr<tokenizer>> open_tokenizer(const std::filesystem::path& path);
 
 /// Refuses a tokenizer that may give tokens which a model of `vocab_size` entries does not know. Bytes pass: which of

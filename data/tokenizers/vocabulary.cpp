@@ -61,7 +61,8 @@ std::unordered_map<std::string_view, uint32_t> numbers_of(const vocabulary& v) {
 bool looks_like_control(std::string_view text) {
   for (const char* one : {"<pad>", "<mask>", "<2mass>", "[@BOS@]"})
     if (text == one) return true;
-  return (text.starts_with("<|") && text.ends_with("|>")) || (text.starts_with("<\uFF5C") && text.ends_with("\uFF5C>")) ||
+  return (text.starts_with("<|") && text.ends_with("|>")) ||
+         (text.starts_with("<\uFF5C") && text.ends_with("\uFF5C>")) ||
          (text.starts_with("<unused") && text.ends_with(">"));
 }
 
@@ -95,8 +96,8 @@ core::result<void> add_special(const fs::path& folder, vocabulary& out) {
   auto read = read_special_tokens(folder, number_of, out.entries.size());
   if (!read) return fail(read.error());
   auto& own = out.special;
-  for (const auto place : {&special_tokens::begin, &special_tokens::end, &special_tokens::unknown,
-                           &special_tokens::padding})
+  for (const auto place :
+       {&special_tokens::begin, &special_tokens::end, &special_tokens::unknown, &special_tokens::padding})
     if (!((*read).*place)) (*read).*place = own.*place;
   own = std::move(*read);
   if (out.kind == vocabulary_kind::byte_level)
@@ -143,7 +144,8 @@ std::string words_of(const json& cutter) {
   if (type(cutter) != "Sequence" || !cutter.contains("pretokenizers")) return {};
   const auto& parts = cutter["pretokenizers"];
   if (!parts.is_array() || parts.size() != 2) return {};
-  if (type(parts[0]) == "Digits" && json_flag_of(parts[0], "individual_digits", false) && is_gpt2(parts[1])) return "smollm";
+  if (type(parts[0]) == "Digits" && json_flag_of(parts[0], "individual_digits", false) && is_gpt2(parts[1]))
+    return "smollm";
   const bool has_no_words = type(parts[1]) == "ByteLevel" && !json_flag_of(parts[1], "add_prefix_space", true) &&
                             !json_flag_of(parts[1], "use_regex", true);
   constexpr const char* llama_3 =
@@ -172,7 +174,8 @@ core::result<vocabulary> read_pipeline(const fs::path& path) {
   const auto keys = read_json_object(path);
   if (!keys) return fail(keys.error());
   const auto model = keys->value("model", json());
-  if (!model.is_object() || (model.contains("type") && json_text_of(model, "type") != "BPE") || !model.contains("vocab"))
+  if (!model.is_object() || (model.contains("type") && json_text_of(model, "type") != "BPE") ||
+      !model.contains("vocab"))
     return refused(path, "model: wanted one of type BPE with a vocabulary");
   if (json_flag_of(model, "byte_fallback", false))
     return refused(path, fmt::format("model.byte_fallback: such a vocabulary has scores, which only its {} holds: "

@@ -38,7 +38,7 @@ struct vocabulary {
   std::vector<std::string> merges;        ///< `left right`, by rank
   /// How a byte-level one cuts words before it merges, as llama.cpp calls it: gpt-2, smollm, llama-bpe.
   std::string words;
-  special_tokens special{};               ///< of the folder, and of a SentencePiece model
+  special_tokens special{};           ///< of the folder, and of a SentencePiece model
   bool adds_space = false;            ///< SentencePiece: in front of a text
   bool removes_extra_spaces = false;  ///< SentencePiece
   std::string normaliser;             ///< SentencePiece: its compiled table
@@ -48,9 +48,9 @@ struct vocabulary {
 vocabulary byte_vocabulary();
 
 /// The vocabulary at `path`: a `.model` file; a tokenizer.json; a vocab.json with merges.txt beside it; or a folder
-/// that holds one of them, looked for in this order. Special tokens, added words and templates of conversations are those
-/// of the folder (special_tokens.hpp). Refused: a kind that is none of vocabulary_kind, or cuts words in a way that is not known
-/// here.
+/// that holds one of them, looked for in this order. Special tokens, added words and templates of conversations are
+/// those of the folder (special_tokens.hpp). Refused: a kind that is none of vocabulary_kind, or cuts words in a way
+/// that is not known here.
 core::result<vocabulary> read_vocabulary(const std::filesystem::path& path);
 
 /// Whether read_vocabulary() finds something to read there.

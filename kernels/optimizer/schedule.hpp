@@ -19,8 +19,8 @@ struct schedule_options {
   core::warmup_shape warmup_type = core::warmup_shape::log;
   double warmup_min_ratio = 0;  ///< of WarmupCosineLR, as cos_min_ratio
   double cos_min_ratio = 1e-4;
-  double base_lr = 1e-3;     ///< the group's own
-  double rate_ratio = 1;     ///< of the group's rate to the optimizer's; scales the rates that the schedule names itself
+  double base_lr = 1e-3;  ///< the group's own
+  double rate_ratio = 1;  ///< of the group's rate to the optimizer's; scales the rates that the schedule names itself
 
   double lr_range_test_min_lr = 1e-3;
   uint64_t lr_range_test_step_size = 2000;  ///< at least 1
@@ -45,11 +45,10 @@ struct schedule_options {
   double power = 1;                               ///< of PolynomialLR
 };
 
-/// The rate after `it` + 1 schedule steps; -1: before the first one. Rates that the schedule names itself (warmup_min_lr,
-/// warmup_max_lr, lr_range_test_min_lr, cycle_min_lr, cycle_max_lr) are those of the optimizer's group: another group
-/// gets them times `rate_ratio`.
-/// During warm-up (it < N): g = ln(it + 1) / ln N ("log") or it / N ("linear"). With b = it + 1 and
-/// p = min(1, (b - N) / max(1, T - N)):
+/// The rate after `it` + 1 schedule steps; -1: before the first one. Rates that the schedule names itself
+/// (warmup_min_lr, warmup_max_lr, lr_range_test_min_lr, cycle_min_lr, cycle_max_lr) are those of the optimizer's group:
+/// another group gets them times `rate_ratio`. During warm-up (it < N): g = ln(it + 1) / ln N ("log") or it / N
+/// ("linear"). With b = it + 1 and p = min(1, (b - N) / max(1, T - N)):
 ///   WarmupLR           min + (max - min) * g, then max
 ///   WarmupDecayLR      the same, then g = max(0, (T - it) / max(1, T - N))
 ///   WarmupCosineLR     base * (m + (1 - m) * g), then base * max(0, c + (1 - c) * (1 + cos(pi * p)) / 2)

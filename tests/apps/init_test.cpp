@@ -221,7 +221,8 @@ BOOST_AUTO_TEST_CASE(answers_that_will_not_do_are_refused_and_nothing_is_written
   refused({"--text", "nowhere"}, "which is not there");
   refused({"--text", "corpus.txt", "--model", "7B"}, "wanted one of 1M, 10M");
   refused({"--text", "corpus.txt", "--tokenizer", "corpus.txt"}, "--tokenizer");
-  refused({"--text", "corpus.txt", "--from", "corpus.txt"}, "--from: wanted a ds_config.json, a file of Accelerate's or a checkpoint");
+  refused({"--text", "corpus.txt", "--from", "corpus.txt"},
+          "--from: wanted a ds_config.json, a file of Accelerate's or a checkpoint");
   refused({"--text", "corpus.txt", "--steps", "-1"}, "--steps");
 }
 

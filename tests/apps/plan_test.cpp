@@ -400,8 +400,9 @@ BOOST_AUTO_TEST_CASE(a_model_that_is_whole_at_once_says_which_setting_keeps_it_s
   const auto kept = f.troupe({"plan", "job.yaml", "--set", "zero_optimization.stage3_max_reuse_distance=1000000000",
                               "--set", "zero_optimization.stage3_prefetch_bucket_size=10000"});
   BOOST_TEST_REQUIRE(kept.code == 0, kept.err);
-  BOOST_TEST(has(kept.out, " parameters whole at once: stage3_max_reuse_distance 1000000000 keeps a unit gathered until its "
-                           "next use"),
+  BOOST_TEST(has(kept.out,
+                 " parameters whole at once: stage3_max_reuse_distance 1000000000 keeps a unit gathered until its "
+                 "next use"),
              kept.out);
   const auto released = f.troupe({"plan", "job.yaml", "--set", "zero_optimization.stage3_prefetch_bucket_size=10000"});
   BOOST_TEST(has(released.out, " parameters whole at once\n"), released.out);

@@ -60,12 +60,19 @@ BOOST_AUTO_TEST_CASE(everything_that_is_asked_for_is_printed_and_written) {
 
 BOOST_AUTO_TEST_CASE(a_run_in_stages_tells_of_each_of_them_and_of_the_whole_model) {
   const command_folder f(everything);
-  const std::vector<std::string> cut = {"train", "job.yaml",
-                                        "--set", "parallel.pipeline=2",
-                                        "--set", "pipeline.schedule=1f1b",
-                                        "--set", "tied_gradients=per_use",
-                                        "--set", "gradient_accumulation_steps=4",
-                                        "--set", "data.validation_fraction=0.1"};
+  const std::vector<std::string> cut = {"train",
+                                        "job.yaml",
+                                        "-v",
+                                        "--set",
+                                        "parallel.pipeline=2",
+                                        "--set",
+                                        "pipeline.schedule=1f1b",
+                                        "--set",
+                                        "tied_gradients=per_use",
+                                        "--set",
+                                        "gradient_accumulation_steps=4",
+                                        "--set",
+                                        "data.validation_fraction=0.1"};
   const auto r = f.troupe(cut);
   BOOST_TEST_REQUIRE(r.code == 0, r.err);
   for (const char* part :

@@ -110,9 +110,10 @@ BOOST_AUTO_TEST_CASE(the_end_says_where_a_step_s_time_went) {
     BOOST_TEST(u.at("backward_flops") == 2 * u.at("forward_flops").get<double>());
   }
   BOOST_TEST(forward_s == busy_s["forward"], boost::test_tools::tolerance(1e-9));
-  const auto said = f.troupe({"train", "job.yaml", "--set", "output=again"});
+  const auto said = f.troupe({"train", "job.yaml", "-v", "--set", "output=again"});
   BOOST_TEST_REQUIRE(said.code == 0, said.err);
-  for (const char* line : {"control: compute idle", "where a step's time goes", "  forward ", "  head "})
+  for (const char* line : {"memory by owner", " gathers and ", "trace: ", "exposed", "control: compute idle",
+                           "where a step's time goes", "  forward ", "  head "})
     BOOST_TEST(has(said.out, line), line << " is not in " << said.out);
 }
 
@@ -148,9 +149,12 @@ BOOST_AUTO_TEST_CASE(quiet_prints_the_last_line_alone_and_plain_lines_end_with_i
   const auto plain = f.troupe({"train", "job.yaml", set, validation});
   BOOST_TEST_REQUIRE(plain.code == 0, plain.err);
   BOOST_TEST(!has(plain.out, "\r"));
-  for (const char* part : {"step 1/6  loss ", "step 6/6  loss ", "step 3: validation loss ", "memory by owner",
-                           " gathers and ", "trace: ", "exposed"})
+  for (const char* part : {"step 1/6  loss ", "step 6/6  loss ", "step 3: validation loss ", "train loss ",
+                           "memory: at most ", "model: not kept; --export FOLDER", "report: ", "sample: "})
     BOOST_TEST(has(plain.out, part), part << " is missing in\n" << plain.out);
+  BOOST_TEST(!has(plain.out, "memory by owner"), plain.out);
+  const auto begin = plain.out.find("\ntrain loss ") + 1;
+  BOOST_TEST(lines_of(plain.out.substr(begin, plain.out.find("sample: ") - begin)) <= 8U, plain.out);
   const auto last = plain.out.rfind('\n', plain.out.size() - 2);
   BOOST_TEST(plain.out.substr(last + 1).starts_with("validation loss "));
 
@@ -162,11 +166,76 @@ BOOST_AUTO_TEST_CASE(quiet_prints_the_last_line_alone_and_plain_lines_end_with_i
   BOOST_TEST(scripted.back().at("sample").get<std::string>().size() >= 8U);
 }
 
+BOOST_AUTO_TEST_CASE(the_end_says_where_the_model_is_and_which_command_goes_on_with_it) {
+  const command_folder f;
+  const auto saved = f.troupe({"train", "job.yaml", "--set", "checkpoint.every_steps=3"});
+  BOOST_TEST_REQUIRE(saved.code == 0, saved.err);
+  BOOST_TEST(has(saved.out, "model: "), saved.out);
+  const auto next = saved.out.find("next: troupe checkpoint to-hf ");
+  BOOST_TEST_REQUIRE(next != std::string::npos, saved.out);
+  // The command that it names works as it stands.
+  std::istringstream words(saved.out.substr(next + 13, saved.out.find('\n', next) - next - 13));
+  std::vector<std::string> command;
+  for (std::string word; words >> word;) command.push_back(word);
+  BOOST_TEST(f.troupe(command).code == 0);
+  const auto exported = f.troupe({"train", "job.yaml", "--set", "output=again", "--export", "a folder"});
+  BOOST_TEST(has(exported.out, "model: a folder\nnext: troupe checkpoint to-gguf 'a folder' model.gguf\n"),
+             exported.out);
+}
+
+BOOST_AUTO_TEST_CASE(a_sample_that_prints_nothing_says_why) {
+  command_folder f(smallest + "sample: {tokens: 8}\n");
+  f.folder.write("tokens.bin", std::string(20000, '\1'));
+  const auto unknown =
+      f.troupe({"train", "job.yaml", "--set", "data.text=tokens.bin", "--set", "model.vocab_size=258"});
+  BOOST_TEST_REQUIRE(unknown.code == 0, unknown.err);
+  BOOST_TEST(has(unknown.out, "sample: none, since nothing says what text the tokens stand for: data.tokenizer"),
+             unknown.out);
+  const auto empty = f.troupe({"train", "job.yaml", "--set", "sample.prompt=\"\"", "--set", "output=again"});
+  BOOST_TEST_REQUIRE(empty.code == 0, empty.err);
+  BOOST_TEST(has(empty.out, "sample: none, since sample.prompt is empty"), empty.out);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_whose_every_step_was_skipped_ends_with_a_word_and_a_code) {
+  const command_folder f;
+  const auto did = f.troupe({"train", "job.yaml", "--set", "fp16.enabled=true", "--set", "fp16.loss_scale=1.0e+30"});
+  BOOST_TEST(did.code == 1, did.out);
+  BOOST_TEST(has(did.err,
+                 "nothing was trained: gradients of all 6 steps were not finite, so that each was skipped; a "
+                 "smaller fp16.loss_scale than 1e+30"),
+             did.err);
+  BOOST_TEST(has(did.out, "skipped: 6 of 6 steps"), did.out);
+}
+
+BOOST_AUTO_TEST_CASE(a_parameter_group_that_earlier_ones_leave_nothing_is_named) {
+  const command_folder f(smallest + "parameter_groups: [{match: 'weight', lr: 1.0e-4}, {match: 'wte', lr: 1.0e-5}]\n");
+  const auto checked = f.troupe({"config", "check", "job.yaml"});
+  BOOST_TEST(checked.code == 0, checked.err);
+  BOOST_TEST(has(checked.out + checked.err,
+                 "warning: parameter_groups[1].match: no effect: the 1 parameter that it is "
+                 "found in, as transformer.wte.weight, fall to earlier groups"),
+             checked.out + checked.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_resume_that_trains_what_was_frozen_says_how_far_its_first_update_goes) {
+  command_folder f(smallest + "checkpoint: {every_steps: 3}\nparameter_groups: [{match: 'wpe', trainable: false}]\n");
+  BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--steps", "3", "--quiet"}).code == 0);
+  f.folder.write("all.yaml", smallest + "checkpoint: {every_steps: 3}\n");
+  const auto did = f.troupe({"train", "all.yaml", "--quiet"});
+  BOOST_TEST_REQUIRE(did.code == 0, did.err);
+  BOOST_TEST(has(did.err,
+                 "1 parameter, as transformer.wpe.weight, was frozen until now: their moments begin at 0 while bias "
+                 "correction counts the run's 3 updates, so that their first update is 0.58 times the learning "
+                 "rate"),
+             did.err);
+}
+
 BOOST_AUTO_TEST_CASE(a_terminal_sees_a_bar) {
   const command_folder f;
   // util-linux's script lends the program a terminal.
   const auto r =
-      run({"/usr/bin/script", "-qec", std::string(troupe::places::troupe_binary) + " train job.yaml", "/dev/null"}, f.folder.path());
+      run({"/usr/bin/script", "-qec", std::string(troupe::places::troupe_binary) + " train job.yaml", "/dev/null"},
+          f.folder.path());
   BOOST_TEST_REQUIRE(r.code == 0, r.out);
   for (int step = 1; step <= 6; ++step) BOOST_TEST(has(r.out, "] step " + std::to_string(step) + "/6  loss "), r.out);
   for (const char* part : {"\r\033[K[", "tok/s", "MiB", "ETA "}) BOOST_TEST(has(r.out, part), r.out);

@@ -16,8 +16,10 @@ const load_options alone{.overrides = {}, .strict = false, .steps = {}, .read_as
 
 /// As `accelerate config` answers for FSDP, with these lines in its section.
 std::string fsdp(const std::string& lines, const std::string& others = "") {
-  std::string out = "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nmixed_precision: bf16\n"
-                    "num_machines: 1\nnum_processes: 2\n" + others + "fsdp_config:\n";
+  std::string out =
+      "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nmixed_precision: bf16\n"
+      "num_machines: 1\nnum_processes: 2\n" +
+      others + "fsdp_config:\n";
   for (size_t at = 0; at < lines.size();) {
     const size_t end = lines.find(';', at);
     out += "  " + lines.substr(at, end - at) + "\n";
@@ -40,8 +42,9 @@ void refused(const std::string& text, const std::string& why) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(an_answer_for_fsdp_2_is_zero_3_or_2) {
-  const auto l = accepted(fsdp("fsdp_version: 2;fsdp_reshard_after_forward: true;"
-                               "fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP;fsdp_state_dict_type: SHARDED_STATE_DICT"));
+  const auto l =
+      accepted(fsdp("fsdp_version: 2;fsdp_reshard_after_forward: true;"
+                    "fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP;fsdp_state_dict_type: SHARDED_STATE_DICT"));
   BOOST_TEST(l.config.zero_optimization.stage == 3U);
   BOOST_TEST(l.config.parallel.data == 2U);
   BOOST_TEST(l.config.bf16.enabled);
@@ -55,13 +58,13 @@ BOOST_AUTO_TEST_CASE(an_answer_for_fsdp_2_is_zero_3_or_2) {
 
 BOOST_AUTO_TEST_CASE(a_sharding_strategy_of_fsdp_1_has_a_name_or_a_number) {
   for (const auto& [said, stage] : std::vector<std::pair<std::string, uint32_t>>{{"FULL_SHARD", 3},
-                                                                                {"full_shard", 3},
-                                                                                {"SHARD_GRAD_OP", 2},
-                                                                                {"NO_SHARD", 0},
-                                                                                {"HYBRID_SHARD", 3},
-                                                                                {"1", 3},
-                                                                                {"2", 2},
-                                                                                {"3", 0}}) {
+                                                                                 {"full_shard", 3},
+                                                                                 {"SHARD_GRAD_OP", 2},
+                                                                                 {"NO_SHARD", 0},
+                                                                                 {"HYBRID_SHARD", 3},
+                                                                                 {"1", 3},
+                                                                                 {"2", 2},
+                                                                                 {"3", 0}}) {
     BOOST_TEST(accepted(fsdp("fsdp_sharding_strategy: " + said)).config.zero_optimization.stage == stage, said);
     BOOST_TEST(accepted(fsdp("sharding_strategy: " + said)).config.zero_optimization.stage == stage, said);
   }
@@ -82,8 +85,9 @@ BOOST_AUTO_TEST_CASE(hybrid_shards_over_machines_are_those_of_mics) {
 }
 
 BOOST_AUTO_TEST_CASE(offload_and_recomputation_of_fsdp_act) {
-  const auto l = accepted(fsdp("fsdp_reshard_after_forward: true;fsdp_offload_params: true;"
-                               "fsdp_activation_checkpointing: true"));
+  const auto l =
+      accepted(fsdp("fsdp_reshard_after_forward: true;fsdp_offload_params: true;"
+                    "fsdp_activation_checkpointing: true"));
   BOOST_TEST(l.config.activation_checkpointing.enabled);
   const auto told = explain_text(l, shown_keys::given);
   BOOST_TEST(told.find("zero_optimization.offload_optimizer.device = cpu") != std::string::npos, told);
@@ -104,9 +108,10 @@ BOOST_AUTO_TEST_CASE(kinds_that_have_no_words_here_are_refused_by_name) {
 }
 
 BOOST_AUTO_TEST_CASE(plain_data_ranks_and_sections_of_another_kind_are_told_apart) {
-  const auto l = accepted("compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nmixed_precision: 'no'\n"
-                          "num_processes: 4\ndowncast_bf16: 'no'\nfsdp_config: {}\ndeepspeed_config: {}\n"
-                          "dynamo_config: {}\nmegatron_lm_config: {}\ngpu_ids: all\n");
+  const auto l = accepted(
+      "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nmixed_precision: 'no'\n"
+      "num_processes: 4\ndowncast_bf16: 'no'\nfsdp_config: {}\ndeepspeed_config: {}\n"
+      "dynamo_config: {}\nmegatron_lm_config: {}\ngpu_ids: all\n");
   BOOST_TEST(l.config.zero_optimization.stage == 0U);
   BOOST_TEST(l.config.parallel.data == 4U);
   BOOST_TEST(render(l.warnings) == "");
@@ -118,13 +123,15 @@ BOOST_AUTO_TEST_CASE(plain_data_ranks_and_sections_of_another_kind_are_told_apar
 BOOST_AUTO_TEST_CASE(a_job_imports_an_answer_of_accelerate_as_it_imports_deepspeeds_file) {
   scratch_folder at;
   at.write("fsdp.yaml", fsdp("fsdp_version: 2;fsdp_reshard_after_forward: true"));
-  at.write("ds.yaml", "distributed_type: DEEPSPEED\nnum_processes: 2\ndeepspeed_config: {zero_stage: 2, "
-                      "gradient_accumulation_steps: 4}\n");
+  at.write("ds.yaml",
+           "distributed_type: DEEPSPEED\nnum_processes: 2\ndeepspeed_config: {zero_stage: 2, "
+           "gradient_accumulation_steps: 4}\n");
   at.write("named.yaml", "distributed_type: DEEPSPEED\ndeepspeed_config: {deepspeed_config_file: ds.json}\n");
   at.write("ds.json", R"({"zero_optimization": {"stage": 1}})");
   at.write("round.yaml", "distributed_type: DEEPSPEED\ndeepspeed_config: {deepspeed_config_file: round.yaml}\n");
-  const std::string job = "model: {model_type: gpt2, n_layer: 1, n_embd: 16, n_head: 2, n_positions: 16, vocab_size: 256}\n"
-                          "data: {text: corpus.txt}\nsteps: 2\ntrain_micro_batch_size_per_gpu: 2\ndeepspeed_config: ";
+  const std::string job =
+      "model: {model_type: gpt2, n_layer: 1, n_embd: 16, n_head: 2, n_positions: 16, vocab_size: 256}\n"
+      "data: {text: corpus.txt}\nsteps: 2\ntrain_micro_batch_size_per_gpu: 2\ndeepspeed_config: ";
   const auto with = [&](const std::string& file) { return load_text(job + file + "\n", "j.yaml", at.path(), {}); };
   const auto l = with("fsdp.yaml");
   BOOST_TEST_REQUIRE(l.has_value(), (l ? "" : render(l.error())));

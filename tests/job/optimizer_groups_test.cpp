@@ -53,7 +53,8 @@ BOOST_AUTO_TEST_CASE(groups_keep_the_ratio_of_their_rates_under_every_schedule) 
            {curve("LRRangeTest", "lr_range_test_min_lr: 0.01, lr_range_test_step_size: 11"), 0.02}})
     check_ratio(two_rates + schedule, 11, first, first / 10);
   // warmup_min_lr is a rate, too.
-  check_ratio(std::string(two_rates) + curve("WarmupLR", "warmup_num_steps: 10, warmup_min_lr: 0.004"), 0, 0.004, 0.0004);
+  check_ratio(std::string(two_rates) + curve("WarmupLR", "warmup_num_steps: 10, warmup_min_lr: 0.004"), 0, 0.004,
+              0.0004);
 }
 
 BOOST_AUTO_TEST_CASE(muons_two_rates_keep_their_ratio) {

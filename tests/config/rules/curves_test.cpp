@@ -11,8 +11,8 @@ namespace {
 
 std::string one_cycle(const std::string& rest, const std::string& optimizer = "{type: AdamW, params: {lr: 1.0e-3}}") {
   return smallest_with("{type: AdamW, params: {lr: 1.0e-3}}", optimizer) +
-         "scheduler: {type: OneCycle, params: {cycle_min_lr: 0.001, cycle_max_lr: 0.01, cycle_first_step_size: 10" + rest +
-         "}}\n";
+         "scheduler: {type: OneCycle, params: {cycle_min_lr: 0.001, cycle_max_lr: 0.01, cycle_first_step_size: 10" +
+         rest + "}}\n";
 }
 
 }  // namespace
@@ -32,8 +32,9 @@ BOOST_AUTO_TEST_CASE(a_second_beta_that_one_cycle_replaces_is_said) {
   const auto with = [](const std::string& betas, const std::string& rest = "") {
     return warnings_of(one_cycle(rest, "{type: AdamW, params: {lr: 1.0e-3, betas: " + betas + "}}"));
   };
-  BOOST_TEST(with("[0.9, 0.95]").find("optimizer.params.betas: no effect: OneCycle moves the first beta and takes 0.99 for "
-                                      "the second") != std::string::npos,
+  BOOST_TEST(with("[0.9, 0.95]")
+                     .find("optimizer.params.betas: no effect: OneCycle moves the first beta and takes 0.99 for "
+                           "the second") != std::string::npos,
              with("[0.9, 0.95]"));
   BOOST_TEST(with("[0.9, 0.99]") == "");
   BOOST_TEST(with("[0.9, 0.95]", ", cycle_momentum: false") == "");
@@ -57,8 +58,8 @@ BOOST_AUTO_TEST_CASE(an_optimizer_that_would_make_the_loss_larger_is_refused) {
   const auto with = [](const std::string& value) {
     return smallest_with("{lr: 1.0e-3}", "{lr: 1.0e-3, maximize: " + value + "}");
   };
-  BOOST_TEST(errors_of(with("true")).find(
-                 "error: optimizer.params.maximize: only false is supported in this version, got true") !=
+  BOOST_TEST(errors_of(with("true"))
+                 .find("error: optimizer.params.maximize: only false is supported in this version, got true") !=
              std::string::npos);
   BOOST_TEST(warnings_of(with("false")) == "");
 }

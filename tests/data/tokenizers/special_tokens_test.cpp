@@ -216,8 +216,9 @@ BOOST_AUTO_TEST_CASE(the_post_processor_says_whether_tokens_stand_around_a_text)
   BOOST_CHECK(s.begin == 3U);
   BOOST_CHECK(s.end == 4U);
   BOOST_CHECK(s.adds_separator == true);
-  for (const char* odd : {"null", "3", "[]", "\"x\"", R"({"processors":3})", R"({"type":"TemplateProcessing","single":[1,2]})",
-                          R"({"type":"TemplateProcessing","single":{},"pair":[{},{},{}]})"}) {
+  for (const char* odd :
+       {"null", "3", "[]", "\"x\"", R"({"processors":3})", R"({"type":"TemplateProcessing","single":[1,2]})",
+        R"({"type":"TemplateProcessing","single":{},"pair":[{},{},{}]})"}) {
     at.write("tokenizer.json", with_post(odd));
     BOOST_CHECK(!special_of(at).begin);
   }

@@ -76,8 +76,9 @@ BOOST_AUTO_TEST_CASE(a_first_beta_stays_below_its_bound_where_a_run_is_longer_th
 
 BOOST_AUTO_TEST_CASE(a_group_that_earlier_ones_leave_nothing_is_named) {
   const std::vector<std::string> names = {"h.0.ln.weight", "h.0.ln.bias", "h.1.ln.weight", "wte.weight"};
-  const auto shadowed = config::shadowed_groups(
-      {{.match = "ln"}, {.match = "h\\.1"}, {.match = "weight"}, {.match = "h\\.0\\.ln\\.bias"}}, names);
+  std::vector<config::parameter_group> groups;
+  for (const char* match : {"ln", "h\\.1", "weight", "h\\.0\\.ln\\.bias"}) groups.emplace_back().match = match;
+  const auto shadowed = config::shadowed_groups(groups, names);
   BOOST_REQUIRE_EQUAL(shadowed.size(), 2U);
   BOOST_CHECK_EQUAL(shadowed[0].group, 1U);
   BOOST_CHECK_EQUAL(shadowed[0].by, 0U);

@@ -173,7 +173,7 @@ class maker {
   core::result<void> put_models_tokenizer() {
     const fs::path beside = tokenizer_beside();
     if (beside.empty()) {
-      if (data::kind_of(a_.text) != data::source_kind::tokens) text_.put("data.tokenizer", "bytes");
+      if (!text_is_tokens()) text_.put("data.tokenizer", "bytes");
       return {};
     }
     if (const auto opened = data::open_tokenizer(beside); !opened)
@@ -187,9 +187,15 @@ class maker {
     return {};
   }
 
+  [[nodiscard]] bool text_is_tokens() const {
+    if (a_.text.empty()) return false;
+    const auto listed = data::source_files(a_.text);
+    return listed && !listed->files.empty() && data::kind_of(listed->files.front()) == data::source_kind::tokens;
+  }
+
   /// The model's folder where it has a tokenizer; empty where not, or where the text is tokens already.
   [[nodiscard]] fs::path tokenizer_beside() const {
-    if (!a_.text.empty() && data::kind_of(a_.text) == data::source_kind::tokens) return {};
+    if (text_is_tokens()) return {};
     std::error_code e;
     for (const fs::path& folder : {fs::path(a_.model), a_.from})
       if (fs::is_directory(folder, e) && data::has_vocabulary(folder)) return folder;

@@ -34,10 +34,9 @@ coordinate mesh::coordinate_of(uint32_t rank) const {
 }
 
 uint32_t mesh::position(uint32_t rank, axis_set along) const {
-  const coordinate c = coordinate_of(rank);
   uint32_t out = 0;
   for (uint32_t i = 0; i < num_axes; ++i)
-    if (along.has(axis_at(i))) out = out * degrees_[i] + c.at[i];
+    if (along.has(axis_at(i))) out = out * degrees_[i] + coordinate_of(rank, axis_at(i));
   return out;
 }
 

@@ -17,7 +17,8 @@ struct extent {
 /// Sorts; true where no two overlap and none ends beyond `elements`.
 inline bool apart(std::vector<extent>& all, uint64_t elements) {
   std::erase_if(all, [](const extent& x) { return x.first == x.end; });
-  std::sort(all.begin(), all.end(), [](const extent& a, const extent& b) { return a.first < b.first; });
+  const auto is_before = [](const extent& a, const extent& b) { return a.first < b.first; };
+  if (!std::is_sorted(all.begin(), all.end(), is_before)) std::sort(all.begin(), all.end(), is_before);
   uint64_t end = 0;
   for (const auto& x : all) {
     if (x.first < end || x.end > elements) return false;
@@ -26,15 +27,17 @@ inline bool apart(std::vector<extent>& all, uint64_t elements) {
   return true;
 }
 
-
 /// Whether every parameter of which something is held (`count` elements of it, by its number) starts at its boundary,
 /// and none lies on another or beyond `elements`.
 template <class Count>
 bool lies_well(const std::vector<uint64_t>& at, uint64_t elements, Count count) {
   std::vector<extent> all;
+  all.reserve(at.size());
   for (uint32_t q = 0; q < at.size(); ++q) {
-    if (at[q] % core::parameter_grain != 0 && count(q) > 0) return false;
-    all.push_back({at[q], at[q] + count(q)});
+    const uint64_t elements_of_it = count(q);
+    if (elements_of_it == 0) continue;
+    if (at[q] % core::parameter_grain != 0) return false;
+    all.push_back({at[q], at[q] + elements_of_it});
   }
   return apart(all, elements);
 }

@@ -4,21 +4,23 @@
 #include "plan/check/extents.hpp"
 #include "plan/check/rules.hpp"
 #include "plan/layout/own.hpp"
+#include "plan/layout/rank_slices.hpp"
 
 namespace troupe::plan::rules {
 namespace {
 
 core::result<void> offsets(const rank_plan& p) {
   const job_layout& l = *p.layout;
+  const rank_slices mine(l, p.rank);
   if (p.offsets != offsets_of(l, p.rank))
     return broken(p, "its slices or states are not where other ranks expect them");
-  if (!lies_well(p.offsets.shard, p.offsets.shard_elements, [&](uint32_t q) { return l.slice_of(q, p.rank).count; }))
+  if (!lies_well(p.offsets.shard, p.offsets.shard_elements, [&](uint32_t q) { return mine.of(q).count; }))
     return broken(p, "slices overlap or start off their 64-byte boundary");
-  if (!lies_well(p.offsets.state, p.offsets.state_elements, [&](uint32_t q) { return p.own_states(q).count; }))
+  if (!lies_well(p.offsets.state, p.offsets.state_elements, [&](uint32_t q) { return mine.state(q).count; }))
     return broken(p, "states overlap or start off their 64-byte boundary");
   for (uint32_t k = 0; k < max_moments; ++k)
     if (!lies_well(p.moment_offset[k], p.moment_elements[k],
-                   [&](uint32_t q) { return k < l.options.update_of(q).moments ? p.own_states(q).count : 0; }))
+                   [&](uint32_t q) { return k < l.options.update_of(q).moments ? mine.state(q).count : 0; }))
       return broken(p, "moments overlap or start off their 64-byte boundary");
   return {};
 }
@@ -26,6 +28,7 @@ core::result<void> offsets(const rank_plan& p) {
 // Every owned element is in exactly one sub-group, its moments where the layout has them.
 core::result<void> owned(const rank_plan& p) {
   if (p.options().mode != mode::train) return {};
+  const rank_slices own(*p.layout, p.rank);
   std::vector<std::vector<extent>> covered(p.table().parameters.size());
   std::vector<uint32_t> groups_of_set(p.layout->matrix_sets.size(), 0);
   for (const auto& g : p.sub_groups) {
@@ -34,7 +37,7 @@ core::result<void> owned(const rank_plan& p) {
     if (g.matrices != none) ++groups_of_set[g.matrices];
     for (const auto& x : g.pieces) {
       need = std::max(need, p.layout->need_of(x.parameter));
-      const slice mine = p.own_states(x.parameter);
+      const slice mine = own.state(x.parameter);
       const uint64_t base = p.offsets.state[x.parameter];
       const auto in_set = [&](const placement& y) { return y.parameter == x.parameter; };
       if (g.matrices != none && std::none_of(p.layout->matrix_sets[g.matrices].parameters.begin(),
@@ -57,7 +60,7 @@ core::result<void> owned(const rank_plan& p) {
   for (uint32_t q = 0; q < covered.size(); ++q) {
     uint64_t total = 0;
     for (const auto& x : covered[q]) total += x.end - x.first;
-    const uint64_t wanted = p.own_states(q).count;
+    const uint64_t wanted = own.state(q).count;
     if (total != wanted || !apart(covered[q], p.table().parameters[q].numel()))
       return broken(p, p.table().parameters[q].name + ": not every owned element is updated exactly once");
   }

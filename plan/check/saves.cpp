@@ -13,7 +13,8 @@ std::string part_name(const job_layout& l, const saved_piece& x) {
   return (x.part < saved_moment ? "the weights of " : "a moment of ") + l.table->parameters[x.parameter].name;
 }
 
-core::result<void> piece_is_sound(const rank_plan& p, const snapshot_block& block, const saved_piece& x) {
+core::result<void> piece_is_sound(const rank_plan& p, const rank_slices& own, const snapshot_block& block,
+                                  const saved_piece& x) {
   if (x.parameter >= p.table().parameters.size())
     return broken(p, "a block holds a parameter that the model does not have");
   const bool trains = p.layout->trains(x.parameter);
@@ -23,7 +24,7 @@ core::result<void> piece_is_sound(const rank_plan& p, const snapshot_block& bloc
              : x.part == saved_frozen;
   if (!known || block.frozen == trains)
     return broken(p, part_name(*p.layout, x) + " are saved as the wrong kind of part");
-  const slice held = saved_slice(*p.layout, x.parameter, p.rank);
+  const slice held = saved_slice(own, x.parameter);
   if (x.range.count == 0 || x.range.first < held.first || x.range.first + x.range.count > held.first + held.count)
     return broken(p, part_name(*p.layout, x) + " are saved beyond this rank's share of them");
   const uint64_t bytes = x.range.count * core::size_of(saved_type(*p.layout, x.parameter));
@@ -34,6 +35,7 @@ core::result<void> piece_is_sound(const rank_plan& p, const snapshot_block& bloc
 
 /// In the order of the file, without gaps; pieces of a block one after the other.
 core::result<void> file_is_sound(const rank_plan& p) {
+  const rank_slices own(*p.layout, p.rank);
   uint64_t end = save_grain_bytes;
   const uint64_t slot_bytes = staging_slot_bytes(*p.layout);  // once: it looks at every parameter
   for (const auto& block : p.snapshots) {
@@ -43,7 +45,7 @@ core::result<void> file_is_sound(const rank_plan& p) {
     end += block.bytes;
     uint64_t reached = 0;
     for (const auto& x : block.pieces) {
-      if (auto ok = piece_is_sound(p, block, x); !ok) return ok;
+      if (auto ok = piece_is_sound(p, own, block, x); !ok) return ok;
       if (x.offset < reached) return broken(p, part_name(*p.layout, x) + " overlap another piece of their block");
       reached = x.offset + x.range.count * core::size_of(saved_type(*p.layout, x.parameter));
     }

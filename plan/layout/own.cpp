@@ -5,19 +5,24 @@
 #include "core/math.hpp"
 #include "plan/layout/activation_extents.hpp"
 #include "plan/layout/layout.hpp"
+#include "plan/layout/rank_slices.hpp"
 #include "plan/layout/saves.hpp"
 #include "plan/layout/update_memory.hpp"
 
 namespace troupe::plan {
 namespace {
 
-
-void place_moments(rank_plan& p) {
-  for (uint32_t q = 0; q < p.table().parameters.size(); ++q)
+void place_moments(rank_plan& p, const rank_slices& mine) {
+  const auto parameters = static_cast<uint32_t>(p.table().parameters.size());
+  for (auto& of_moment : p.moment_offset) of_moment.reserve(parameters);
+  for (uint32_t q = 0; q < parameters; ++q) {
+    const uint64_t elements = core::round_up(mine.state(q).count, core::parameter_grain);
+    const uint32_t moments = p.options().update_of(q).moments;
     for (uint32_t k = 0; k < max_moments; ++k) {
       p.moment_offset[k].push_back(p.moment_elements[k]);
-      if (k < p.options().update_of(q).moments) p.moment_elements[k] += core::round_up(p.own_states(q).count, core::parameter_grain);
+      if (k < moments) p.moment_elements[k] += elements;
     }
+  }
 }
 
 // Where states are swapped, a sub-group is a block of the linear layout.
@@ -32,10 +37,10 @@ void make_swapped_sub_groups(rank_plan& p) {
 }
 
 // zero.md 7.6: a sub-group closes when its sum reaches the limit, so it may exceed it by one parameter.
-void make_sub_groups(rank_plan& p) {
+void make_sub_groups(rank_plan& p, const rank_slices& mine) {
   sub_group open;
   const auto add = [&](sub_group& to, uint32_t q) {
-    const slice range = p.own_states(q);
+    const slice range = mine.state(q);
     if (range.count == 0) return;
     to.pieces.push_back({q, range, p.offsets.state[q]});
     to.elements += range.count;
@@ -65,20 +70,24 @@ void make_sub_groups(rank_plan& p) {
 
 rank_offsets offsets_of(const job_layout& l, uint32_t rank) {
   rank_offsets out;
+  const rank_slices mine(l, rank);
   const auto parameters = static_cast<uint32_t>(l.table->parameters.size());
   const bool linear = l.options.tiers.swaps();
+  out.shard.reserve(parameters);
+  out.state.reserve(parameters);
   for (uint32_t q = 0; q < parameters; ++q) {
     out.shard.push_back(out.shard_elements);
-    out.shard_elements += core::round_up(l.slice_of(q, rank).count, core::parameter_grain);
+    out.shard_elements += core::round_up(mine.of(q).count, core::parameter_grain);
     if (linear) continue;
     // Frozen parameters have no states: their entry is not used.
     out.state.push_back(out.state_elements);
-    out.state_elements += core::round_up(l.state_slice(q, rank).count, core::parameter_grain);
+    out.state_elements += core::round_up(mine.state(q).count, core::parameter_grain);
   }
   for (const auto& set : l.gather_sets) {
     out.near.push_back(out.near_elements);
+    if (!l.options.has_near_copies()) continue;
     for (const auto& x : set.parameters)
-      out.near_elements += core::round_up(l.near_slice(x.parameter, rank).count, core::parameter_grain);
+      out.near_elements += core::round_up(mine.near(x.parameter).count, core::parameter_grain);
   }
   if (linear) lay_out_linear(l, rank, out);
   return out;
@@ -89,12 +98,13 @@ rank_plan own_part(std::shared_ptr<const job_layout> layout, uint32_t rank) {
   p.layout = std::move(layout);
   p.rank = rank;
   p.offsets = offsets_of(*p.layout, p.rank);
-  place_moments(p);
+  const rank_slices mine(*p.layout, rank);
+  place_moments(p, mine);
   if (p.options().tiers.swaps()) make_swap_blocks(p);
   place_activations(p);
   if (p.options().saving.on) p.snapshots = snapshot_blocks(p);
   if (p.options().mode != mode::train) return p;
-  p.options().tiers.swaps() ? make_swapped_sub_groups(p) : make_sub_groups(p);
+  p.options().tiers.swaps() ? make_swapped_sub_groups(p) : make_sub_groups(p, mine);
   place_undo_copies(p);
   return p;
 }

@@ -11,10 +11,12 @@ namespace {
 /// Fills blocks in the order of the file.
 class packer {
  public:
-  explicit packer(const rank_plan& p) : p_(p), block_bytes_(staging_slot_bytes(*p.layout)) {}
+  explicit packer(const rank_plan& p)
+      : p_(p), mine_(*p.layout, p.rank), block_bytes_(staging_slot_bytes(*p.layout)) {}
 
   void add(uint32_t parameter, uint32_t part) {
-    const slice range = saved_slice(*p_.layout, parameter, p_.rank);
+    const slice range = saved_slice(mine_, parameter);
+    if (range.count == 0) return;
     const uint64_t element_bytes = core::size_of(saved_type(*p_.layout, parameter));
     for (uint64_t done = 0; done < range.count;) {
       if (out_.empty() || out_.back().bytes == block_bytes_ || closed_) open(part == saved_frozen);
@@ -38,6 +40,7 @@ class packer {
   }
 
   const rank_plan& p_;
+  const rank_slices mine_;
   uint64_t block_bytes_;
   bool closed_ = false;
   std::vector<snapshot_block> out_;
@@ -53,16 +56,17 @@ namespace {
 
 /// Ranks are numbered as writer_layout wants them: pipeline stages outermost, then replicas of shard groups, tensor ranks
 /// innermost. Every rank that holds the elements writes some of them by default, which needs no list of ranks.
-writer_share share_of(const job_layout& l, bool is_slice, uint32_t rank) {
+writer_share share_of(const rank_slices& of_rank, bool is_slice) {
+  const job_layout& l = of_rank.layout();
   const auto& o = l.options;
   if (o.saving.writers == writer_unit::replica)
-    return is_slice ? writer_share{o.replicas(), l.replica_at(rank)} : writer_share{o.data(), l.data_at(rank)};
+    return is_slice ? writer_share{o.replicas(), of_rank.replica()} : writer_share{o.data(), of_rank.data()};
   const writer_layout writers{.ranks = o.ranks(),
                               .tensor = l.tensor_ranks() * (is_slice ? o.shards() : 1),
                               .pipeline = o.mesh.degree(core::axis::pipeline),
                               .machines = std::min(o.saving.machines, o.ranks()),
                               .unit = o.saving.writers};
-  const auto share = assigned_share(writers, rank);
+  const auto share = assigned_share(writers, of_rank.rank());
   return share && *share ? **share : writer_share{0, 0};
 }
 
@@ -70,16 +74,22 @@ writer_share share_of(const job_layout& l, bool is_slice, uint32_t rank) {
 
 // Whoever holds the same elements shares them out: replicas a slice, or all data ranks a whole parameter. Of a tensor
 // group that holds the same the first rank writes.
-slice saved_slice(const job_layout& l, uint32_t parameter, uint32_t rank) {
+slice saved_slice(const rank_slices& of_rank, uint32_t parameter) {
+  const job_layout& l = of_rank.layout();
   if (l.is_copy(parameter) || l.is_of_teacher(parameter)) return {};
-  if (!l.holds(rank, parameter) || (l.tensor_at(rank) > 0 && !l.is_cut(parameter))) return {};
+  if (!of_rank.holds(parameter) || (of_rank.tensor() > 0 && !l.is_cut(parameter))) return {};
   const bool partitioned = l.trains(parameter) ? !l.options.updates_all() : l.gathers();
-  const slice held = partitioned ? l.slice_of(parameter, rank) : slice{0, l.table->parameters[parameter].numel()};
+  const slice held = partitioned ? of_rank.of(parameter) : slice{0, l.table->parameters[parameter].numel()};
+  if (held.count == 0) return {};
   const uint64_t element_bytes = core::size_of(saved_type(l, parameter));
-  const auto share = share_of(l, partitioned, rank);
+  const auto share = share_of(of_rank, partitioned);
   if (share.writers == 0) return {};
   const auto bytes = aligned_range(held.count * element_bytes, share.writers, share.index, save_grain_bytes);
   return {held.first + bytes.first / element_bytes, bytes.bytes / element_bytes};
+}
+
+slice saved_slice(const job_layout& l, uint32_t parameter, uint32_t rank) {
+  return saved_slice(rank_slices(l, rank), parameter);
 }
 
 uint64_t staging_slot_bytes(const job_layout& l) {

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "plan/layout/rank_slices.hpp"
 #include "plan/rank_plan.hpp"
 
 namespace troupe::plan {
@@ -22,6 +23,7 @@ core::dtype saved_type(const job_layout& l, uint32_t parameter);
 /// that all data ranks hold; none where `save_options::writers` leaves them to others. The shares of all ranks cover every element once, of a parameter that is cut over tensor
 /// coordinates those of each. None of a copy.
 slice saved_slice(const job_layout& l, uint32_t parameter, uint32_t rank);
+slice saved_slice(const rank_slices& of_rank, uint32_t parameter);
 
 /// Bytes of a block's slot in the staging memory, a multiple of save_grain_bytes: the same on all ranks.
 uint64_t staging_slot_bytes(const job_layout& l);

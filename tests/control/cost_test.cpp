@@ -10,12 +10,14 @@
 #include <vector>
 
 #include "tests/places.hpp"
+#include "tests/scratch_folder.hpp"
 
 BOOST_AUTO_TEST_SUITE(cost)
 
 namespace {
 
 constexpr int steps = 5;
+constexpr double plan_rank_instructions_max = 6e6;
 constexpr double tolerance = 0.10;         // other versions of the compiler and of CAF stay within it
 constexpr double renew_below = 0.75;       // of the bound: then the row no longer guards anything
 constexpr double growth_tolerance = 0.25;  // per instruction, from the smallest to the largest
@@ -59,7 +61,40 @@ double measured(int ranks, int units) {
   return std::stod(collected) / double(steps) / double(in_plan);
 }
 
+// Machine instructions of `troupe plan` over so many ranks.
+double planned(int ranks) {
+  const troupe::tests::scratch_folder folder;
+  folder.write("corpus.txt", "text\n");
+  const auto file = folder.write(
+      "job.yaml",
+      "model: {model_type: gpt2, n_layer: 12, n_embd: 768, n_head: 12, n_positions: 64, vocab_size: 50257}\n"
+      "data: {text: corpus.txt}\nparallel: {data: " +
+          std::to_string(ranks) +
+          "}\nseed: 1\nsteps: 10\ntrain_micro_batch_size_per_gpu: 1\n"
+          "optimizer: {type: AdamW, params: {lr: 1.0e-3}}\nzero_optimization: {stage: 3}\n");
+  const std::string command = "'" TROUPE_VALGRIND "' --tool=callgrind --callgrind-out-file=/dev/null '" +
+                              (std::string(troupe::places::troupe_binary) + "' plan '") + file.string() + "' 2>&1";
+  const std::unique_ptr<FILE, int (*)(FILE*)> out(::popen(command.c_str(), "r"), ::pclose);
+  BOOST_REQUIRE(out);
+  std::string said, collected;
+  for (char buffer[512]; std::fgets(buffer, sizeof buffer, out.get()) != nullptr;) {
+    const std::string line(buffer);
+    said += line;
+    if (const auto at = line.find("Collected :"); at != std::string::npos) collected = line.substr(at + 11);
+  }
+  BOOST_REQUIRE_MESSAGE(!collected.empty() && said.find("proved") != std::string::npos, said);
+  return std::stod(collected);
+}
+
 }  // namespace
+
+// Five plans, their classes and their proofs; up to 64 ranks each has a plan of its own.
+BOOST_AUTO_TEST_CASE(a_rank_more_adds_a_bounded_number_of_machine_instructions_to_a_plan) {
+  constexpr int few = 96, many = 192;
+  const double of_a_rank = (planned(many) - planned(few)) / (many - few);
+  BOOST_TEST_MESSAGE("machine instructions of a rank: " << of_a_rank);
+  BOOST_TEST(of_a_rank <= plan_rank_instructions_max);
+}
 
 BOOST_AUTO_TEST_CASE(control_spends_no_more_machine_instructions_than_it_did) {
   std::vector<double> all;

@@ -1,0 +1,46 @@
+// What a layout says of one rank's elements, with that rank's coordinates looked up once: a plan of thousands of ranks
+// asks for every parameter of each of them.
+#pragma once
+
+#include "plan/job_layout.hpp"
+
+namespace troupe::plan {
+
+class rank_slices {
+ public:
+  rank_slices(const job_layout& l, uint32_t rank)
+      : l_(l),
+        rank_(rank),
+        pipeline_(l.pipeline_at(rank)),
+        data_(l.data_at(rank)),
+        tensor_(l.tensor_at(rank)),
+        shard_(data_ % l.options.shards()),
+        updates_all_(l.options.updates_all()) {}
+
+  [[nodiscard]] const job_layout& layout() const { return l_; }
+  [[nodiscard]] uint32_t rank() const { return rank_; }
+  [[nodiscard]] uint32_t data() const { return data_; }
+  [[nodiscard]] uint32_t replica() const { return data_ / l_.options.shards(); }
+  [[nodiscard]] uint32_t tensor() const { return tensor_; }
+  [[nodiscard]] bool holds(uint32_t parameter) const { return l_.pipeline_of[parameter] == pipeline_; }
+  /// job_layout::slice_of, state_slice and near_slice of this rank.
+  [[nodiscard]] slice of(uint32_t parameter) const {
+    return holds(parameter) ? l_.partition.of(parameter, shard_) : slice{};
+  }
+  [[nodiscard]] slice state(uint32_t parameter) const {
+    if (!l_.trains(parameter)) return {};
+    if (!updates_all_) return of(parameter);
+    return holds(parameter) ? slice{0, l_.table->parameters[parameter].numel()} : slice{};
+  }
+  [[nodiscard]] slice near(uint32_t parameter) const {
+    if (!l_.options.has_near_copies() || l_.persistent[parameter] || !holds(parameter)) return {};
+    return l_.near_partition.of(parameter, shard_ % l_.options.gathering.near);
+  }
+
+ private:
+  const job_layout& l_;
+  uint32_t rank_, pipeline_, data_, tensor_, shard_;
+  bool updates_all_;
+};
+
+}  // namespace troupe::plan

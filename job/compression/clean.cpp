@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "job/compression/module_choice.hpp"
@@ -129,8 +130,9 @@ class cleaner {
                                  const config::pruning_section& section) {
     const auto g = std::ranges::find(section.groups, m.group, &config::pruned_group::name);
     const std::string key = related_key(m);
-    const auto related = related_layers(m, *g, out_->chosen.pruned, table_,
-                                        said_ == widths_said::by_modules ? pairing_reach::model : pairing_reach::unit);
+    if (!pairs_) pairs_.emplace(out_->chosen.pruned, table_);
+    const auto related =
+        pairs_->related(m, *g, said_ == widths_said::by_modules ? pairing_reach::model : pairing_reach::unit);
     if (!related) return core::fail(related.error());
     if (related->empty()) return {};
     const auto left = cuts_.cut(m, bits, *related, g->where, key);
@@ -185,6 +187,7 @@ class cleaner {
   std::shared_ptr<cleaning> out_ = std::make_shared<cleaning>();
   std::map<uint32_t, cleaned_parameter> parameters_;
   module_cuts cuts_{table_};
+  std::optional<module_pairs> pairs_;                      // of those chosen
   std::map<uint32_t, std::set<uint64_t>> widths_, heads_;  // [unit]: that stay
 };
 

@@ -72,12 +72,11 @@ core::result<pruned_module> pruned(const config::pruning_section& p, pruned_part
 }
 
 /// Norms behind it would give something for what is gone, so they lose it as well.
-core::result<void> take_norms_along(const config::pruning_section& section, std::vector<pruned_module>& all, size_t i,
+core::result<void> take_norms_along(const config::pruning_section& section, pruned_module& m, module_pairs& pairs,
                                     const core::model_table& table) {
-  auto& m = all[i];
   const auto g = std::ranges::find(section.groups, m.group, &config::pruned_group::name);
   if (g->related.empty() || (m.part != pruned_part::rows && m.part != pruned_part::channels)) return {};
-  const auto related = related_layers(m, *g, all, table, pairing_reach::model);
+  const auto related = pairs.related(m, *g, pairing_reach::model);
   if (!related) return core::fail(related.error());
   for (const core::layer_info* l : *related) {
     if (l->kind != layer_kind::norm || !l->weight) continue;
@@ -149,8 +148,10 @@ core::result<std::vector<pruned_module>> choose_pruning(const config::job_config
     };
     const size_t before = out.size();
     if (auto ok = choose(t, section->groups, table, is_fit, take); !ok) return core::fail(ok.error());
+    const std::span<const pruned_module> of_part = std::span<const pruned_module>(out).subspan(before);
+    module_pairs pairs(of_part, table);
     for (size_t i = before; i < out.size(); ++i)
-      if (auto ok = take_norms_along(*section, out, i, table); !ok) return core::fail(ok.error());
+      if (auto ok = take_norms_along(*section, out[i], pairs, table); !ok) return core::fail(ok.error());
   }
   uint64_t snipped = 0;
   for (const auto& m : out)

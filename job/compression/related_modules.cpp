@@ -36,27 +36,40 @@ std::string related_key(const pruned_module& m) {
   return "compression_training." + std::string(name_of(m.part)) + ".different_groups." + m.group + ".related_modules";
 }
 
-core::result<std::vector<const layer_info*>> related_layers(const pruned_module& m, const config::pruned_group& g,
-                                                            std::span<const pruned_module> chosen,
-                                                            const core::model_table& table, pairing_reach reach) {
+module_pairs::module_pairs(std::span<const pruned_module> chosen, const core::model_table& table) : table_(table) {
+  for (const auto& m : chosen) chosen_.insert({m.part, m.group, m.unit, m.module});
+}
+
+const core::result<std::vector<const layer_info*>>& module_pairs::found(const std::string& pattern) {
+  const auto at = found_.find(pattern);
+  if (at != found_.end()) return at->second;
+  ++patterns_read_;
+  core::result<layers> out;
+  if (const auto all = layers_found(pattern, table_); !all)
+    out = core::fail(all.error());
+  else
+    for (const size_t l : *all) out->push_back(&table_.layers[l]);
+  return found_.emplace(pattern, std::move(out)).first->second;
+}
+
+core::result<std::vector<const layer_info*>> module_pairs::related(const pruned_module& m,
+                                                                   const config::pruned_group& g, pairing_reach reach) {
   layers out;
   for (size_t i = 0; i < g.related.size(); ++i) {
-    const auto found = layers_found(g.modules[i], table);
-    if (!found) return refused(g.where, related_key(m), found.error().text);
+    const auto& of_group = found(g.modules[i]);
+    if (!of_group) return refused(g.where, related_key(m), of_group.error().text);
+    if (std::ranges::none_of(*of_group, [&](const layer_info* l) { return is_of(m, *l); })) continue;
     layers pruned;
-    for (const size_t l : *found) {
-      const auto is_this = [&](const pruned_module& x) {
-        return x.part == m.part && x.group == m.group && is_of(x, table.layers[l]);
-      };
-      if (std::ranges::any_of(chosen, is_this)) pruned.push_back(&table.layers[l]);
-    }
+    std::ranges::copy_if(*of_group, std::back_inserter(pruned), [&](const layer_info* l) {
+      return chosen_.contains({m.part, m.group, l->unit, l->name});
+    });
     if (std::ranges::none_of(pruned, [&](const layer_info* l) { return is_of(m, *l); })) continue;
     for (const std::string& pattern : g.related[i]) {
-      const auto others = layers_found(pattern, table);
+      const auto& others = found(pattern);
       if (!others) return refused(g.where, related_key(m), others.error().text);
       layers all;
-      for (const size_t l : *others)
-        if (const auto& r = table.layers[l]; r.weight || r.kind == core::layer_kind::norm) all.push_back(&r);
+      std::ranges::copy_if(*others, std::back_inserter(all),
+                           [](const layer_info* l) { return l->weight || l->kind == core::layer_kind::norm; });
       auto own = of_module(m, in_unit(pruned, m.unit), in_unit(all, m.unit));
       if (own && own->empty() && reach == pairing_reach::model) own = of_module(m, pruned, all);
       if (!own)

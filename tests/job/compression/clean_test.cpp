@@ -5,6 +5,7 @@
 
 #include "config/load.hpp"
 #include "job/compression/clean_values.hpp"
+#include "job/compression/related_modules.hpp"
 #include "kernels/compress/pruning.hpp"
 #include "models/table/model_spec.hpp"
 
@@ -172,6 +173,24 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_with_the_module) {
       job::plan_cleaning(config_of(gpt2, rows_pruned("'mlp\\.c_fc'", "'mlp\\.c_proj'")), table_of(gpt2), 1, no_mask);
   BOOST_TEST_REQUIRE(!none.has_value());
   BOOST_TEST(has(none.error().text, "wanted the mask of transformer.h.0.mlp.c_fc, the checkpoint has none"));
+}
+
+BOOST_AUTO_TEST_CASE(a_pattern_is_compared_with_the_layers_once_however_many_modules_are_pruned) {
+  const std::string deep = R"({"model_type": "gpt2", "n_layer": 30, "n_embd": 8, "n_head": 2, "n_inner": 12,
+                               "n_positions": 8, "vocab_size": 32})";
+  const auto config = config_of(deep, rows_pruned("'mlp\\.c_fc'", "'mlp\\.c_proj'"));
+  const auto table = table_of(deep);
+  const auto pruned = job::choose_pruning(config, table);
+  BOOST_TEST_REQUIRE(pruned.has_value());
+  BOOST_TEST_REQUIRE(pruned->size() == 30U);
+  job::module_pairs pairs(*pruned, table);
+  for (const auto& m : *pruned) {
+    const auto with_it = pairs.related(m, config.compression.rows.groups.front(), job::pairing_reach::model);
+    BOOST_TEST_REQUIRE(with_it.has_value());
+    BOOST_TEST_REQUIRE(with_it->size() == 1U);
+    BOOST_TEST(with_it->front()->unit == m.unit);
+  }
+  BOOST_TEST(pairs.patterns_read() == 2U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

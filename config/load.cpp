@@ -6,6 +6,7 @@
 
 #include "config/accelerate.hpp"
 #include "config/document/files.hpp"
+#include "config/document/path_text.hpp"
 #include "config/document/text_form.hpp"
 #include "config/effective.hpp"
 #include "config/keys/values.hpp"
@@ -93,6 +94,23 @@ class loading {
     if (const node_ptr file = accelerate_file_named(inside)) import_file(all, *file);
   }
 
+  /// Whether the value of a `--set` is the very text: the key holds one text, and YAML would read something else, as in
+  /// `cluster.listen=[::1]:4472`.
+  static bool takes_as_written(std::string_view key, std::string_view text, const document& read) {
+    const key_info* row = nullptr;
+    for (std::string_view rest = key; !rest.empty();) {
+      const size_t dot = std::min(rest.find('.'), rest.size());
+      row = key_in(row == nullptr ? std::string_view() : std::string_view(row->key), rest.substr(0, dot));
+      if (row == nullptr) return false;
+      rest.remove_prefix(std::min(dot + 1, rest.size()));
+    }
+    if (row->type == value_type::texts) return read.root == nullptr;
+    if (row->type != value_type::text && row->type != value_type::path) return false;
+    if (text.starts_with('"') || text.starts_with('\'')) return false;
+    return read.root == nullptr || !read.problems.empty() ||
+           (read.root->kind != node_kind::null && read.root->text != text);
+  }
+
   std::optional<settings> read_override(const std::string& text) {
     const auto number = static_cast<uint32_t>(report_.sources.size());
     report_.sources.push_back({"--set " + text.substr(0, 200), current_folder(), source::override_text});
@@ -101,15 +119,21 @@ class loading {
       report_.error({number, 0, 0}, "", "wanted key=value");
       return std::nullopt;
     }
-    const std::string_view value_text = std::string_view(text).substr(equals + 1);
-    node_ptr value = make_scalar(node_kind::null, "", {number, 1, 1});
-    if (value_text.find_first_not_of(" \t") != std::string_view::npos) {
-      const document read = read_yaml(value_text, number);
-      for (const problem& p : read.problems) report_.error(p.at, p.key, p.text);
-      if (read.root == nullptr) return std::nullopt;
-      value = read.root;
-    }
+    std::string_view value_text = std::string_view(text).substr(equals + 1);
+    while (value_text.starts_with(' ') || value_text.starts_with('\t')) value_text.remove_prefix(1);
+    while (value_text.ends_with(' ') || value_text.ends_with('\t')) value_text.remove_suffix(1);
     std::string key = text.substr(0, equals);
+    node_ptr value = make_scalar(node_kind::null, "", {number, 1, 1});
+    if (!value_text.empty()) {
+      const document read = read_yaml(value_text, number);
+      if (takes_as_written(key, value_text, read)) {
+        value = make_scalar(node_kind::quoted, std::string(value_text), {number, 1, 1});
+      } else {
+        for (const problem& p : read.problems) report_.error(p.at, p.key, p.text);
+        if (read.root == nullptr) return std::nullopt;
+        value = read.root;
+      }
+    }
     while (!key.empty()) {
       const size_t dot = key.rfind('.');
       const std::string last = dot == std::string::npos ? key : key.substr(dot + 1);
@@ -135,7 +159,9 @@ class loading {
 
   void import_file(settings& all, const node& named) {
     const place at = named.at;
-    const fs::path file = (report_.sources[at.source].folder / named.text).lexically_normal();
+    const auto path = expanded_path(named.text, report_.sources[at.source].folder);
+    if (!path) return report_.error(at, "deepspeed_config", path.error());
+    const fs::path file = (report_.sources[at.source].folder / *path).lexically_normal();
     const auto text = read_text(file);
     if (!text) {
       report_.error(at, "deepspeed_config", fmt::format("{}: {}", file.string(), text.error()));

@@ -55,6 +55,9 @@ Every key of a configuration file, made from the table in `config/`; a test keep
   fewer than two of `model`, `data` and `steps`. What nothing honours yet is said there; `train` and `plan` refuse it.
 - `"auto"` means the default; a degree of `parallel` that is `auto` beside `ranks` is chosen by the run. An integer may be
   written `5e8`. Paths are relative to the folder of the file they stand in, those of `--set` to the current folder.
+- A path may begin with `~`, the home folder, and have `$NAME` or `${NAME}` of the environment; a variable that is not set is
+  refused, and a file that exists under its name, such as `a$b`, is that one. Options of the command line that are
+  paths are read alike. `--set` takes the value of a key that holds one text as it is written: `cluster.listen=[::1]:4472`.
 - An unknown key is an error; in a DeepSpeed JSON it is an error in the sections where DeepSpeed refuses it too, and a
   warning elsewhere. `--strict` makes all warnings errors. There `"5"` and `"yes"` are read as 5 and true in the sections
   where DeepSpeed converts them, with a warning.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "config/document/path_text.hpp"
 #include "config/keys/leniency.hpp"
 #include "config/keys/values.hpp"
 #include "config/rules/settings.hpp"
@@ -253,9 +254,27 @@ class collector {
       }
       made.held_back = true;
     }
+    if (names_a_file(row) && made.value->is_scalar() && !take_path(made)) return false;
     if (made.held_back || (row.support.acts != effect::acts && !is_default(row, *made.value)))
       report_.remark_value(e.at, made.key, made.held_back ? effect_beyond(row) : effect_of(row));
     return true;
+  }
+
+  /// Keys whose value is a path, or may be one.
+  static bool names_a_file(const key_info& row) {
+    return row.type == value_type::path || row.key == "data.tokenizer" || row.key == "pipeline.schedule";
+  }
+
+  /// Puts what `~` and variables stand for into a path; false when it was refused.
+  bool take_path(setting& made) {
+    const node& given = *made.value;
+    if (!given.text.starts_with('~') && given.text.find('$') == std::string::npos) return true;
+    auto path = expanded_path(given.text, report_.sources.at(given.at.source).folder);
+    if (path)
+      made.value = make_scalar(node_kind::quoted, std::move(*path), place(given.at));
+    else
+      refuse(made.key, made.at, std::move(path.error()));
+    return path.has_value();
   }
 
   /// What the table says beside a refusal: what to write instead, or what the value waits for.

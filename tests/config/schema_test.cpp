@@ -14,6 +14,7 @@
 #include "tests/config/random_job.hpp"
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
+#include "tests/skipped.hpp"
 
 BOOST_AUTO_TEST_SUITE(schema)
 
@@ -28,7 +29,7 @@ const std::string peers = std::string(troupe::places::source_dir) + "/.peer/bin/
 
 bool has_validator() {
   if (std::filesystem::exists(peers + "check-jsonschema")) return true;
-  BOOST_TEST_MESSAGE("check-jsonschema: skipped, `make peer` brings it");
+  troupe::tests::say_skipped("schema of editors", "`make peer` brings check-jsonschema");
   return false;
 }
 

@@ -1,0 +1,29 @@
+// Paths on the command line: `~` and variables that the shell has left as they are, as in --export=~/model, mean what
+// they mean in a file.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "config/document/files.hpp"
+#include "config/document/path_text.hpp"
+
+namespace troupe::apps {
+
+/// Every option and argument of `app` and of its commands that is a text; --set says what it says to its key. An empty
+/// one, of a variable that is not set, is refused.
+inline void expand_paths(CLI::App& app) {
+  const auto expand = [](std::string& text) -> std::string {
+    if (text.empty()) return "wanted a path or a text, got nothing";
+    if (!text.starts_with('~') && text.find('$') == std::string::npos) return {};
+    auto path = config::expanded_path(text, config::current_folder());
+    if (!path) return path.error();
+    text = std::move(*path);
+    return {};
+  };
+  for (CLI::Option* option : app.get_options())
+    if (option->get_type_name().starts_with("TEXT")) option->transform(CLI::Validator(expand, ""));
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) expand_paths(*command);
+}
+
+}  // namespace troupe::apps

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "apps/launch/host_list.hpp"
+#include "core/text.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -31,19 +32,51 @@ std::vector<std::string_view> split(std::string_view text, char at) {
   return out;
 }
 
+/// N of `slots=N`, wherever it stands behind the host; other words, such as Open MPI's max_slots=N, say nothing here.
+std::optional<uint32_t> slots_in(std::string_view rest) {
+  for (rest = trimmed(rest); !rest.empty();) {
+    const size_t key_end = rest.find_first_of(" \t\r=");
+    const auto key = rest.substr(0, key_end);
+    rest = trimmed(rest.substr(key.size()));
+    if (!rest.starts_with('=')) continue;
+    rest = trimmed(rest.substr(1));
+    const auto value = rest.substr(0, rest.find_first_of(spaces));
+    rest = trimmed(rest.substr(value.size()));
+    if (std::ranges::equal(key, std::string_view("slots"), {}, core::ascii_lower)) return number_in(value);
+  }
+  return std::nullopt;
+}
+
+/// `n1`, `me@n1`, `[::1]`.
+core::result<host_slots> read_host(std::string_view word) {
+  host_slots out;
+  const size_t at = word.find('@');
+  if (at != std::string_view::npos) {
+    out.user = word.substr(0, at);
+    const bool is_user = check_host_name(out.user).has_value() && out.user.find(':') == std::string::npos;
+    if (!is_user)
+      return core::fail(error_kind::bad_input,
+                        fmt::format("wanted a user's name of letters, digits and .-_ before @, got `{}`", out.user));
+    word.remove_prefix(at + 1);
+  }
+  if (word.starts_with('[') && word.ends_with(']')) word = word.substr(1, word.size() - 2);
+  out.name = word;
+  if (auto ok = check_host_name(word); !ok) return core::fail(ok.error());
+  return out;
+}
+
 core::result<host_slots> read_line(std::string_view line, const std::string& where) {
   const auto wrong = [&](const std::string& what) { return core::fail(error_kind::bad_input, where + ": " + what); };
-  const size_t gap = line.find_first_of(spaces);
-  const auto name = line.substr(0, gap), rest = gap == std::string_view::npos ? "" : trimmed(line.substr(gap));
-  if (auto ok = check_host_name(name); !ok) return core::fail(ok.error().in(where));
-  constexpr std::string_view key = "slots=";
-  const auto slots = rest.starts_with(key) ? number_in(rest.substr(key.size())) : std::nullopt;
+  const size_t gap = std::min(line.find_first_of(spaces), line.size());
+  auto out = read_host(line.substr(0, gap));
+  if (!out) return core::fail(out.error().in(where));
+  const auto slots = slots_in(line.substr(gap));
   if (!slots) return wrong(fmt::format("wanted `HOST slots=N`, got `{}`", line.substr(0, 200)));
   if (*slots == 0 || *slots > slots_max)
-    return wrong(
-        fmt::format("wanted 1 to {} slots for {}, got {}; leave the host out to use none", slots_max, name, *slots));
-  host_slots out{.name = std::string(name), .slots = std::vector<uint32_t>(*slots)};
-  std::iota(out.slots.begin(), out.slots.end(), 0U);
+    return wrong(fmt::format("wanted 1 to {} slots for {}, got {}; leave the host out to use none", slots_max,
+                             out->name, *slots));
+  out->slots.resize(*slots);
+  std::iota(out->slots.begin(), out->slots.end(), 0U);
   return out;
 }
 
@@ -74,6 +107,8 @@ core::result<std::map<std::string, std::set<uint32_t>>> read_filter(const std::s
 core::result<std::vector<host_slots>> read_hostfile(std::string_view text, const std::string& name) {
   std::vector<host_slots> out;
   uint32_t number = 0;
+  constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
   for (const auto raw : split(text, '\n')) {
     ++number;
     const auto line = trimmed(raw.substr(0, raw.find('#')));

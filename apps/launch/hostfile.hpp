@@ -1,5 +1,5 @@
-// DeepSpeed's hostfiles, `HOST slots=N` a line, and its filters over them. Owns their reading; who is started there is
-// launch_command.hpp's.
+// DeepSpeed's hostfiles, `HOST slots=N` or `USER@HOST slots=N` a line, and its filters over them. Owns their reading;
+// who is started there is launch_command.hpp's.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,13 @@
 namespace troupe::apps {
 
 struct host_slots {
-  std::string name;
-  std::vector<uint32_t> slots;  ///< their numbers; a rank each
-  bool is_whole = true;         ///< no filter has taken any
+  std::string name{};
+  std::string user{};             ///< by whom it is reached; empty: as ssh's configuration says
+  std::vector<uint32_t> slots{};  ///< their numbers; a rank each
+  bool is_whole = true;           ///< no filter has taken any
+
+  /// The destination for ssh.
+  [[nodiscard]] std::string destination() const { return user.empty() ? name : user + "@" + name; }
 };
 
 inline constexpr uint32_t slots_max = 65'536;  ///< of a host

@@ -143,14 +143,10 @@ launch_place srun(variables& v) {
   return p;
 }
 
-launch_place mpirun(variables& v) {
-  const bool open_mpi = v.has("OMPI_COMM_WORLD_SIZE");
-  launch_place p{.launcher = open_mpi ? "mpirun" : "mpiexec",
-                 .told_by = open_mpi ? "OMPI_COMM_WORLD_SIZE" : "PMI_SIZE"};
-  const std::string rank_name = open_mpi ? "OMPI_COMM_WORLD_RANK" : "PMI_RANK",
-                    local_name =
-                        open_mpi ? "OMPI_COMM_WORLD_LOCAL_RANK" : v.either("MPI_LOCALRANKID", "PMI_LOCAL_RANK"),
-                    here_name = open_mpi ? "OMPI_COMM_WORLD_LOCAL_SIZE" : v.either("MPI_LOCALNRANKS", "PMI_LOCAL_SIZE");
+/// The variables of one kind of mpirun.
+launch_place mpi(variables& v, const std::string& launcher, const std::string& size_name, const std::string& rank_name,
+                 const std::string& local_name, const std::string& here_name) {
+  launch_place p{.launcher = launcher, .told_by = size_name};
   p.tasks = v.number(p.told_by, 1, 1);
   const uint32_t rank = v.needed(rank_name, p.told_by);
   v.less(rank_name, rank, p.told_by, p.tasks);
@@ -165,6 +161,23 @@ launch_place mpirun(variables& v) {
   lay_out(v, p, rank, size_here, here_name,
           is_node("OMPI_MCA_rmaps_base_mapping_policy") || is_node("OMPI_MCA_rmaps_base_ranking_policy"));
   return p;
+}
+
+launch_place open_mpi(variables& v) {
+  return mpi(v, "mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
+             "OMPI_COMM_WORLD_LOCAL_SIZE");
+}
+launch_place mvapich(variables& v) {
+  return mpi(v, "mpirun_rsh", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK",
+             "MV2_COMM_WORLD_LOCAL_SIZE");
+}
+launch_place jsrun(variables& v) {
+  return mpi(v, "jsrun", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_LOCAL_RANK",
+             "JSM_NAMESPACE_LOCAL_SIZE");
+}
+launch_place mpiexec(variables& v) {
+  return mpi(v, "mpiexec", "PMI_SIZE", "PMI_RANK", v.either("MPI_LOCALRANKID", "PMI_LOCAL_RANK"),
+             v.either("MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"));
 }
 
 /// A pod of an indexed job: one on each machine. How many says WORLD_SIZE of the pod's template, or the file's hosts.
@@ -202,26 +215,84 @@ std::string own_host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 && name.front() != '\0' ? name.data() : "localhost";
 }
 
+namespace {
+
+using names = std::vector<std::string>;
+
+struct launcher_kind {
+  names present;  ///< all of them: it has started this program
+  launch_place (*read)(variables&);
+  names sizes, ranks;  ///< by which it says that there is one program, with others of its variables missing
+};
+
 // The innermost first: mpirun and torchrun are themselves started by srun, srun by a pod.
+const std::vector<launcher_kind>& launcher_kinds() {
+  static const std::vector<launcher_kind> all = {
+      {{"RANK"},
+       torchrun,
+       {"WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_SIZE", "GROUP_WORLD_SIZE", "CROSS_SIZE"},
+       {"RANK", "LOCAL_RANK", "GROUP_RANK", "CROSS_RANK"}},
+      {{"OMPI_COMM_WORLD_SIZE"},
+       open_mpi,
+       {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+       {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"}},
+      {{"MV2_COMM_WORLD_SIZE"},
+       mvapich,
+       {"MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE"},
+       {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK"}},
+      {{"JSM_NAMESPACE_SIZE"},
+       jsrun,
+       {"JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_LOCAL_SIZE"},
+       {"JSM_NAMESPACE_RANK", "JSM_NAMESPACE_LOCAL_RANK"}},
+      {{"MPI_LOCALNRANKS"},
+       mpiexec,
+       {"PMI_SIZE", "MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"},
+       {"PMI_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK"}},
+      {{"SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID"},
+       srun,
+       {"SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_NODES"},
+       {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"}},
+      {{"PMI_SIZE", "PMI_RANK"},
+       mpiexec,
+       {"PMI_SIZE", "MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"},
+       {"PMI_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK"}},
+      {{"JOB_COMPLETION_INDEX"}, indexed_job, {}, {}},
+  };
+  return all;
+}
+
+/// What a shell has kept of a launcher that started it alone, and the older convention of -1 for "not distributed": no
+/// variable speaks of a second program, and one of them of a single one.
+bool speaks_of_one(const environment& given, const launcher_kind& kind) {
+  const variables v(given);
+  bool is_said = false, is_contradicted = false;
+  const auto look = [&](const names& all, std::string_view alone, bool says_it) {
+    for (const auto& name : all) {
+      const auto* const text = v.text(name);
+      if (text == nullptr) continue;
+      is_said = is_said || *text == "-1" || (says_it && *text == alone);
+      is_contradicted = is_contradicted || (*text != "-1" && *text != alone);
+    }
+  };
+  look(kind.sizes, "1", true);
+  look(kind.ranks, "0", false);
+  return is_said && !is_contradicted;
+}
+
+}  // namespace
+
 core::result<std::optional<launch_place>> read_launch_place(const environment& given) {
-  variables v(given);
-  launch_place p;
-  if (v.has("RANK"))
-    p = torchrun(v);
-  else if (v.has("OMPI_COMM_WORLD_SIZE") || v.has("MPI_LOCALNRANKS"))
-    p = mpirun(v);
-  else if (v.has("SLURM_STEP_NUM_TASKS") && v.has("SLURM_STEP_ID"))
-    p = srun(v);
-  else if (v.has("PMI_SIZE") && v.has("PMI_RANK"))
-    p = mpirun(v);
-  else if (v.has("JOB_COMPLETION_INDEX"))
-    p = indexed_job(v);
-  else
-    return std::nullopt;
-  if (!v.found() && p.tasks == 1) return std::nullopt;
-  read_leader(v, p);
-  if (v.found()) return core::fail(v.found()->in(p.launcher + " says in the environment"));
-  return p;
+  for (const auto& kind : launcher_kinds()) {
+    variables v(given);
+    if (!std::ranges::all_of(kind.present, [&](const auto& name) { return v.has(name); })) continue;
+    launch_place p = kind.read(v);
+    if (v.found() && speaks_of_one(given, kind)) continue;
+    if (!v.found() && p.tasks == 1) return std::nullopt;
+    read_leader(v, p);
+    if (v.found()) return core::fail(v.found()->in(p.launcher + " says in the environment"));
+    return p;
+  }
+  return std::nullopt;
 }
 
 }  // namespace troupe::apps

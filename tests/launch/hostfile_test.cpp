@@ -42,6 +42,20 @@ BOOST_AUTO_TEST_CASE(lines_are_hosts_and_their_slots) {
   BOOST_TEST(shown(read_hostfile(four, "hosts")) == "n1:0,1,2,3 n2:0,1 n3:0");
 }
 
+BOOST_AUTO_TEST_CASE(hostfiles_of_other_launchers_and_editors_are_read) {
+  for (const char* text : {"n1 slots=2 max_slots=4", "n1\tslots=2\r\n", "\xEF\xBB\xBFn1 slots=2\n", "n1 slots = 2",
+                           "n1 slots= 2 # first\r\n\r\n", "  n1 max_slots=8 slots=2", "n1 SLOTS=2 rack 7",
+                           "# gpus\n\n\tn1  slots\t=2  \n"})
+    BOOST_TEST(shown(read_hostfile(text, "hosts")) == "n1:0,1", text);
+  const auto named = read_hostfile("me@n1 slots=1\nubuntu@10.0.0.2 slots=1\n::1 slots=1\n[fe80::2] slots=1\n", "hosts");
+  BOOST_TEST_REQUIRE(named.has_value());
+  BOOST_TEST((*named)[0].name == "n1");
+  BOOST_TEST((*named)[0].destination() == "me@n1");
+  BOOST_TEST((*named)[1].destination() == "ubuntu@10.0.0.2");
+  BOOST_TEST((*named)[2].destination() == "::1");
+  BOOST_TEST((*named)[3].destination() == "fe80::2");
+}
+
 BOOST_AUTO_TEST_CASE(lines_that_are_none_are_refused_with_their_number) {
   BOOST_TEST(refused("n1 slots=2\nn2 slots=0\n") ==
              "hosts:2: wanted 1 to 65536 slots for n2, got 0; leave the host out to use none");
@@ -50,6 +64,12 @@ BOOST_AUTO_TEST_CASE(lines_that_are_none_are_refused_with_their_number) {
   BOOST_TEST(refused("n1 slots=two\n") == "hosts:1: wanted `HOST slots=N`, got `n1 slots=two`");
   BOOST_TEST(refused("-oProxyCommand=x slots=2\n").find("does not begin with -") != std::string::npos);
   BOOST_TEST(refused("n$(reboot) slots=2\n").find("letters, digits and .-:_") != std::string::npos);
+  BOOST_TEST(refused("n1:4\n") == "hosts:1: wanted `HOST slots=N`, got `n1:4`");
+  BOOST_TEST(refused("n1 max_slots=4\n") == "hosts:1: wanted `HOST slots=N`, got `n1 max_slots=4`");
+  BOOST_TEST(refused("me@n1 slots=1\nn1 slots=1\n") == "hosts:2: wanted each host once, got n1 again");
+  BOOST_TEST(refused("-l@n1 slots=2\n").find("a user's name of letters, digits") != std::string::npos);
+  BOOST_TEST(refused("a@b@n1 slots=2\n").find("letters, digits and .-:_") != std::string::npos);
+  BOOST_TEST(refused("").find("got no host") != std::string::npos);
   BOOST_TEST(refused("# nobody\n") == "hosts: wanted lines `HOST slots=N`, got no host");
 }
 

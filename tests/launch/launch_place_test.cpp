@@ -64,6 +64,37 @@ BOOST_AUTO_TEST_CASE(without_a_launcher_there_is_no_place) {
   BOOST_TEST(is_none({{"SLURM_JOB_ID", "5"}, {"SLURM_NTASKS", "8"}, {"SLURM_PROCID", "0"}}));
 }
 
+BOOST_AUTO_TEST_CASE(what_a_launcher_of_one_program_has_left_is_no_place) {
+  BOOST_TEST(is_none({{"RANK", "-1"}, {"LOCAL_RANK", "-1"}, {"WORLD_SIZE", "1"}}));
+  BOOST_TEST(is_none({{"RANK", "-1"}}));
+  BOOST_TEST(is_none({{"RANK", "-1"}, {"WORLD_SIZE", "-1"}, {"LOCAL_RANK", "0"}}));
+  BOOST_TEST(is_none({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}));
+  BOOST_TEST(is_none({{"MPI_LOCALNRANKS", "1"}, {"MPI_LOCALRANKID", "0"}}));
+  BOOST_TEST(is_none({{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "x"}}));
+  for (const std::string prefix : {"OMPI_COMM_WORLD_", "MV2_COMM_WORLD_", "JSM_NAMESPACE_"}) {
+    BOOST_TEST(is_none({{prefix + "SIZE", "1"}}));
+    BOOST_TEST(is_none({{prefix + "SIZE", "1"}, {prefix + "RANK", "0"}}));
+    BOOST_TEST(is_none(
+        {{prefix + "SIZE", "1"}, {prefix + "RANK", "0"}, {prefix + "LOCAL_RANK", "0"}, {prefix + "LOCAL_SIZE", "1"}}));
+    says(refused({{prefix + "SIZE", "2"}, {prefix + "RANK", "0"}}), prefix + "LOCAL_RANK: wanted a number");
+  }
+  BOOST_TEST(is_none({{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}}));
+  BOOST_TEST(is_none({{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}}));
+  // Another launcher may have started several.
+  BOOST_TEST(place(with(mpirun, {{"RANK", "-1"}, {"WORLD_SIZE", "1"}})).launcher == "mpirun");
+  BOOST_TEST(place(with(step, {{"OMPI_COMM_WORLD_SIZE", "1"}})).launcher == "srun");
+}
+
+BOOST_AUTO_TEST_CASE(other_kinds_of_mpirun_say_their_place) {
+  for (const auto& [prefix, launcher] :
+       {std::pair<std::string, std::string>{"MV2_COMM_WORLD_", "mpirun_rsh"}, {"JSM_NAMESPACE_", "jsrun"}}) {
+    const auto p = place(
+        {{prefix + "SIZE", "4"}, {prefix + "RANK", "3"}, {prefix + "LOCAL_RANK", "1"}, {prefix + "LOCAL_SIZE", "2"}});
+    BOOST_TEST(p.launcher == launcher);
+    BOOST_TEST((p.node == 1 && p.nodes == 2 && p.local_rank == 1 && p.tasks == 4));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(torchrun_says_its_place_and_keeps_its_port) {
   const auto p = place(torchrun);
   BOOST_TEST(p.launcher == "torchrun");

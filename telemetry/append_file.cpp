@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/log_file.hpp"
 #include "core/system_error.hpp"
 
 namespace troupe::telemetry {
@@ -31,10 +32,10 @@ core::result<append_file> append_file::create(const std::filesystem::path& file)
 }
 
 core::result<append_file> append_file::go_on(const std::filesystem::path& file) {
-  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (fd < 0) return core::fail(failure(file, "continue", errno));
-  append_file out(file, fd);
-  const off_t end = ::lseek(fd, 0, SEEK_END);
+  const auto fd = core::open_log(file);
+  if (!fd) return core::fail(fd.error());
+  append_file out(file, *fd);
+  const off_t end = ::lseek(*fd, 0, SEEK_END);
   if (end < 0) return core::fail(failure(file, "continue", errno));
   out.written_ = static_cast<uint64_t>(end);
   return out;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/text.hpp"
+
 namespace troupe::apps {
 namespace {
 
@@ -129,6 +131,19 @@ std::string http_text(const http_answer& a, bool secure) {
       "{}{}{}\r\n{}",
       a.status, phrase_of(a.status), a.type, a.body.size(), a.status == 405 ? "Allow: GET\r\n" : "",
       secure ? "Strict-Transport-Security: max-age=86400\r\n" : "", a.headers, a.body);
+}
+
+std::string host_named(std::string_view header) {
+  const bool bracketed = header.starts_with('[');
+  const size_t end = bracketed ? header.find(']') : std::min(header.find(':'), header.size());
+  if (end == std::string_view::npos) return {};
+  const auto name = bracketed ? header.substr(1, end - 1) : header.substr(0, end);
+  auto port = header.substr(end + (bracketed ? 1 : 0));
+  const std::string_view also = bracketed ? ":.%_-" : ".-_";
+  const auto fits = [&](char c) { return core::is_ascii_word(c) || also.find(c) != std::string_view::npos; };
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  if (!port.empty() && (port.front() != ':' || !std::ranges::all_of(port.substr(1), is_digit))) return {};
+  return std::ranges::all_of(name, fits) ? lower(name) : std::string();
 }
 
 std::string_view value_in(std::string_view pairs, std::string_view name, char between) {

@@ -32,6 +32,10 @@ struct http_answer {
 /// As bytes for the connection, which ends with it. `secure`: it was asked through TLS.
 std::string http_text(const http_answer& a, bool secure);
 
+/// The name or address that a Host header says, in small letters, without brackets and port; empty where the header is
+/// anything but HOST or HOST:PORT.
+std::string host_named(std::string_view header);
+
 /// The value of `name` in "a=b&c=d" or, with `;`, in "a=b; c=d"; empty where there is none.
 std::string_view value_in(std::string_view pairs, std::string_view name, char between);
 

@@ -19,17 +19,6 @@ std::string random_text() {
 
 std::string bracketed(const std::string& host) { return host.find(':') == host.npos ? host : "[" + host + "]"; }
 
-/// Without the port and the brackets, in small letters.
-std::string host_alone(std::string host) {
-  if (host.starts_with('['))
-    host = host.substr(1, host.find(']') == host.npos ? host.npos : host.find(']') - 1);
-  else
-    host = host.substr(0, host.find(':'));
-  for (char& c : host)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return host;
-}
-
 }  // namespace
 
 core::result<std::unique_ptr<page>> page::open(const config::cluster_section& c, const page_state& state, asking now) {
@@ -48,7 +37,7 @@ core::result<std::unique_ptr<page>> page::open(const config::cluster_section& c,
   auto channels = page_channels(c, *at);
   if (!channels) return core::fail(channels.error());
   out->is_secure_ = (*channels)->is_secure();
-  out->bound_host_ = host_alone(bracketed(at->host));
+  out->bound_host_ = host_named(bracketed(at->host));
   out->is_any_host_ = core::is_every_address(at->host);
   auto server = http_server::open(at->host, at->port, std::move(*channels),
                                   [p = out.get()](const http_request& r) { return p->answer(r); });
@@ -60,10 +49,11 @@ core::result<std::unique_ptr<page>> page::open(const config::cluster_section& c,
 }
 
 bool page::is_host_known(const std::string& host) const {
-  const std::string asked = host_alone(host);
+  const std::string asked = host_named(host);
+  if (asked.empty()) return false;
   if (asked == "localhost" || asked == "127.0.0.1" || asked == "::1" || asked == bound_host_) return true;
   // Bound to every address, any name may be right: there the certificate and the token keep strangers away.
-  return is_any_host_ && !asked.empty();
+  return is_any_host_;
 }
 
 bool page::is_admitted(const http_request& r) const {

@@ -1,15 +1,16 @@
 #include "apps/run/process_log.hpp"
 
-#include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <ctime>
 #include <utility>
 
 #include "core/clock.hpp"
+#include "core/log_file.hpp"
 
 namespace troupe::apps {
 
@@ -22,7 +23,9 @@ process_log::~process_log() {
 }
 
 int process_log::opened(const std::string& name) const {
-  return ::open((folder_ / name).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  const auto file = core::open_log(folder_ / name);
+  if (!file) std::fprintf(stderr, "troupe: warning: this log is not written: %s\n", file.error().text.c_str());
+  return file.value_or(-1);
 }
 
 void process_log::line(const std::string& text) {

@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <boost/test/unit_test.hpp>
 
@@ -99,6 +100,21 @@ BOOST_AUTO_TEST_CASE(waiting_records_have_a_limit_and_dropped_ones_are_counted) 
   for (int i = 0; i < 7; ++i) file->add(record);
   BOOST_TEST(file->waiting_bytes() == waiting_bytes_limit);
   BOOST_TEST(file->num_dropped() == 3U);
+}
+
+BOOST_AUTO_TEST_CASE(a_record_goes_through_no_link_and_waits_for_no_pipe) {
+  const scratch_folder folder;
+  const auto theirs = folder.write("theirs", "secret\n");
+  std::filesystem::create_symlink(theirs, folder / "steps.jsonl");
+  const auto through = telemetry::append_file::go_on(folder / "steps.jsonl");
+  BOOST_TEST_REQUIRE(!through.has_value());
+  BOOST_TEST(through.error().text == "cannot append to '" + (folder / "steps.jsonl").string() +
+                                         "': wanted a regular file, got a link; remove it, or name another output");
+  BOOST_TEST(scratch_folder::read(theirs) == "secret\n");
+  BOOST_TEST_REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  const auto into = telemetry::append_file::go_on(folder / "pipe");
+  BOOST_TEST_REQUIRE(!into.has_value());
+  BOOST_TEST(into.error().text.find("got a pipe or device") != std::string::npos, into.error().text);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,31 @@
+// A log that a run appends to, opened so that nobody who may write to its folder makes the run write elsewhere.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "core/system_error.hpp"
+
+namespace troupe::core {
+
+/// A descriptor at the end of `file`, which is made where it is missing. Refused: a link, a pipe, anything but a
+/// regular file.
+inline result<int> open_log(const std::filesystem::path& file) {
+  const int out = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+  struct stat about {};
+  const bool is_regular = out >= 0 && ::fstat(out, &about) == 0 && S_ISREG(about.st_mode);
+  if (is_regular) return out;
+  const int why = errno;
+  if (out >= 0) ::close(out);
+  if (out >= 0 || why == ELOOP || why == ENXIO)
+    return fail(error_kind::bad_input, "cannot append to '" + file.string() + "': wanted a regular file, got a " +
+                                           (why == ELOOP && out < 0 ? "link" : "pipe or device") +
+                                           "; remove it, or name another output");
+  return fail(path_error("append to", file, why));
+}
+
+}  // namespace troupe::core

@@ -4,10 +4,12 @@
 #pragma once
 
 #include "actors/caf.hpp"
+#include "core/float_environment.hpp"
 
 namespace troupe::actors {
 
-/// At its end, removes CAF's logger from the calling thread's thread-local, unless it was there before.
+/// At its end, removes CAF's logger from the calling thread's thread-local, unless it was there before. Meanwhile the
+/// thread computes as Troupe does; threads that it makes begin like that.
 class host_thread {
  public:
   host_thread() : before_(caf::logger::current_logger()) {}
@@ -19,6 +21,7 @@ class host_thread {
 
  private:
   const caf::logger* before_;  // only compared
+  core::usual_float_environment numbers_;
 };
 
 /// An actor on a host's thread, for the length of one call.

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/float_environment.hpp"
+
 namespace troupe::actors {
 namespace {
 
@@ -84,6 +86,7 @@ lane_actor::behavior_type lane_impl(lane_self self, plan::lane mine, uint32_t ch
       [self](std::chrono::nanoseconds delay, uint64_t sequence) { self->delayed_send(self, delay, wake{sequence}); });
   return {
       [self](const begin_run& m) {
+        core::keep_usual_float_environment();  // in an actor system of the host's the thread may have another one
         auto& s = self->state;
         s.context = m.context;
         s.reported = s.num_pending = 0;

@@ -276,6 +276,7 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
   if (auto ok = check_sequence(options); !ok) return core::fail(ok.error());
   if (options.system != nullptr)
     if (auto ok = check_system(*options.system); !ok) return core::fail(ok.error());
+  const core::usual_float_environment numbers;
   const one_aten_thread alone;  // a dry run's sums, and rates that are measured for lanes of one thread
   auto p = std::make_unique<parts>();
   opening_watch watch(options.hooks.on_opening);

@@ -192,6 +192,7 @@ void session::parts::book(const run_outcome& did) {
 }
 
 core::result<step_report> session::step() {
+  const core::usual_float_environment numbers;
   auto& p = *parts_;
   if (auto ok = p.sound(); !ok) return core::fail(ok.error());
   if (auto ok = p.open_records(); !ok) return core::fail(ok.error());

@@ -1,5 +1,6 @@
 // A session and threads: calls from several host threads, and threads that the system refuses to start.
 #include <ATen/Parallel.h>
+#include <fenv.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -159,6 +160,21 @@ BOOST_AUTO_TEST_CASE(no_session_opens_without_threads_and_nothing_is_left) {
     });
     BOOST_TEST(code == 0, "with " << threads << " threads: " << code);
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_host_with_floating_point_traps_trains_and_keeps_them) {
+  const small_job job;
+  const auto config = job.config({"parallel.data=2"});
+  constexpr int traps = FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW;
+  const int code = in_a_child([&] {
+    if (::feenableexcept(traps) == -1) return 2;
+    const auto s = actors::session::open(config);
+    if (!s.has_value()) return 3;
+    for (int i = 0; i < 3; ++i)
+      if (!(*s)->step()) return 4;
+    return ::fegetexcept() == traps ? 0 : 5;
+  });
+  BOOST_TEST(code == 0, code);
 }
 
 // An OpenMP team would stay, and libgomp ends the process if it cannot start a thread for one.

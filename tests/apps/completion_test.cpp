@@ -5,6 +5,7 @@
 #include "tests/apps/pseudo_terminal.hpp"
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
+#include "tests/skipped.hpp"
 
 BOOST_AUTO_TEST_SUITE(completion)
 
@@ -31,7 +32,8 @@ bool has_word(const std::vector<std::string>& words, const std::string& one) {
 
 bool has_program(const std::string& name) {
   if (std::system(("command -v " + name + " > /dev/null 2>&1").c_str()) == 0) return true;
-  BOOST_TEST_MESSAGE(name << ": skipped, Debian's " << name << " has it");
+  troupe::tests::say_skipped("completion in a real " + name, "no " + name + " is installed",
+                             name == "man" ? "man-db" : name);
   return false;
 }
 

@@ -12,6 +12,7 @@
 
 #include "tests/machines/hosts.hpp"
 #include "tests/scratch_folder.hpp"
+#include "tests/skipped.hpp"
 #include "tests/survive/job_of_processes.hpp"
 
 using namespace troupe::tests;
@@ -144,7 +145,7 @@ int main(int argc, char** argv) {
   }
   std::string why;
   if (!enter_network(argc, argv, why)) {
-    std::printf("skipped: no hosts in network namespaces: %s\n", why.c_str());
+    troupe::tests::say_skipped("the doctor of a cluster (cluster_doctor)", "no hosts in network namespaces: " + why);
     return 77;
   }
   return tried(argv[1], argv[2])();

@@ -17,6 +17,7 @@
 #include "tests/machines/job_on_hosts.hpp"
 #include "tests/machines/job_with_store.hpp"
 #include "tests/made_up_text.hpp"
+#include "tests/skipped.hpp"
 
 using namespace troupe::tests;
 
@@ -159,7 +160,8 @@ int main(int argc, char** argv) {
   ::setvbuf(stdout, nullptr, _IOLBF, 0);
   std::string why;
   if (!etcd_server::is_installed() || !enter_network(argc, argv, why)) {
-    std::printf("first_host: skipped: %s\n", why.empty() ? "no etcd is installed (etcd-server)" : why.c_str());
+    troupe::tests::say_skipped("a first host that is lost (first_host)", why.empty() ? "no etcd is installed" : why,
+                               why.empty() ? "etcd-server" : "");
     return 77;
   }
   const hosts network(job_on_hosts::number + 1);

@@ -11,6 +11,7 @@
 
 #include "tests/machines/hosts.hpp"
 #include "tests/scratch_folder.hpp"
+#include "tests/skipped.hpp"
 #include "tests/survive/job_of_processes.hpp"
 
 using namespace troupe::tests;
@@ -97,7 +98,7 @@ int main(int argc, char** argv) {
   std::string why = "mpirun is not installed";
   const bool is_there = run({"/bin/sh", "-c", "command -v mpirun"}, "/").code == 0;
   if (!is_there || !enter_network(argc, argv, why)) {
-    std::printf("skipped: %s\n", why.c_str());
+    troupe::tests::say_skipped("mpirun over hosts (mpirun_hosts)", why, is_there ? "" : "openmpi-bin");
     return 77;
   }
   return tried(argv[1], argv[2])();

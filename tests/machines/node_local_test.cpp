@@ -12,6 +12,7 @@
 #include "tests/machines/job_on_hosts.hpp"
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
+#include "tests/skipped.hpp"
 #include "tests/survive/job_of_processes.hpp"
 
 BOOST_AUTO_TEST_SUITE(node_local)
@@ -104,7 +105,7 @@ size_t num_shards(const std::filesystem::path& disk) {
 BOOST_AUTO_TEST_CASE(each_machine_keeps_its_files_and_any_of_them_resumes_with_those_of_the_others) {
   const auto mounts = own_mounts();
   if (mounts.empty()) {
-    BOOST_TEST_MESSAGE("skipped: no mount namespaces are allowed here");
+    troupe::tests::say_skipped("disks of single hosts", "no mount namespaces are allowed here");
     return;
   }
   const scratch_folder folder;
@@ -155,7 +156,7 @@ BOOST_AUTO_TEST_CASE(each_machine_keeps_its_files_and_any_of_them_resumes_with_t
 BOOST_AUTO_TEST_CASE(an_output_that_is_not_shared_is_refused_by_name_unless_each_machine_may_have_its_own) {
   const auto mounts = own_mounts();
   if (mounts.empty()) {
-    BOOST_TEST_MESSAGE("skipped: no mount namespaces are allowed here");
+    troupe::tests::say_skipped("disks of single hosts", "no mount namespaces are allowed here");
     return;
   }
   const scratch_folder folder;

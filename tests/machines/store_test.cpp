@@ -14,6 +14,7 @@
 #include "tests/machines/job_with_store.hpp"
 #include "tests/made_up_text.hpp"
 #include "tests/places.hpp"
+#include "tests/skipped.hpp"
 
 BOOST_AUTO_TEST_SUITE(store)
 
@@ -38,7 +39,7 @@ struct three_and_an_etcd {
 
 bool has_etcd() {
   if (etcd_server::is_installed()) return true;
-  BOOST_TEST_MESSAGE("skipped: no etcd is installed (etcd-server)");
+  troupe::tests::say_skipped("leader of a job in a real etcd", "no etcd is installed", "etcd-server");
   return false;
 }
 

@@ -15,6 +15,7 @@
 #include "tests/machines/job_on_hosts.hpp"
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
+#include "tests/skipped.hpp"
 #include "tests/surprising_text.hpp"
 #include "tests/survive/job_of_processes.hpp"
 
@@ -232,7 +233,7 @@ BOOST_AUTO_TEST_CASE(a_trace_of_hosts_with_different_clocks_has_one_time_line_an
   auto tried = ahead;
   tried.emplace_back("true");
   if (run(tried, folder.path()).code != 0) {
-    BOOST_TEST_MESSAGE("skipped: no time namespaces are allowed here");
+    troupe::tests::say_skipped("hosts of different clocks", "no time namespaces are allowed here");
     return;
   }
   certify(folder.path());

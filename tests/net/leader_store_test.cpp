@@ -14,6 +14,7 @@
 #include "tests/etcd_server.hpp"
 #include "tests/fakes/leader_store.hpp"
 #include "tests/net/hosts.hpp"
+#include "tests/skipped.hpp"
 
 BOOST_AUTO_TEST_SUITE(leader_store)
 
@@ -86,7 +87,7 @@ void play(const any_store& x) {
 /// One for all tests of this program.
 const tests::etcd_server* etcd() {
   if (!tests::etcd_server::is_installed()) {
-    BOOST_TEST_MESSAGE("skipped: no etcd is installed (etcd-server)");
+    troupe::tests::say_skipped("leader store in a real etcd", "no etcd is installed", "etcd-server");
     return nullptr;
   }
   static const tests::etcd_server one;

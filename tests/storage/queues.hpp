@@ -11,6 +11,7 @@
 #include "storage/queue/thread_queue.hpp"
 #include "storage/queue/uring_queue.hpp"
 #include "tests/fakes/modelled_queue.hpp"
+#include "tests/skipped.hpp"
 
 namespace troupe::tests {
 
@@ -24,7 +25,7 @@ using every_engine =
 /// Whether this kernel lets us make a ring; if not, the suite says so and tests the others.
 inline bool has_uring() {
   static const auto probe = storage::open_uring_queue({});
-  if (!probe) BOOST_TEST_MESSAGE("io_uring is refused here: " << probe.error().text);
+  if (!probe) say_skipped("files through io_uring", "it is refused here: " + probe.error().text);
   return probe.has_value();
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "tests/scratch_folder.hpp"
+#include "tests/skipped.hpp"
 
 BOOST_AUTO_TEST_SUITE(throughput)
 
@@ -102,7 +103,7 @@ BOOST_AUTO_TEST_CASE(transfers_go_through_the_page_cache_when_asked) {
 
 BOOST_AUTO_TEST_CASE(a_file_system_in_memory_is_named) {
   if (!std::filesystem::is_directory("/dev/shm")) {
-    BOOST_TEST_MESSAGE("there is no /dev/shm here");
+    troupe::tests::say_skipped("speed of a file system in memory", "there is no /dev/shm here");
     return;
   }
   const auto probe = must(throughput_probe::open({.folder = "/dev/shm", .bytes = mebi}));

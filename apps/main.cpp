@@ -18,15 +18,16 @@
 #include "apps/base/help.hpp"
 #include "apps/base/integer_options.hpp"
 #include "apps/base/last_catch.hpp"
+#include "apps/base/path_options.hpp"
+#include "apps/base/program_start.hpp"
 #include "apps/base/programs.hpp"
+#include "apps/base/signals.hpp"
 #include "apps/checkpoint/checkpoint_command.hpp"
-#include "apps/checkpoint/output_check.hpp"
 #include "apps/completion/completion_command.hpp"
 #include "apps/compress/compress_command.hpp"
 #include "apps/config_command.hpp"
 #include "apps/data_command.hpp"
 #include "apps/init/init_command.hpp"
-#include "apps/machine/descriptors.hpp"
 #include "apps/machine/doctor.hpp"
 #include "apps/machine/io_command.hpp"
 #include "apps/plan/plan_command.hpp"
@@ -54,6 +55,7 @@ int execute_trainer(int argc, char** argv) {
   const auto other = troupe::apps::trainer_program(troupe::apps::own_folder(), std::string("troupe ") + argv[1]);
   // Every lane computes alone: a team would only change the order of sums, and cost threads that may be refused.
   ::setenv("OMP_NUM_THREADS", "1", 0);
+  if (std::strcmp(argv[1], "train") == 0) troupe::apps::hold_save_signals();  // until the trainer has begun
   if (other && std::strcmp(argv[1], "train") == 0)
     if (const auto code = troupe::apps::launch_processes(argc, argv, *other)) return *code;
   return execute(other, argv);
@@ -65,7 +67,6 @@ bool names_a_cluster(int argc, char** argv) {
 
 int run(int argc, char** argv) {
   using namespace troupe;
-  apps::open_missing_descriptors();
   if (argc > 1 && std::strcmp(argv[1], "train") == 0) return execute_trainer(argc, argv);
   if (argc > 1 &&
       (std::strcmp(argv[1], "agent") == 0 || std::strcmp(argv[1], "cert") == 0 || std::strcmp(argv[1], "launch") == 0 ||
@@ -102,6 +103,7 @@ int run(int argc, char** argv) {
   apps::init_command init(app);
   apps::completion_command completion(app);
   apps::refuse_wrong_integers(app);
+  apps::expand_paths(app);
   apps::finish_help(app);
   if (argc > 2 && std::strcmp(argv[1], "completion") == 0 && std::strcmp(argv[2], "--words") == 0)
     return apps::print_suggestions(app, {argv + 3, argv + argc});
@@ -126,5 +128,5 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace troupe::apps;
-  return with_output_checked(with_last_catch([&] { return run(argc, argv); }));
+  return start_program([&] { return run(argc, argv); });
 }

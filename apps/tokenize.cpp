@@ -8,6 +8,7 @@
 #include "apps/base/data.hpp"
 #include "apps/base/exit_code.hpp"
 #include "apps/base/interrupts.hpp"
+#include "apps/base/terminal.hpp"
 #include "checkpoint/files/atomic_file.hpp"
 #include "core/clock.hpp"
 #include "data/documents.hpp"
@@ -26,7 +27,7 @@ using core::fail;
 /// A line a second for a log, a line that is written over for a terminal.
 class display {
  public:
-  explicit display(verbosity said) : quiet_(said == verbosity::quiet), terminal_(::isatty(STDERR_FILENO) != 0) {}
+  explicit display(verbosity said) : quiet_(said == verbosity::quiet), terminal_(rewrites_lines(STDERR_FILENO)) {}
 
   void file(size_t number, size_t of) { place_ = of > 1 ? fmt::format("{}/{} ", number, of) : ""; }
   void show(const data::reading_progress& p) {
@@ -37,12 +38,14 @@ class display {
     const auto line =
         fmt::format("{}{} {:.0f} %, {} tokens, {:.2f} M tokens/s", place_, fs::path(p.file).filename().string(),
                     percent, p.tokens, double(p.tokens) / seconds() / 1e6);
-    std::fprintf(stderr, terminal_ ? "\r\x1b[K%s" : "%s\n", line.c_str());
-    std::fflush(stderr);
+    if (terminal_)
+      rewrite_line(stderr, STDERR_FILENO, line);
+    else
+      std::fprintf(stderr, "%s\n", line.c_str());
     drawn_ = terminal_;
   }
   void clear() {
-    if (drawn_) std::fprintf(stderr, "\r\x1b[K");
+    if (drawn_) rewrite_line(stderr, STDERR_FILENO, "");
     drawn_ = false;
   }
   [[nodiscard]] double seconds() const { return double(core::now_ns() - begin_) / 1e9; }

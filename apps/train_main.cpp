@@ -4,11 +4,10 @@
 #include "actors/calibrate.hpp"
 #include "apps/base/help.hpp"
 #include "apps/base/integer_options.hpp"
-#include "apps/base/last_catch.hpp"
-#include "apps/checkpoint/output_check.hpp"
+#include "apps/base/path_options.hpp"
+#include "apps/base/program_start.hpp"
 #include "apps/compress/compress_calibrated.hpp"
 #include "apps/compress/compress_command.hpp"
-#include "apps/machine/descriptors.hpp"
 #include "apps/plan/plan_command.hpp"
 #include "apps/run/train.hpp"
 #include "apps/run/train_options.hpp"
@@ -17,7 +16,6 @@ namespace {
 
 int run(int argc, char** argv) {
   using namespace troupe::apps;
-  open_missing_descriptors();
   CLI::App app{"trains transformer models whose states are sharded over ranks", "troupe"};
   app.require_subcommand(1);
 
@@ -27,6 +25,7 @@ int run(int argc, char** argv) {
   plan_command plan(app);
   compress_command compress(app);
   refuse_wrong_integers(app);
+  expand_paths(app);
   finish_help(app);
   try {
     app.parse(argc, argv);
@@ -41,5 +40,5 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace troupe::apps;
-  return with_output_checked(with_last_catch([&] { return run(argc, argv); }));
+  return start_program([&] { return run(argc, argv); });
 }

@@ -138,6 +138,9 @@ class agent {
 }  // namespace
 
 core::result<shared_descriptor> file_of(const job_order& order) {
+  if (::access("/proc/self/fd", F_OK) != 0)
+    return core::fail(error_kind::limit,
+                      "an agent: wanted /proc, where its processes read the job's file, got a system without it");
   auto out = own(::memfd_create("topology", MFD_CLOEXEC));
   const bool is_good = out->number() >= 0 && ::write(out->number(), order.file.data(), order.file.size()) ==
                                                  static_cast<ssize_t>(order.file.size());

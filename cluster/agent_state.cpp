@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
 #include <utility>
 
 #include "cluster/silence.hpp"
+#include "core/signal_table.hpp"
 
 namespace troupe::cluster {
 
@@ -83,8 +83,9 @@ void agent_state::hear_process(uint32_t place, parcel p) {
 
 void agent_state::take_signal(int number) {
   tell(signalled{number});
+  if (!core::ends_run(number)) return;
   if (!order_) code_ = 128 + number;
-  if (number != SIGUSR1) wanted_code_ = 128 + number;
+  wanted_code_ = 128 + number;
 }
 
 // While there is no job yet nothing is too long.

@@ -40,7 +40,7 @@ class agent_state {  ///< of one agent that has joined; one thread
   core::result<void> hear(message m, int64_t now_ns);
   void hear_process(uint32_t place, parcel p);
   void process_ended(uint32_t place, const std::string& how) { tell(place_ended{place, how}); }
-  /// One that ends the whole job, or SIGUSR1, which saves.
+  /// One that ends the whole job, or asks for a save of it.
   void take_signal(int number);
   /// Time has passed, and something has come meanwhile or nothing has. Errors: peer_lost, where the supervisor has been
   /// silent for too long; then no process may be left here.

@@ -14,6 +14,7 @@
 
 #include "cluster/process.hpp"
 #include "core/clock.hpp"
+#include "core/signal_table.hpp"
 
 namespace troupe::cluster {
 namespace {
@@ -64,11 +65,13 @@ core::result<void> children::start(uint32_t place) {
   // A group of its own: what a terminal sends to all goes to this process alone, which passes it on.
   posix_spawnattr_t how;
   posix_spawn_file_actions_t files;
-  sigset_t none;
-  sigemptyset(&none);
+  sigset_t held;  // until the process reads its signals: one that asks for a save is no reason to end before that
+  sigemptyset(&held);
+  for (const auto& s : core::signal_table)
+    if (s.effect == core::signal_effect::saves) sigaddset(&held, s.number);
   ::posix_spawnattr_init(&how);
   ::posix_spawnattr_setflags(&how, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
-  ::posix_spawnattr_setsigmask(&how, &none);
+  ::posix_spawnattr_setsigmask(&how, &held);
   ::posix_spawn_file_actions_init(&files);
   ::posix_spawn_file_actions_adddup2(&files, inherited, inherited);  // onto itself: it stays open
   std::vector<std::string> variables{fmt::format("{}={}", link_variable, link)};

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <optional>
 #include <utility>
 
@@ -14,6 +13,7 @@
 #include "cluster/agent_links.hpp"
 #include "cluster/children.hpp"
 #include "core/clock.hpp"
+#include "core/signal_table.hpp"
 
 namespace troupe::cluster {
 namespace {
@@ -133,13 +133,13 @@ class launcher {
   /// Launchers signal all hosts at once: what comes from several of them is one signal.
   void signal_leader(int number) {
     const int64_t now = core::now_ns();
-    is_hurried_ = is_hurried_ || (code_ && number != SIGUSR1);
+    is_hurried_ = is_hurried_ || (code_ && core::ends_run(number));
     if (number == signal_ && now - signal_ns_ < same_signal_ns_max) return;
     signal_ = number;
     signal_ns_ = now;
-    if (number != SIGUSR1 && supervision_.stops_before_it_began(128 + number)) return;
+    if (core::ends_run(number) && supervision_.stops_before_it_began(128 + number)) return;
     signal_to(supervision_.leader(), number);
-    if (number != SIGUSR1) stop_ = stop{number, supervision_.leader()};
+    if (core::ends_run(number)) stop_ = stop{number, supervision_.leader()};
   }
   void signal_to(uint32_t place, int number) {
     if (is_here(place))

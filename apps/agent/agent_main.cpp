@@ -15,10 +15,10 @@
 #include "apps/base/exit_code.hpp"
 #include "apps/base/help.hpp"
 #include "apps/base/integer_options.hpp"
-#include "apps/base/last_catch.hpp"
-#include "apps/checkpoint/output_check.hpp"
+#include "apps/base/path_options.hpp"
+#include "apps/base/program_start.hpp"
+#include "apps/base/programs.hpp"
 #include "apps/launch/remote.hpp"
-#include "apps/machine/descriptors.hpp"
 #include "apps/run/launched_train.hpp"
 #include "net/own_address.hpp"
 
@@ -45,9 +45,7 @@ std::optional<int> agent_of_launcher(int argc, char** argv, const std::filesyste
 
 int run(int argc, char** argv) {
   using namespace troupe::apps;
-  open_missing_descriptors();
-  std::error_code e;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", e).parent_path() / "troupe-train";
+  const auto program = own_folder() / "troupe-train";
   ::setenv("OMP_NUM_THREADS", "1", 0);  // as `troupe` does for every process
   if (argc > 1 && std::strcmp(argv[1], "train") == 0) {
     if (const auto code = agent_of_launcher(argc, argv, program)) return *code;
@@ -65,6 +63,7 @@ int run(int argc, char** argv) {
   cert_command cert(app);
   launch_command launch(app);
   refuse_wrong_integers(app);
+  expand_paths(app);
   finish_help(app);
   try {
     app.parse(argc, argv);
@@ -82,5 +81,5 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace troupe::apps;
-  return with_output_checked(with_last_catch([&] { return run(argc, argv); }));
+  return start_program([&] { return run(argc, argv); });
 }

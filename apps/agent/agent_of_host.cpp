@@ -15,7 +15,9 @@
 #include "apps/agent/host_examiner.hpp"
 #include "apps/agent/introduction.hpp"
 #include "apps/agent/takeover.hpp"
+#include "apps/base/console.hpp"
 #include "apps/base/exit_code.hpp"
+#include "apps/base/signals.hpp"
 #include "apps/run/launch_processes.hpp"
 #include "cluster/agent.hpp"
 #include "cluster/job_file.hpp"
@@ -124,8 +126,8 @@ class agent_of_host {
 
   /// Before there are threads: they would take its signals.
   void take_signals() {
-    signals_ = apps::take_signals();
-    std::signal(SIGHUP, [](int) { hung_up = 1; });
+    signals_ = apps::take_signals({SIGHUP});
+    if (!is_left_ignored(SIGHUP)) std::signal(SIGHUP, [](int) { hung_up = 1; });
   }
   core::result<void> use(const store_of_job& of) {
     auto opened = net::open_etcd(of.store, of.job, of.lease_s, a_.files);
@@ -153,7 +155,7 @@ class agent_of_host {
       if (!may_ask_again(why)) return failed(why);
       if (hung_up == 0) {
         say_waits(why.text);
-        if (const int signal = signal_within_pause(signals_->number()); signal != 0) return 128 + signal;
+        if (const int signal = signal_within_pause(signals_->number()); core::ends_run(signal)) return 128 + signal;
       }
       if (hung_up != 0) return failed({why.kind, why.text + "; who launched this agent has gone"});
     }
@@ -294,6 +296,7 @@ int agent(const agent_setup& a, const std::filesystem::path& program) {
   if (!me) return failed(me.error());
   const auto id = draw_id();
   if (!id) return failed(id.error());
+  const console out;  // an agent that waits for a reader serves nobody
   agent_of_host host(a, program, me->name(), *id);
   host.take_signals();
   if (a.store)

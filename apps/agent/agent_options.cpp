@@ -72,6 +72,7 @@ launch_command::launch_command(CLI::App& parent)
   command_->add_option("--program", program_, "troupe on the other hosts, where it is not in the same place as here");
   command_->add_option("--ssh-port", ssh_.port, "instead of the one that ssh's configuration says");
   command_->add_option("--ssh-option", ssh_.further, "KEY=VALUE, as for ssh -o; may come several times")
+      ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   command_->prefix_command();
 }

@@ -23,6 +23,7 @@
 #include "apps/machine/cluster_report.hpp"
 #include "apps/machine/pair_speeds.hpp"
 #include "core/clock.hpp"
+#include "core/signal_table.hpp"
 
 namespace troupe::apps {
 namespace fs = std::filesystem;
@@ -97,6 +98,7 @@ class examination {
     ::poll(on.data(), on.size(), static_cast<int>(std::clamp<int64_t>(left_ms, 1, 1000)));
     signalfd_siginfo info{};
     if (::read(signals_->number(), &info, sizeof info) != sizeof info) return {};
+    if (!core::ends_run(static_cast<int>(info.ssi_signo))) return {};
     signal_ = static_cast<int>(info.ssi_signo);
     return core::fail(core::error_kind::stopped, "the doctor was ended by a signal");
   }

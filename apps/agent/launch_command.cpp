@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "apps/agent/launched_hosts.hpp"
+#include "apps/base/console.hpp"
 #include "apps/base/exit_code.hpp"
 #include "apps/launch/host_list.hpp"
 #include "apps/launch/hostfile.hpp"
@@ -33,7 +34,7 @@ core::result<std::vector<host_slots>> read_hosts(const std::string& file) {
 }
 
 bool is_here(const std::string& host) {
-  if (host == "localhost" || host == own_host_name()) return true;
+  if (host == "localhost" || host == "::1" || host.starts_with("127.") || host == own_host_name()) return true;
   return std::ranges::any_of(net::own_addresses(), [&](const auto& a) { return a.address == host; });
 }
 
@@ -80,6 +81,7 @@ int launch_command::run(const std::filesystem::path& programs) const {
     return bad("wanted a file and options of `troupe train` behind those of `troupe launch`; see troupe train --help");
   const auto& arguments = (*job)->arguments;
   launched_hosts all;
+  const console out;  // what hosts say is shown as it can be
   const auto signals = take_signals();
   std::error_code e;
   const auto folder = std::filesystem::current_path(e).string();
@@ -102,7 +104,11 @@ int launch_command::run(const std::filesystem::path& programs) const {
     std::vector<std::string> command{"/usr/bin/env"};
     for (const auto& [name, value] : p.variables) command.push_back(name + "=" + value);
     command.insert(command.end(), p.command.begin(), p.command.end());
-    if (const auto ok = all.start(h.name, n == 0 && is_here(h.name) ? command : ssh_command(h.name, p, ssh_)); !ok)
+    const bool is_local = n == 0 && is_here(h.name);
+    if (is_local && !h.user.empty())
+      std::fprintf(stderr, "troupe: %s is this machine: the job runs here as who has called this program\n",
+                   h.destination().c_str());
+    if (const auto ok = all.start(h.name, is_local ? command : ssh_command(h.destination(), p, ssh_)); !ok)
       return failed(ok.error());
   }
   return all.run(signals->number());

@@ -74,8 +74,7 @@ core::result<void> launched_hosts::start(const std::string& name, const std::vec
       ::dup2(out[1], STDERR_FILENO);
     }
     ::execvp(pointers[0], pointers.data());
-    std::fprintf(stderr, "cannot execute %s: %s\n", pointers[0], core::system_message(errno).c_str());
-    std::fflush(stderr);
+    ::dprintf(STDERR_FILENO, "cannot execute %s: %s\n", pointers[0], core::system_message(errno).c_str());
     ::_exit(no_connection);
   }
   if (pid > 0) ::setpgid(pid, pid);  // whichever of the two is first
@@ -173,7 +172,6 @@ void launched_hosts::reap() {
 }
 
 int launched_hosts::run(int signals) {
-  std::signal(SIGPIPE, SIG_IGN);  // one that has gone takes no signals
   host& leader = all_.front();
   for (;;) {
     std::vector<pollfd> on{{signals, POLLIN, 0}};

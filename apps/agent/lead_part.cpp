@@ -19,6 +19,7 @@
 #include "apps/run/train.hpp"
 #include "checkpoint/files/digest.hpp"
 #include "core/host_port.hpp"
+#include "core/signal_table.hpp"
 #include "net/etcd_store.hpp"
 
 namespace troupe::apps {
@@ -31,10 +32,12 @@ constexpr auto look_again = std::chrono::milliseconds(200);
 
 void tell(const std::string& line) { std::fprintf(stderr, "troupe: %s\n", line.c_str()); }
 
-/// Of those that wait until somebody takes them.
+/// Whether a signal that ends the program waits to be read.
 bool is_told_to_end() {
   sigset_t waiting;
-  return ::sigpending(&waiting) == 0 && (sigismember(&waiting, SIGINT) == 1 || sigismember(&waiting, SIGTERM) == 1);
+  return ::sigpending(&waiting) == 0 && std::ranges::any_of(core::signal_table, [&](const core::signal_meaning& s) {
+           return s.effect == core::signal_effect::ends && sigismember(&waiting, s.number) == 1;
+         });
 }
 
 class lead_part {

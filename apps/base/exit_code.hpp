@@ -8,11 +8,11 @@
 
 namespace troupe::apps {
 
-/// Whether what first asked the program to end was SIGTERM; set by whoever owns its signals (interrupts, stop_request).
-inline volatile std::sig_atomic_t asked_by_sigterm = 0;
+/// The signal that first asked the program to end; 0: none. Set by the owner of its signals (interrupts, stop_request).
+inline volatile std::sig_atomic_t asked_by_signal = 0;
 
-/// As shells give it: 130 for SIGINT, 143 for SIGTERM, which a batch system sends.
-inline int stopped_code() { return 128 + (asked_by_sigterm != 0 ? SIGTERM : SIGINT); }
+/// The code that shells give: 130 for SIGINT, 143 for SIGTERM, which a batch system sends.
+inline int stopped_code() { return 128 + (asked_by_signal != 0 ? asked_by_signal : SIGINT); }
 
 /// Of a run that has done its steps, where what it should have kept of them is not all there.
 inline constexpr int unkept_code = 3;

@@ -6,11 +6,13 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <stdexcept>
 #include <system_error>
 
 #include "apps/base/exit_code.hpp"
+#include "apps/base/signals.hpp"
 #include "core/clock.hpp"
 
 namespace troupe::apps {
@@ -20,59 +22,58 @@ std::mutex mutex;
 constexpr unsigned grace_s = 5;
 }  // namespace
 
-interrupts::interrupts(save_requests asked, int same_within_ms) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the user's limit is an error of the write, not the end
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
-  if (asked == save_requests::taken) sigaddset(&set, SIGUSR1);
-  sigaddset(&set, SIGUSR2);  // our own: ends the watcher
+interrupts::interrupts(save_requests asked, int same_within_ms) : same_ns_(int64_t{same_within_ms} * 1'000'000) {
+  ignore_unused_signals();
+  sigset_t set = signals_that_end();
+  if (asked == save_requests::taken) {
+    set = signals_that_end_or_save();
+  } else {
+    for (const auto& s : core::signal_table)
+      if (s.effect == core::signal_effect::saves) std::signal(s.number, SIG_IGN);
+  }
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  const auto watch = [this, set, same_ns = int64_t{same_within_ms} * 1'000'000] {
-    int64_t last_ns = 0;
-    for (;;) {
-      int signal = 0;
-      if (sigwait(&set, &signal) != 0 || done_.load()) return;
-      if (signal == SIGUSR2) continue;
-      if (signal == SIGUSR1) {
-        save_ = true;
-        std::fputs("troupe: SIGUSR1: a checkpoint follows this step\n", stderr);
-        continue;
-      }
-      const int64_t now = core::now_ns();
-      if (count_.load() > 0 && now - last_ns < same_ns) continue;
-      last_ns = now;
-      if (signal == SIGTERM && count_.load() == 0) {
-        terminated_ = true;
-        asked_by_sigterm = 1;
-      }
-      const int n = ++count_;
-      if (n == 1) {
-        std::fputs(steps_ ? "troupe: interrupted: the run ends after this step; once more ends it now\n"
-                          : "troupe: interrupted: it ends as soon as it can; once more ends it now\n",
-                   stderr);
-      } else if (n == 2) {
-        std::signal(SIGALRM, [](int) { std::_Exit(stopped_code()); });
-        ::alarm(grace_s);
-        const std::lock_guard lock(mutex);
-        if (second_) second_();
-      } else {
-        std::_Exit(stopped_code());
-      }
-    }
-  };
   try {
-    watcher_ = std::thread(watch);
+    watcher_ = std::thread([this, set] {
+      for (int signal = 0; sigwait(&set, &signal) == 0 && !done_.load();) take(signal);
+    });
   } catch (const std::system_error& e) {
     throw std::runtime_error("threads: wanted one that waits for signals, the system refused it: " +
                              e.code().message() + " (the user's limit, ulimit -u, or that of the container)");
   }
 }
 
+void interrupts::take(int signal) {
+  if (core::asks_for_save(signal)) {
+    save_ = true;
+    std::fprintf(stderr, "troupe: SIG%s: a checkpoint follows this step\n", ::sigabbrev_np(signal));
+    return;
+  }
+  if (count_.load() > 0 && !core::hurries(signal)) return;
+  const int64_t now = core::now_ns();
+  if (count_.load() > 0 && now - last_ns_ < same_ns_) return;
+  last_ns_ = now;
+  if (count_.load() == 0) {
+    asked_by_signal = signal;
+    terminated_ = signal != SIGINT;
+  }
+  const int n = ++count_;
+  if (n == 1) {
+    std::fputs(steps_ ? "troupe: interrupted: the run ends after this step; once more ends it now\n"
+                      : "troupe: interrupted: it ends as soon as it can; once more ends it now\n",
+               stderr);
+  } else if (n == 2) {
+    std::signal(SIGALRM, [](int) { std::_Exit(stopped_code()); });
+    ::alarm(grace_s);
+    const std::lock_guard lock(mutex);
+    if (second_) second_();
+  } else {
+    std::_Exit(stopped_code());
+  }
+}
+
 interrupts::~interrupts() {
   done_ = true;
-  pthread_kill(watcher_.native_handle(), SIGUSR2);
+  pthread_kill(watcher_.native_handle(), SIGTERM);  // among those it waits for, whoever ignores what
   watcher_.join();
 }
 

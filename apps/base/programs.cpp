@@ -1,6 +1,7 @@
 #include "apps/base/programs.hpp"
 
 #include <fmt/format.h>
+#include <sys/auxv.h>
 
 #include <algorithm>
 #include <array>
@@ -60,7 +61,9 @@ core::error no_program(const fs::path& here, std::string_view name) {
 
 fs::path own_folder() {
   std::error_code e;
-  return fs::read_symlink("/proc/self/exe", e).parent_path();
+  if (auto own = fs::read_symlink("/proc/self/exe", e); !e) return own.parent_path();
+  const auto* const started_as = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));  // a system without /proc
+  return started_as == nullptr ? fs::path() : fs::canonical(started_as, e).parent_path();
 }
 
 std::string torch_version_in(const fs::path& folder) {

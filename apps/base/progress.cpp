@@ -1,11 +1,11 @@
 #include "apps/base/progress.hpp"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "apps/base/terminal.hpp"
 #include "apps/base/work_table.hpp"
 #include "core/text.hpp"
 #include "telemetry/text.hpp"
@@ -16,11 +16,6 @@ namespace {
 using telemetry::json_number;
 using telemetry::json_string;
 using telemetry::text_of;
-
-unsigned terminal_columns() {
-  winsize w{};
-  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 20 ? w.ws_col : 100;
-}
 
 // The sign of a NaN says nothing.
 double shown(double x) { return std::isnan(x) ? std::fabs(x) : x; }
@@ -86,13 +81,12 @@ void progress::step(const actors::step_report& r, uint64_t memory_bytes) {
     std::fflush(stdout);
     return;
   }
-  const unsigned columns = terminal_columns();
+  const unsigned columns = terminal_columns(STDOUT_FILENO);
   const size_t room = columns > text.size() + 6 ? columns - text.size() - 4 : 0;
   const auto filled = static_cast<size_t>(double(room) * double(r.step) / double(std::max<uint64_t>(1, total_)));
   std::string bar;
   if (room >= 8) bar.append("[").append(filled, '#').append(room - filled, '.').append("] ");
-  std::printf("\r\033[K%s", (bar + text).substr(0, columns - 1).c_str());
-  std::fflush(stdout);
+  rewrite_line(stdout, STDOUT_FILENO, bar + text);
   open_line_ = true;
 }
 

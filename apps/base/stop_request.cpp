@@ -1,36 +1,39 @@
 #include "apps/base/stop_request.hpp"
 
-#include <csignal>
-#include <initializer_list>
-
 #include "apps/base/exit_code.hpp"
+#include "apps/base/signals.hpp"
 
 namespace troupe::apps {
 namespace {
 
-volatile std::sig_atomic_t requested = 0;
+volatile std::sig_atomic_t is_stop_asked = 0;
 
-void install(int flags, void (*handler)(int)) {
-  struct sigaction action {};
-  action.sa_handler = handler;
-  action.sa_flags = flags;
-  sigemptyset(&action.sa_mask);
-  for (const int number : {SIGINT, SIGTERM}) ::sigaction(number, &action, nullptr);
+void ask_to_stop(int signal) {
+  if (is_stop_asked == 0) asked_by_signal = signal;
+  is_stop_asked = 1;
 }
 
 }  // namespace
 
+// A command has nothing to save before its end, so it ignores the signals that ask for that.
 stop_request::stop_request() {
-  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the user's limit is an error of the write
-  requested = 0;
-  install(SA_RESETHAND | SA_RESTART, [](int signal) {
-    if (requested == 0 && signal == SIGTERM) asked_by_sigterm = 1;
-    requested = 1;
-  });
+  is_stop_asked = 0;
+  for (size_t i = 0; i < before_.size(); ++i) {
+    const auto& s = core::signal_table[i];
+    ::sigaction(s.number, nullptr, &before_[i]);
+    struct sigaction action {};
+    sigemptyset(&action.sa_mask);
+    action.sa_handler = s.effect == core::signal_effect::ends ? ask_to_stop : SIG_IGN;
+    action.sa_flags = SA_RESTART | (s.hurries ? SA_RESETHAND : 0);
+    const bool is_taken = s.effect == core::signal_effect::ignored && before_[i].sa_handler != SIG_DFL;
+    if (!is_taken && !is_left_ignored(s.number)) ::sigaction(s.number, &action, nullptr);
+  }
 }
 
-stop_request::~stop_request() { install(0, SIG_DFL); }
+stop_request::~stop_request() {
+  for (size_t i = 0; i < before_.size(); ++i) ::sigaction(core::signal_table[i].number, &before_[i], nullptr);
+}
 
-bool stop_request::made() { return requested != 0; }
+bool stop_request::made() { return is_stop_asked != 0; }
 
 }  // namespace troupe::apps

@@ -1,6 +1,11 @@
 // Ctrl-C for a command that writes: the first asks it to clean up and end, the second ends it at once. Owns the
-// process's SIGINT and SIGTERM while it lives; the library never touches signals.
+// process's signals, by the meanings of core/signal_table.hpp, while it lives; the library never touches signals.
 #pragma once
+
+#include <array>
+#include <csignal>
+
+#include "core/signal_table.hpp"
 
 namespace troupe::apps {
 
@@ -12,6 +17,9 @@ class stop_request {
   stop_request& operator=(const stop_request&) = delete;
 
   [[nodiscard]] static bool made();
+
+ private:
+  std::array<struct sigaction, core::signal_table.size()> before_{};
 };
 
 }  // namespace troupe::apps

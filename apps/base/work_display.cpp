@@ -1,11 +1,13 @@
 #include "apps/base/work_display.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 
 #include "apps/base/stop_request.hpp"
+#include "apps/base/terminal.hpp"
 #include "core/clock.hpp"
 #include "core/text.hpp"
 
@@ -16,7 +18,7 @@ constexpr int64_t first_after_ns = 200'000'000, every_ns = 100'000'000;
 
 work_display::work_display(std::string what, verbosity said)
     : what_(std::move(what)),
-      shown_(said != verbosity::quiet && ::isatty(STDERR_FILENO) != 0),
+      shown_(said != verbosity::quiet && rewrites_lines(STDERR_FILENO)),
       begin_(core::now_ns()),
       next_(begin_ + first_after_ns) {}
 
@@ -37,15 +39,15 @@ void work_display::show(uint64_t done, uint64_t total) {
   const double rate = static_cast<double>(done) / seconds();
   const double left = static_cast<double>(total - std::min(done, total)) / rate;
   const double percent = total > 0 ? 100.0 * static_cast<double>(done) / static_cast<double>(total) : 100.0;
-  std::fprintf(stderr, "\r\x1b[K%s %s of %s, %.0f %%, %s/s, ETA %s", what_.c_str(), core::human_bytes(done).c_str(),
-               core::human_bytes(total).c_str(), percent, core::human_bytes(static_cast<uint64_t>(rate)).c_str(),
-               core::clock_text(left).c_str());
-  std::fflush(stderr);
+  rewrite_line(
+      stderr, STDERR_FILENO,
+      fmt::format("{} {} of {}, {:.0f} %, {}/s, ETA {}", what_, core::human_bytes(done), core::human_bytes(total),
+                  percent, core::human_bytes(static_cast<uint64_t>(rate)), core::clock_text(left)));
   drawn_ = true;
 }
 
 void work_display::clear() {
-  if (drawn_) std::fprintf(stderr, "\r\x1b[K");
+  if (drawn_) rewrite_line(stderr, STDERR_FILENO, "");
   drawn_ = false;
 }
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "apps/base/stop_request.hpp"
+#include "apps/base/terminal.hpp"
 #include "apps/compress/calibration_texts.hpp"
 #include "checkpoint/convert/weight_store.hpp"
 #include "checkpoint/convert/weights_export.hpp"
@@ -107,12 +108,12 @@ class calibrated final : public compress_calibration {
   }
 
   void say(const std::string& what) {
-    if (a_.source.verbosity == verbosity::quiet || ::isatty(STDERR_FILENO) == 0) return;
-    std::fprintf(stderr, "\r%s\033[K", what.c_str());
+    if (a_.source.verbosity == verbosity::quiet || !rewrites_lines(STDERR_FILENO)) return;
+    rewrite_line(stderr, STDERR_FILENO, what);
     drawn_ = true;
   }
   void clear() {
-    if (drawn_) std::fprintf(stderr, "\r\033[K");
+    if (drawn_) rewrite_line(stderr, STDERR_FILENO, "");
     drawn_ = false;
   }
 

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "apps/base/job_rules.hpp"
+#include "apps/base/programs.hpp"
 #include "apps/init/data_check.hpp"
 #include "apps/init/job_source.hpp"
 #include "apps/init/job_text.hpp"
@@ -104,8 +105,7 @@ class maker {
   /// Beside the examples where they are installed; else a name that stands for the schema of `config schema`.
   [[nodiscard]] std::string schema_place() const {
     std::error_code e;
-    const fs::path bin = fs::read_symlink("/proc/self/exe", e).parent_path();
-    const fs::path installed = bin.parent_path() / "share/troupe/examples/troupe.schema.json";
+    const fs::path installed = own_folder().parent_path() / "share/troupe/examples/troupe.schema.json";
     return fs::is_regular_file(installed, e) ? installed.string() : "troupe.schema.json";
   }
 

@@ -13,6 +13,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "core/signal_table.hpp"
+
 namespace troupe::apps {
 
 std::string quoted_word(const std::string& word) {
@@ -60,6 +62,7 @@ int hold(int argc, char** argv) {
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (::getppid() != parent) ::_exit(1);
+    std::signal(SIGHUP, SIG_DFL);  // it tells the program that the connection has ended
     const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
     ::dup2(nothing, STDIN_FILENO);
     ::execv(argv[first], argv + first);
@@ -74,7 +77,7 @@ int hold(int argc, char** argv) {
     std::printf("%s\n", hold_is_there);
     std::fflush(stdout);
   }
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_IGN);  // whoever launched passes them on
+  for (const auto& s : core::signal_table) std::signal(s.number, SIG_IGN);  // the launcher passes them on
   const auto ended = static_cast<int>(::syscall(SYS_pidfd_open, child, 0));
   bool hears = true;
   for (;;) {
@@ -89,7 +92,7 @@ int hold(int argc, char** argv) {
     const ssize_t n = ::read(STDIN_FILENO, signals, sizeof signals);
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     for (ssize_t i = 0; i < n; ++i)
-      if (signals[i] == SIGINT || signals[i] == SIGTERM || signals[i] == SIGUSR1) ::kill(child, signals[i]);
+      if (core::ends_run(signals[i]) || core::asks_for_save(signals[i])) ::kill(child, signals[i]);
     if (n > 0) continue;
     hears = false;
     ::kill(child, leads ? SIGTERM : SIGHUP);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -37,6 +38,7 @@ tried_facts try_everything(const std::string& folder) {
   t.cuda = try_cuda();
   t.folder = try_folder(folder);
   t.cuda_built = versions().cuda;
+  if (const char* const limit = std::getenv("ATEN_CPU_CAPABILITY"); limit != nullptr) t.aten_limit = limit;
   std::error_code e;
   const fs::path here = own_folder();
   const auto trainer = trainer_program(here, "troupe train");

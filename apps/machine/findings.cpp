@@ -46,9 +46,14 @@ finding cores(const machine_facts& m, const tried_facts& t) {
   return f;
 }
 
-finding simd(const machine_facts& m) {
-  const auto known = simd_of(m);
-  if (!known.empty()) return {"SIMD", fine, joined(known)};
+finding simd(const machine_facts& m, const tried_facts& t) {
+  auto known = simd_of(m);
+  if (!known.empty()) {
+    std::string used = known.front() + " is used";
+    if (!t.aten_limit.empty()) used += " by Troupe's kernels, ATEN_CPU_CAPABILITY=" + t.aten_limit + " by LibTorch";
+    known.erase(known.begin());
+    return {"SIMD", fine, used + (known.empty() ? "" : "; there is " + joined(known) + " as well")};
+  }
   return {"SIMD", poor, "none that the kernels use (AVX2, AVX-512 or NEON)",
           "optimizers, norms and casts run one number at a time, 4 to 8 times slower", ""};
 }
@@ -215,7 +220,7 @@ finding numa(const machine_facts& m) {
 }  // namespace
 
 std::vector<finding> examine(const machine_facts& m, const tried_facts& t) {
-  std::vector<finding> out = {programs(t),     cores(m, t),         simd(m),       memory(m),  swap(m), huge_pages(m),
+  std::vector<finding> out = {programs(t),     cores(m, t),         simd(m, t),    memory(m),  swap(m), huge_pages(m),
                               shared_pages(m), locked_memory(m, t), open_files(m), ring(m, t), queue(t)};
   folder(t.folder, out);
   out.push_back(gpu(m, t));

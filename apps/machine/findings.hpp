@@ -39,6 +39,7 @@ struct tried_facts {
   std::string train_mend = "make install PREFIX=... (in Troupe's source tree)";  ///< brings it
   std::string torch_library;  ///< where an installed LibTorch should stand; empty: not an installed troupe
   bool torch_library_there = false;
+  std::string aten_limit{};  ///< ATEN_CPU_CAPABILITY, by which LibTorch uses fewer instructions; empty: not set
 };
 
 /// Below these a finding is poor.

@@ -11,6 +11,7 @@
 
 #include "apps/base/common_options.hpp"
 #include "apps/base/stop_request.hpp"
+#include "apps/base/terminal.hpp"
 #include "apps/checkpoint/checkpoint_arguments.hpp"
 #include "apps/machine/io_report.hpp"
 #include "apps/machine/io_sweep.hpp"
@@ -74,11 +75,11 @@ core::result<void> measure(const io_arguments& a) {
   auto probe = storage::throughput_probe::open(options);
   if (!probe) return core::fail(probe.error());
 
-  const bool shown = a.verbosity != verbosity::quiet && ::isatty(STDERR_FILENO) != 0;
+  const bool shown = a.verbosity != verbosity::quiet && rewrites_lines(STDERR_FILENO);
   const auto points = sweep(*probe, *settings, a, [&](size_t pass, size_t of) {
-    if (shown) std::fputs(fmt::format("\rtroupe io: pass {} of {} ", pass + 1, of).c_str(), stderr);
+    if (shown) rewrite_line(stderr, STDERR_FILENO, fmt::format("troupe io: pass {} of {}", pass + 1, of));
   });
-  if (shown) std::fputs("\r\x1b[K", stderr);
+  if (shown) rewrite_line(stderr, STDERR_FILENO, "");
   if (!points) return core::fail(points.error());
 
   io_report report;
@@ -98,7 +99,7 @@ core::result<void> measure(const io_arguments& a) {
                     settings->left_out, binary_text(a.bytes)));
   const std::string text = a.form == output_form::json
                                ? io_json(report)
-                               : io_text(report, ::isatty(STDOUT_FILENO) != 0 ? bar_style::blocks : bar_style::ascii);
+                               : io_text(report, rewrites_lines(STDOUT_FILENO) ? bar_style::blocks : bar_style::ascii);
   std::fputs(text.c_str(), stdout);
   return {};
 }

@@ -26,11 +26,14 @@ using core::error_kind;
 
 constexpr int looks_every_ms = 50;
 
-/// Paths of sockets are short (108 bytes): the folder is named by its descriptor.
-sockaddr_un address_in(int folder) {
+/// Paths of sockets are short (108 bytes): the folder is named by its descriptor, and by its path where a system has no
+/// /proc and the path is short enough.
+sockaddr_un address_in(int folder, const std::filesystem::path& path_of_folder) {
   sockaddr_un out{};
   out.sun_family = AF_UNIX;
-  const std::string path = fmt::format("/proc/self/fd/{}/{}", folder, socket_name);
+  std::string path = fmt::format("/proc/self/fd/{}/{}", folder, socket_name);
+  const std::string by_path = (path_of_folder / socket_name).string();
+  if (::access("/proc/self/fd", F_OK) != 0 && by_path.size() < sizeof out.sun_path) path = by_path;
   std::memcpy(out.sun_path, path.c_str(), path.size() + 1);
   return out;
 }
@@ -68,7 +71,7 @@ core::result<std::unique_ptr<ask_socket>> ask_socket::open(const std::filesystem
   out->stop_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   const auto failed = [&] { return core::fail(core::path_error("listen at", folder / socket_name, errno)); };
   if (out->socket_ < 0 || out->stop_ < 0) return failed();
-  const sockaddr_un at = address_in(out->folder_);
+  const sockaddr_un at = address_in(out->folder_, folder);
   const int probe = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const bool is_served = probe >= 0 && ::connect(probe, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0;
   if (probe >= 0) ::close(probe);
@@ -167,7 +170,7 @@ core::result<std::string> ask_run(const std::filesystem::path& folder, const std
     return core::fail(error_kind::bad_input, fmt::format("'{}': wanted the folder of a run (its `output`), got: {}",
                                                          folder.string(), std::strerror(errno)));
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const sockaddr_un at = address_in(in);
+  const sockaddr_un at = address_in(in, folder);
   const bool there = fd >= 0 && ::connect(fd, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0;
   const int why = errno;
   ::close(in);

@@ -16,7 +16,9 @@
 #include <span>
 
 #include "actors/processes/swap_folder_name.hpp"
+#include "apps/base/console.hpp"
 #include "apps/base/exit_code.hpp"
+#include "apps/base/signals.hpp"
 #include "apps/page/page_access.hpp"
 #include "apps/run/asked_degrees.hpp"
 #include "apps/run/degrees_first.hpp"
@@ -111,10 +113,10 @@ void raise_descriptors() {
   (void)::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-cluster::shared_descriptor take_signals() {
-  sigset_t passed;
-  sigemptyset(&passed);
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&passed, signal);
+cluster::shared_descriptor take_signals(std::initializer_list<int> except) {
+  ignore_unused_signals();
+  sigset_t passed = signals_that_end_or_save();
+  for (const int number : except) sigdelset(&passed, number);
   ::sigprocmask(SIG_BLOCK, &passed, nullptr);
   return cluster::own(::signalfd(-1, &passed, SFD_NONBLOCK | SFD_CLOEXEC));
 }
@@ -169,6 +171,7 @@ std::optional<int> launch(int argc, char** argv, const std::filesystem::path& pr
     log->line(line);
   };
   raise_descriptors();
+  console out;  // a supervisor that waits for a reader passes no signal on
   options.signals = take_signals();
   agents_of_hosts agents;
   if (spans_hosts) {

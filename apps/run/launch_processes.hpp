@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,7 +41,8 @@ std::optional<int> launch_processes(int argc, char** argv, const std::filesystem
 
 /// A link for each process, and a descriptor for each file of the saves that are kept: as many as the system allows.
 void raise_descriptors();
-/// A signalfd of the signals that go on to the process that leads, which are blocked from now on.
-cluster::shared_descriptor take_signals();
+/// A signalfd of the signals that go on to the process that leads, which are blocked from now on; the others of
+/// core/signal_table.hpp are ignored.
+cluster::shared_descriptor take_signals(std::initializer_list<int> except = {});
 
 }  // namespace troupe::apps

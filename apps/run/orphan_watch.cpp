@@ -11,6 +11,8 @@ namespace troupe::apps {
 namespace {
 
 constexpr auto look_every = std::chrono::milliseconds(500);
+/// Output goes through a thread of its own, which may have nobody to hand it to.
+constexpr auto said_within = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -33,6 +35,7 @@ void orphan_watch::watch(uint32_t place) {
     if (core::now_ns() - since_ns < orphan_ns_max) continue;
     std::fprintf(stderr, "troupe: error: process %u: its supervisor has gone, and it has not ended within %lld s\n",
                  place, static_cast<long long>(orphan_ns_max / 1'000'000'000));
+    std::this_thread::sleep_for(said_within);
     ::_exit(1);
   }
 }

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "apps/base/terminal.hpp"
+#include "core/instruction_path.hpp"
 #include "core/text.hpp"
 #include "job/feasible_degree.hpp"
 #include "plan/stage_place.hpp"
@@ -16,7 +18,7 @@ namespace troupe::apps {
 output_style style_of(const train_arguments& a) {
   if (a.form == output_form::json) return output_style::json;
   if (a.verbosity == verbosity::quiet) return output_style::quiet;
-  return ::isatty(STDOUT_FILENO) != 0 ? output_style::bar : output_style::lines;
+  return rewrites_lines(STDOUT_FILENO) ? output_style::bar : output_style::lines;
 }
 
 std::string size_line(const actors::session& s) {
@@ -25,9 +27,10 @@ std::string size_line(const actors::session& s) {
   const uint64_t parameters = s.table().numel();
   const auto memory = s.memory();
   if (plan::pipeline_ranks(l) == 1)
-    return fmt::format("{} parameters, ZeRO-{} over {} ranks, {} instructions a step and rank, {} resident on rank 0\n",
-                       parameters, first.options().stage, first.options().ranks(), first.instructions.size(),
-                       core::human_bytes(memory[0].resident.total()));
+    return fmt::format(
+        "{} parameters, ZeRO-{} over {} ranks, {} instructions a step and rank, {} resident on rank 0, {}\n",
+        parameters, first.options().stage, first.options().ranks(), first.instructions.size(),
+        core::human_bytes(memory[0].resident.total()), core::instruction_path());
   std::vector<size_t> units(l.num_stages(), 0);
   for (const uint32_t stage : l.stage_of_unit) ++units[stage];
   size_t instructions = 0;
@@ -38,10 +41,9 @@ std::string size_line(const actors::session& s) {
   }
   return fmt::format(
       "{} parameters, {}, ZeRO-{}, stages of {} units, at most {} instructions a step and rank, at most {} resident on "
-      "a "
-      "rank\n",
+      "a rank, {}\n",
       parameters, first.options().mesh.text(), first.options().stage, fmt::join(units, ", "), instructions,
-      core::human_bytes(most));
+      core::human_bytes(most), core::instruction_path());
 }
 
 void announce(const actors::session& s, const config::job_config& c, const run_start& start, output_style style) {

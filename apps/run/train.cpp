@@ -12,6 +12,7 @@
 #include "actors/session/memory_need.hpp"
 #include "actors/session/session.hpp"
 #include "apps/base/configuration.hpp"
+#include "apps/base/console.hpp"
 #include "apps/base/exit_code.hpp"
 #include "apps/base/interrupts.hpp"
 #include "apps/plan/open_degrees.hpp"
@@ -108,9 +109,7 @@ std::optional<int> take_degrees(const train_arguments& a, config::loaded& loaded
   return std::nullopt;
 }
 
-}  // namespace
-
-int train(const train_arguments& given) {
+int train_to(console& out, const train_arguments& given) {
   const train_arguments a = with_load_keys(given);
   const auto link = cluster::take_link_place();
   interrupts stop(interrupts::save_requests::taken, link ? 1000 : 0);
@@ -135,9 +134,16 @@ int train(const train_arguments& given) {
     if (const auto own = take_own_address(first.config.cluster); !own) return failed(own.error());
     process = take_link(first, *link);
   }
-  const int code = run_training(a, first, degrees, std::move(*schedule), process, stop);
+  const int code = out.end(run_training(a, first, degrees, std::move(*schedule), process, stop, out));
   if (process != nullptr) process->leave(code);
   return code;
+}
+
+}  // namespace
+
+int train(const train_arguments& a) {
+  console out;
+  return out.end(train_to(out, a));
 }
 
 }  // namespace troupe::apps

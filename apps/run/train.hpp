@@ -29,8 +29,8 @@ struct train_arguments : common_arguments {
 /// checkpoint counts before `--fresh` and `--resume`.
 inline constexpr const char* continues_variable = "TROUPE_CONTINUES";
 
-/// Exit codes: 0 well, 1 the run failed, 2 bad input, 130 interrupted twice, 143 ended by SIGTERM, after a
-/// checkpoint where the run writes any and it came once.
+/// Exit codes: 0 well; 1 the run failed, or its output was not taken; 2 bad input; 128 + number where a signal ended it
+/// (130: Ctrl-C, 143: SIGTERM), after a checkpoint where the run writes any and the signal came once.
 int train(const train_arguments& a);
 
 }  // namespace troupe::apps

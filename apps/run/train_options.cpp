@@ -1,6 +1,7 @@
 #include "apps/run/train_options.hpp"
 
 #include "apps/base/common_options.hpp"
+#include "apps/base/path_options.hpp"
 
 namespace troupe::apps {
 
@@ -44,6 +45,7 @@ std::optional<train_arguments> read_train_arguments(int argc, char** argv) {
   train_arguments a;
   CLI::App app;
   add_train_options(*app.add_subcommand("train"), a);
+  expand_paths(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError&) {

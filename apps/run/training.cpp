@@ -71,7 +71,7 @@ core::error with_way_out(core::error e, const run_start& start) {
 class training {
  public:
   training(const train_arguments& a, const config::loaded& loaded, const actors::run_degrees& degrees,
-           degree_schedule schedule, std::shared_ptr<cluster::process> process, interrupts& stop)
+           degree_schedule schedule, std::shared_ptr<cluster::process> process, interrupts& stop, console& out)
       : arguments_(a),
         loaded_(loaded),
         degrees_(degrees),
@@ -79,6 +79,7 @@ class training {
         config_(std::make_shared<const config::job_config>(loaded.config)),
         process_(std::move(process)),
         stop_(stop),
+        out_(out),
         state_(config_->steps),
         page_state_({.folder = config_->output.string(),
                      .name = config_->file.empty() ? "run" : config_->file.stem().string(),
@@ -97,7 +98,12 @@ class training {
                   if (!e.folder.empty()) newest_ = e.folder;
                   state_.checkpoint(e);
                   page_state_.checkpoint(e);
-                }}) {}
+                }}) {
+    out_.on_loss([this](const std::string& line) { log_loss(line); });
+  }
+  training(const training&) = delete;
+  training& operator=(const training&) = delete;
+  ~training() { out_.on_loss({}); }
 
   /// Exit code as train's. An exception is the end of a process, whatever it leaves unfinished: those of a job that are
   /// not affected continue without it, and it must not wait for them while it unwinds.
@@ -165,7 +171,7 @@ class training {
     if (saved_.unsaved()) failed(*saved_.unsaved());
     if (saved_.unsaved() || !is_exported) return unkept_code;
     if (const auto why = nothing_trained(*end)) return failed(*why);
-    return end->stopped && stop_.terminated() ? stopped_code() : 0;
+    return end->stopped && stop_.requested() ? stopped_code() : 0;
   }
 
   /// Weights, config.json, and what lies beside the model that the run began with.
@@ -381,6 +387,12 @@ class training {
     log_.line(line);
     log_line(style_, line);
   }
+  /// A run of one process has a log for this alone.
+  void log_loss(const std::string& line) {
+    page_state_.line("warning: " + line);
+    if (process_ != nullptr || config_->output.empty()) return log_.line(line);
+    process_log(fs::absolute(config_->output), "run").line(line);
+  }
   [[nodiscard]] const char* unit() const { return session_->tokens_are_bytes() ? "nats/byte" : "nats/token"; }
 
   const train_arguments& arguments_;
@@ -390,6 +402,7 @@ class training {
   std::shared_ptr<const config::job_config> config_;
   std::shared_ptr<cluster::process> process_;  // null: the only one
   interrupts& stop_;
+  console& out_;
   run_state state_;
   page_state page_state_;
   const output_style style_;
@@ -410,8 +423,8 @@ class training {
 }  // namespace
 
 int run_training(const train_arguments& a, const config::loaded& loaded, const actors::run_degrees& degrees,
-                 degree_schedule schedule, std::shared_ptr<cluster::process> process, interrupts& stop) {
-  return training(a, loaded, degrees, std::move(schedule), std::move(process), stop)();
+                 degree_schedule schedule, std::shared_ptr<cluster::process> process, interrupts& stop, console& out) {
+  return training(a, loaded, degrees, std::move(schedule), std::move(process), stop, out)();
 }
 
 }  // namespace troupe::apps

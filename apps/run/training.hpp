@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "actors/session/session.hpp"
+#include "apps/base/console.hpp"
 #include "apps/base/interrupts.hpp"
 #include "apps/run/degree_schedule.hpp"
 #include "apps/run/train.hpp"
@@ -14,6 +15,6 @@ namespace troupe::apps {
 
 /// `process`: of a job of several, else null. Exit code as train's.
 int run_training(const train_arguments& a, const config::loaded& loaded, const actors::run_degrees& degrees,
-                 degree_schedule schedule, std::shared_ptr<cluster::process> process, interrupts& stop);
+                 degree_schedule schedule, std::shared_ptr<cluster::process> process, interrupts& stop, console& out);
 
 }  // namespace troupe::apps

@@ -123,8 +123,17 @@ core::result<file> file::open_best(const std::filesystem::path& path, file_acces
 
 core::result<file> file::reopened(file_access access, file_mode mode) const {
   auto out = open("/proc/self/fd/" + std::to_string(descriptor()), access, mode);
-  if (out) out->handle_->path = path();
-  return out;
+  if (out) {
+    out->handle_->path = path();
+    return out;
+  }
+  if (::access("/proc/self/fd", F_OK) == 0) return out;
+  auto by_name = open(path(), access, mode);  // a system without /proc
+  struct stat mine {
+  }, its{};
+  const bool is_same = by_name && ::fstat(descriptor(), &mine) == 0 && ::fstat(by_name->descriptor(), &its) == 0 &&
+                       mine.st_dev == its.st_dev && mine.st_ino == its.st_ino;
+  return is_same ? std::move(by_name) : std::move(out);
 }
 
 core::result<file> file::in_memory(const std::string& name) {

@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(a_paused_run_ends_when_it_is_interrupted) {
   asked_run r(long_run);
   (void)r.ask("pause");
   r.run.send(SIGINT);
-  BOOST_TEST(r.run.end().code == 0);
+  BOOST_TEST(r.run.end().code == 130);
 }
 
 BOOST_AUTO_TEST_CASE(a_socket_that_a_killed_run_has_left_is_replaced) {

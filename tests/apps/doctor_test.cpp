@@ -9,6 +9,7 @@
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 #include "tests/seccomp_filter.hpp"
+#include "tests/skipped.hpp"
 
 BOOST_AUTO_TEST_SUITE(doctor)
 
@@ -107,6 +108,18 @@ BOOST_AUTO_TEST_CASE(facts_are_read_from_the_files_below_a_root) {
   BOOST_TEST(m.cgroup_cpus == 1.5);
   BOOST_TEST(m.nvidia_driver == "550.54.15");
   BOOST_TEST(m.gpus == std::vector<std::string>{"NVIDIA H100"}, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(the_instructions_that_are_used_are_named) {
+  auto m = good_machine();
+  m.cpu_flags = {"avx2", "fma", "f16c", "bmi1", "bmi2"};
+  BOOST_TEST(about(examine(m, all_well()), "SIMD").found == "AVX2 is used");
+  for (const char* flag : {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}) m.cpu_flags.emplace_back(flag);
+  BOOST_TEST(about(examine(m, all_well()), "SIMD").found == "AVX-512 is used; there is AVX2 as well");
+  auto limited = all_well();
+  limited.aten_limit = "avx2";
+  BOOST_TEST(about(examine(m, limited), "SIMD").found ==
+             "AVX-512 is used by Troupe's kernels, ATEN_CPU_CAPABILITY=avx2 by LibTorch; there is AVX2 as well");
 }
 
 BOOST_AUTO_TEST_CASE(available_memory_is_the_same_that_train_counts_as_free) {
@@ -308,7 +321,7 @@ BOOST_AUTO_TEST_CASE(it_says_that_a_filter_refuses_rings_and_what_that_means) {
   const auto did = troupe::tests::run({troupe::places::troupe_binary, "doctor", here.path().string(), "--json"}, here.path(),
                                       troupe::tests::forbid_io_uring);
   if (did.code == troupe::tests::no_filter) {
-    BOOST_TEST_MESSAGE("this kernel takes no seccomp filter from us");
+    troupe::tests::say_skipped("the doctor where rings are forbidden", "this kernel takes no seccomp filter from us");
     return;
   }
   const auto all = nlohmann::json::parse(did.out).at("findings");

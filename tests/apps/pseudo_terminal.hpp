@@ -28,6 +28,7 @@ class pseudo_terminal {
     if (pid_ < 0) throw std::runtime_error("no pseudo-terminal");
     if (pid_ > 0) return;
     if (::chdir(folder.c_str()) != 0) ::_exit(126);
+    ::setenv("TERM", "xterm", 1);
     if (prepare) prepare();
     std::vector<char*> arguments;
     for (const auto& a : command) arguments.push_back(const_cast<char*>(a.c_str()));

@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(an_interrupted_run_has_a_report_that_says_so) {
   process p({troupe::places::troupe_binary, "train", "job.yaml"}, f.folder.path());
   BOOST_TEST_REQUIRE(p.wait_for("step 1/"));
   p.send(SIGINT);
-  BOOST_TEST(p.end().code == 0);
+  BOOST_TEST(p.end().code == 130);
   BOOST_TEST(has(scratch_folder::read(f.folder / "out/report.html"), ">stopped</span> after "));
 }
 

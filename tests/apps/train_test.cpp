@@ -8,6 +8,7 @@
 #include <sstream>
 #include <thread>
 
+#include "core/instruction_path.hpp"
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 
@@ -250,13 +251,22 @@ BOOST_AUTO_TEST_CASE(an_export_opens_again) {
   BOOST_TEST(has(r.out, "done after 1 steps"), r.out);
 }
 
-BOOST_AUTO_TEST_CASE(one_interrupt_finishes_the_step_and_ends_well) {
+BOOST_AUTO_TEST_CASE(the_first_line_says_which_instructions_are_used) {
+  const command_folder f;
+  const auto r = f.troupe({"train", "job.yaml", "--steps", "1"}, [] { ::setenv("ATEN_CPU_CAPABILITY", "default", 1); });
+  BOOST_TEST(r.code == 0, r.err);
+  const std::string path = troupe::core::kernel_instructions();
+  const std::string shown = path == "no vectors" || path == "NEON" ? path : path + ", LibTorch no vectors";
+  BOOST_TEST(has(r.out.substr(0, r.out.find('\n')), "resident on rank 0, " + shown), r.out);
+}
+
+BOOST_AUTO_TEST_CASE(one_interrupt_finishes_the_step_and_ends_with_its_code) {
   const command_folder f(slow);
   process p({troupe::places::troupe_binary, "train", "job.yaml"}, f.folder.path());
   BOOST_TEST_REQUIRE(p.wait_for("step 1/"));
   p.send(SIGINT);
   const auto r = p.end();
-  BOOST_TEST(r.code == 0, r.err);
+  BOOST_TEST(r.code == 130, r.err);
   BOOST_TEST(has(r.out, "stopped after "), r.out);
   BOOST_TEST(std::filesystem::exists(f.folder / "out/config.yaml"));
 }
@@ -287,7 +297,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_stopped_and_continued_trains_on) {
   }
   p.send(SIGINT);
   const auto r = p.end();
-  BOOST_TEST(r.code == 0, r.err);
+  BOOST_TEST(r.code == 130, r.err);
   BOOST_TEST(has(r.out, "stopped after "), r.out);
 }
 

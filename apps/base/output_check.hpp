@@ -5,8 +5,15 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <string>
 
 namespace troupe::apps {
+
+/// `code`, or 1 instead of 0, after a sentence that the output has not been taken, and why.
+inline int code_of_lost_output(int code, const std::string& why) {
+  std::fprintf(stderr, "troupe: error: cannot write all of the output%s%s\n", why.empty() ? "" : ": ", why.c_str());
+  return code == 0 ? 1 : code;
+}
 
 /// `code`, or 1 instead of 0 where standard output has not taken everything.
 inline int with_output_checked(int code) {
@@ -14,9 +21,7 @@ inline int with_output_checked(int code) {
   errno = 0;
   const bool refused = std::fflush(stdout) != 0;
   if (!lost && !refused) return code;
-  std::fprintf(stderr, "troupe: error: cannot write all of the output%s%s\n", errno != 0 ? ": " : "",
-               errno != 0 ? std::strerror(errno) : "");
-  return code == 0 ? 1 : code;
+  return code_of_lost_output(code, errno != 0 ? std::strerror(errno) : "");
 }
 
 }  // namespace troupe::apps

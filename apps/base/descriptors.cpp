@@ -1,4 +1,4 @@
-#include "apps/machine/descriptors.hpp"
+#include "apps/base/descriptors.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,0 +1,135 @@
+// Every program and every kind of job takes the signals of core/signal_table.hpp alike.
+#include <csignal>
+#include <memory>
+
+#include "apps/base/exit_code.hpp"
+#include "apps/base/stop_request.hpp"
+#include "tests/apps/topology.hpp"
+#include "tests/places.hpp"
+
+BOOST_AUTO_TEST_SUITE(signals)
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+const std::string signalled_job =
+    replaced(smallest, "steps: 6", "steps: 1000000") + "checkpoint: {every_steps: 1000000}\n";
+const std::string kinds_of_job[] = {"", "cluster: {processes: ranks}\n"};
+
+struct signalled_run {
+  command_folder f;
+  process run;
+
+  explicit signalled_run(const std::string& more, const std::function<void()>& prepare = {})
+      : f(signalled_job + more), run({places::troupe_binary, "train", "job.yaml", "--json"}, f.folder.path(), prepare) {
+    BOOST_TEST_REQUIRE(run.wait_for("\"step\":2,"));
+  }
+};
+
+void ignore_hangups() { std::signal(SIGHUP, SIG_IGN); }  // as nohup does
+
+struct waiting_agent {
+  command_folder f;
+  std::unique_ptr<process> agent;
+
+  explicit waiting_agent(const std::function<void()>& prepare = {}) {
+    BOOST_TEST_REQUIRE(f.troupe({"cert", "init", "certs"}).code == 0);
+    BOOST_TEST_REQUIRE(f.troupe({"cert", "issue", "certs", "b"}).code == 0);
+    agent = std::make_unique<process>(
+        std::vector<std::string>{places::troupe_binary, "agent", "--join", "127.0.0.1:1", "--tls", "certs/b"},
+        f.folder.path(), prepare);
+    BOOST_TEST_REQUIRE(agent->wait_for_error("waits for it"));
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_run_is_saved_and_ends_by_every_signal_that_ends_one) {
+  for (const auto& more : kinds_of_job)
+    for (const int number : {SIGHUP, SIGXCPU, SIGPWR}) {
+      signalled_run r(more);
+      r.run.send(number);
+      const auto ended = r.run.end();
+      BOOST_TEST(ended.code == 128 + number, ended.err);
+      BOOST_TEST(has(ended.out, "\"checkpoints\":{\"written\":1,"), ended.out);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_cpu_limit_that_tells_again_hurries_nobody) {
+  signalled_run r("");
+  r.run.send(SIGXCPU);
+  BOOST_TEST_REQUIRE(r.run.wait_for_error("ends after this step"));
+  for (int i = 0; i < 3; ++i) r.run.send(SIGXCPU);
+  const auto ended = r.run.end();
+  BOOST_TEST(ended.code == 128 + SIGXCPU, ended.err);
+  BOOST_TEST(has(ended.out, "\"checkpoints\":{\"written\":1,"), ended.out);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_saves_by_either_signal_that_asks_and_ignores_the_others) {
+  for (const auto& more : kinds_of_job) {
+    signalled_run r(more);
+    for (const int number : {SIGPIPE, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGSTKFLT, SIGRTMIN + 1}) r.run.send(number);
+    r.run.send(SIGUSR2);
+    BOOST_TEST_REQUIRE(r.run.wait_for("\"event\":\"checkpoint\""));
+    r.run.send(SIGINT);
+    const auto ended = r.run.end();
+    BOOST_TEST(ended.code == 130, ended.err);
+    BOOST_TEST(has(ended.err, "SIGUSR2: a checkpoint follows this step"), ended.err);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(nohup_keeps_a_run_whose_terminal_closes) {
+  for (const auto& more : kinds_of_job) {
+    signalled_run r(more, ignore_hangups);
+    r.run.send(SIGHUP);  // it would be taken first, as it has the lower number
+    r.run.send(SIGTERM);
+    BOOST_TEST(r.run.end().code == 128 + SIGTERM);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_signal_that_asks_for_a_save_ends_no_run_that_begins) {
+  for (const auto& more : kinds_of_job) {
+    const command_folder f(signalled_job + more);
+    process run({places::troupe_binary, "train", "job.yaml", "--json"}, f.folder.path());
+    BOOST_TEST_REQUIRE(run.wait_until_takes(SIGUSR1));
+    run.send(SIGUSR1);
+    BOOST_TEST_REQUIRE(run.wait_for("\"step\":2,"));
+    run.send(SIGTERM);
+    BOOST_TEST(run.end().code == 128 + SIGTERM);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(nohup_keeps_an_agent_whose_terminal_closes) {
+  waiting_agent kept(ignore_hangups), left;
+  kept.agent->send(SIGHUP);
+  kept.agent->send(SIGTERM);
+  BOOST_TEST(kept.agent->end().code == 128 + SIGTERM);
+  left.agent->send(SIGHUP);
+  const auto ended = left.agent->end();
+  BOOST_TEST(ended.code == 1, ended.err);
+  BOOST_TEST(has(ended.err, "who launched this agent has gone"), ended.err);
+}
+
+BOOST_AUTO_TEST_CASE(an_agent_that_waits_has_nothing_to_save) {
+  waiting_agent w;
+  for (const int number : {SIGUSR1, SIGUSR2, SIGALRM}) w.agent->send(number);
+  w.agent->send(SIGTERM);
+  BOOST_TEST(w.agent->end().code == 128 + SIGTERM);
+}
+
+BOOST_AUTO_TEST_CASE(a_command_that_writes_stops_by_the_same_signals) {
+  {
+    const apps::stop_request stop;
+    for (const int number : {SIGUSR1, SIGUSR2, SIGPIPE}) std::raise(number);
+    BOOST_TEST(!apps::stop_request::made());
+    std::raise(SIGHUP);
+    BOOST_TEST(apps::stop_request::made());
+    BOOST_TEST(apps::stopped_code() == 128 + SIGHUP);
+    std::raise(SIGHUP);  // again by itself
+  }
+  apps::asked_by_signal = 0;
+}
+
+BOOST_AUTO_TEST_SUITE_END()

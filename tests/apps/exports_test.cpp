@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(weights_of_another_shape_than_config_json_says_are_refused_
   const whole_folder f;
   for (const auto& [key, value, words] :
        std::vector<std::tuple<std::string, int, std::string>>{{"vocab_size", 255, "wants shape (255, 32), got (256, 32)"},
-                                                              {"n_inner", 64, "wants shape (64), got (128)"},
+                                                              {"n_inner", 64, "wants shape (32, 64), got (32, 128)"},
                                                               {"n_positions", 8, "wants shape (8, 32), got (16, 32)"},
                                                               {"n_layer", 2, "it lacks 12 parameters of the model"}}) {
     auto keys = json::parse(whole_gpt2);
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(a_tied_head_with_values_of_its_own_stays_untied_everywhere)
   std::memcpy(wanted.data(), own.data.data(), own.data.size());
   for (const auto& [out, command] : whole_folder::exports("hf", true)) {
     f.check_well(f.troupe(command), sentence);
-    if (out == "out_c.gguf") continue;
+    if (out == "out_c.gguf" || out == "out_ct") continue;  // of fewer bits
     BOOST_TEST((values_of(f.folder / out, "lm_head.weight") == wanted), out);
   }
   BOOST_TEST(json::parse(scratch_folder::read(f.folder / "out_hf/config.json"))["tie_word_embeddings"] == false);
@@ -185,8 +185,8 @@ BOOST_AUTO_TEST_CASE(a_head_without_an_embedding_beside_it_is_the_embedding_wher
   f.named("model.embed_tokens.weight").name = "lm_head.weight";
   f.write();
   BOOST_TEST(loss_of(f) == loss);
-  f.check_well(f.checkpoint({"to-hf", "hf", "out"}));
-  const auto there = f.checkpoint({"inspect", "out"}).out;
+  f.check_well(f.checkpoint({"to-hf", "hf", "written"}));
+  const auto there = f.checkpoint({"inspect", "written"}).out;
   BOOST_TEST((has(there, "model.embed_tokens.weight") && !has(there, "lm_head")), there);
 }
 
@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(values_beyond_the_written_type_are_refused_or_clamped_and_c
   whole_folder::set(norm, 1, 3.4e38F);
   whole_folder::set(norm, 2, 1e-9F);
   f.write();
-  const std::string refused = "(weight): element 5 is 70000, which fp16 does not hold (at most 65504)";
+  const std::string refused = ": element 5 is 70000, which fp16 does not hold (at most 65504)";
   const std::vector<std::pair<std::vector<std::string>, int>> commands{
       {{"checkpoint", "to-hf", "hf", "half", "--dtype", "fp16"}, 3},
       {{"checkpoint", "to-deepspeed", "out", "ds", "--dtype", "fp16"}, 2},

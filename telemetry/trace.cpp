@@ -43,6 +43,7 @@ step_summary summarise(std::span<const rank_spans> ranks, uint32_t cores) {
       s.releases += x.kind == plan::kind::release;
       s.reductions += x.kind == plan::kind::reduce;
     }
+  s.overlap = overlap_of(ranks);
   s.io = io_of(ranks);
   s.whole_s = double(end - begin) / 1e9;
   s.control = control_of(ranks, cores);
@@ -58,6 +59,7 @@ void add_step(step_summary& run, const step_summary& x, uint64_t steps) {
   run.gathers += x.gathers;
   run.releases += x.releases;
   run.reductions += x.reductions;
+  take_mean(run.overlap, x.overlap, steps);
   take_mean(run.io, x.io, steps);
   take_mean(run.control, x.control, steps);
   take_mean(run.work, x.work, steps);

@@ -8,6 +8,7 @@
 
 #include "telemetry/control_figures.hpp"
 #include "telemetry/io_figures.hpp"
+#include "telemetry/overlap_figures.hpp"
 #include "telemetry/spans.hpp"
 #include "telemetry/work_figures.hpp"
 
@@ -22,6 +23,7 @@ struct step_summary {
   double exposed_s = 0;                                ///< of that, while neither the compute nor the shard lane worked
   double idle_s[plan::num_lanes] = {};                 ///< step minus busy, by lane
   uint64_t gathers = 0, releases = 0, reductions = 0;  ///< of one rank for each part of the model (stage_leaders)
+  overlap_figures overlap;
   io_figures io;
   control_figures control;
   work_figures work;

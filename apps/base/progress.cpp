@@ -231,7 +231,8 @@ std::string end_json(const end_summary& e) {
          ",\"longest_wait_s\":" + json_number(io.longest_wait_s) + ",\"waiter\":" + json_string(io.waiter) +
          ",\"waited_for\":" + json_string(io.waited_for) + "}";
   out += ",\"communication_s\":" + json_number(e.lanes.communication_s) +
-         ",\"exposed_s\":" + json_number(e.lanes.exposed_s) + ",\"compute_idle_s\":" + json_number(e.lanes.idle_s[1]) +
+         ",\"exposed_s\":" + json_number(e.lanes.exposed_s) +
+         ",\"overlap\":" + telemetry::overlap_json(e.lanes.overlap) + ",\"compute_idle_s\":" + json_number(e.lanes.idle_s[1]) +
          ",\"control\":" + control_json(e.lanes) + ",\"work\":" + work_json(e.lanes.work, e.units, e.peak_flops) +
          (e.pipeline.steps > 0 ? ",\"pipeline\":" + telemetry::stage_json(e.pipeline) : "") +
          ",\"checkpoints\":{\"written\":" + std::to_string(e.checkpoints.written) +
@@ -322,6 +323,7 @@ std::string end_details(const end_summary& e) {
       "a step: %.1f ms, compute busy %.1f ms; communication %.1f ms, of which %.1f ms hidden and %.1f ms exposed\n",
       1e3 * e.lanes.step_s, 1e3 * e.lanes.compute_s, 1e3 * e.lanes.communication_s,
       1e3 * (e.lanes.communication_s - e.lanes.exposed_s), 1e3 * e.lanes.exposed_s);
+  if (const auto hidden = telemetry::overlap_line(e.lanes.overlap); !hidden.empty()) out += hidden + "\n";
   out += text_of("idle: compute %.1f ms, fabric %.1f ms, shard %.1f ms\n", 1e3 * e.lanes.idle_s[1],
                  1e3 * e.lanes.idle_s[2], 1e3 * e.lanes.idle_s[3]);
   out += control_line(e.lanes);

@@ -28,6 +28,7 @@
 #include "plan/show/accounts.hpp"
 #include "plan/show/render.hpp"
 #include "plan/show/swap_summary.hpp"
+#include "telemetry/overlap_figures.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -120,6 +121,8 @@ void show_summary(const job::blueprint& b, const shown_plans& shown, const plan:
               mine.lanes[static_cast<size_t>(plan::lane::fabric)].size());
   std::printf("predicted step %.1f ms: compute %.1f ms, communication %.1f ms of which %.1f ms exposed\n",
               1e3 * timeline.step_s, 1e3 * t.compute_s, 1e3 * t.communication_s, 1e3 * t.exposed_s);
+  if (const auto hidden = telemetry::overlap_line(telemetry::overlap_of(timeline)); !hidden.empty())
+    std::printf("predicted to be %s\n", hidden.c_str());
   if (const auto tiers = plan::tiers_as_text(timeline, shown.mine); !tiers.empty()) {
     std::printf("%s", tiers.c_str());
     if (mine.options().tiers.swaps()) std::printf("%s", efficiency_summary(b, costs).c_str());

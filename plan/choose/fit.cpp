@@ -16,6 +16,8 @@ namespace troupe::plan {
 namespace {
 
 constexpr uint32_t resident_cuts = 64;
+/// Units times micro-batches: plans of larger steps take too long to be tried in hundreds.
+constexpr size_t traded_uses_max = 2048;
 
 /// least, 2 x least ... up to and with `most`.
 std::vector<uint64_t> doublings(uint64_t least, uint64_t most) {
@@ -48,7 +50,10 @@ class search {
     knob_search found(
         knobs_, [&](const levels& at) { return judged(with(at), ranks_); },
         limited() ? knob_search::memory::limited : knob_search::memory::free);
-    auto best = request_.knobs.empty() ? found.climbed() : found.best_of_starts();
+    const bool quick = request_.table->units.size() * request_.options.accumulation <= traded_uses_max;
+    auto best = !request_.knobs.empty() ? found.best_of_starts()
+                : limited() && quick    ? found.climbed_and_traded()
+                                        : found.climbed();
     if (!best) return best;
     if (best->fits && limited()) {
       auto kept = keep_in_memory(*best);
@@ -245,6 +250,7 @@ class search {
 swap_traffic traffic_of(const rank_plan& p) {
   swap_traffic out;
   for (const auto& x : p.instructions) {
+    if (x.again) continue;
     if (x.kind == kind::swap_in) out.read += x.bytes;
     if (x.kind == kind::swap_out) out.written += x.bytes;
   }
@@ -254,7 +260,7 @@ swap_traffic traffic_of(const rank_plan& p) {
 swap_traffic traffic_of(const rank_plan& p, swapped what) {
   swap_traffic out;
   for (const auto& x : p.instructions) {
-    if (x.what != what) continue;
+    if (x.what != what || x.again) continue;
     if (x.kind == kind::swap_in) out.read += x.bytes;
     if (x.kind == kind::swap_out) out.written += x.bytes;
   }

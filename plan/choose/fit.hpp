@@ -55,7 +55,7 @@ struct fit_request {
 struct swap_traffic {
   uint64_t read = 0, written = 0;
 };
-/// Of all pieces; of one kind.
+/// Of all pieces; of one kind. Without those of updates that are done again.
 swap_traffic traffic_of(const rank_plan& p);
 swap_traffic traffic_of(const rank_plan& p, swapped what);
 

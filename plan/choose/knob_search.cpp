@@ -11,6 +11,7 @@ namespace {
 constexpr uint64_t unlimited_windows = 2;
 /// After a climb has come to its end.
 constexpr size_t polish_plans_max = 150;
+constexpr size_t trade_plans_max = 1000;
 constexpr uint32_t random_starts = 4;
 constexpr size_t single_settings_max = 16, pair_settings_max = 6;
 
@@ -26,6 +27,28 @@ core::result<fitted> knob_search::judged(const levels& at) {
 core::result<fitted> knob_search::climbed() {
   levels at(knobs_.size(), 0);
   return climb(at, whether::fits);
+}
+
+core::result<fitted> knob_search::climbed_and_traded() {
+  levels at(knobs_.size(), 0);
+  auto best = climb(at, whether::fits);
+  const size_t plans_max = known_.size() + trade_plans_max;
+  for (bool better = best && best->fits; better;) {
+    better = false;
+    for (size_t k = 0; k < knobs_.size(); ++k)
+      for (size_t s = at[k] + 1; s < knobs_[k].settings.size() && known_.size() < plans_max; ++s) {
+        levels tried = at;
+        tried[k] = s;
+        auto x = judged(tried);
+        if (x) x = reduced(tried, std::move(*x));
+        if (!x) return x;
+        if (!x->fits || x->step_s >= (1 - worth_it) * best->step_s) continue;
+        at = std::move(tried);
+        best = std::move(x);
+        better = true;
+      }
+  }
+  return best;
 }
 
 core::result<fitted> knob_search::best_of_starts() {

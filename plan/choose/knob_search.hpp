@@ -31,6 +31,10 @@ class knob_search {
   /// Errors: the judge's.
   core::result<fitted> climbed();
 
+  /// The same. Then each further setting of a knob is tried for what it takes from others: those give up what costs
+  /// least time for a byte, until the limits hold, and the predicted step alone decides.
+  core::result<fitted> climbed_and_traded();
+
   /// The same, and from the best of all down, and down from settings drawn at random (always the same), each followed
   /// by other settings of one knob and of two: one change after the other may end where three at a time would go on.
   core::result<fitted> best_of_starts();

@@ -52,6 +52,7 @@ void end_when_complete(rank_self self) {
     if (s.ended[l] < orders[l].size()) return;
   s.running = false;
   (void)s.context->decide();  // now, since the next run may overwrite the votes before anyone else asks
+  if (s.setup.ended) s.setup.ended(*s.context);
   self->send(s.agent, rank_ended{s.setup.rank, s.context});
   if (const auto longest = longest_work(*s.context)) s.longest_work = std::max(s.longest_work, *longest);
 }

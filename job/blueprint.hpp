@@ -39,6 +39,8 @@ struct blueprint {  ///< everything that is known before anything runs
   step_plans train;                                       ///< the plans of a step that trains and does not save
   std::vector<plan::pool_sizes> pools;                    ///< [rank]: the most that any kind of step needs
   plan::cost_model costs;                                 ///< used to choose open sizes and to predict times
+  /// Where the run decides whether it updates before the vote: the share of undone steps up to which it pays; else 0.
+  double early_worth = 0;
   scaling_rules rules;
   std::shared_ptr<const optimizer_groups> optimizer;
   kernels::loss_scale_options loss_scale;

@@ -70,8 +70,7 @@ plan::open_choices open_choices_of(const config::job_config& c) {
   out.parameter_slots = !z.offload_param.buffer_count_given;
   out.gradient_slots = true;
   out.gathering = limited;
-  out.swap_gradients = c.swap_gradients == config::swap_choice::automatic &&
-                       c.early_updates != config::early_choice::always;  // these would wait for the file
+  out.swap_gradients = c.swap_gradients == config::swap_choice::automatic;
   out.resident_parameters = !z.offload_param.max_in_cpu_given;
   out.ratio = limited && z.stage == 3 && z.offload_optimizer.ratio == 1;
   return out;

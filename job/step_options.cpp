@@ -84,6 +84,7 @@ plan::plan_options options_from(const config::job_config& c, plan::mode mode) {
   o.updates.speculate = z.offload_optimizer.speculates;
   o.updates.may_skip = c.skips_overflow();
   o.updates.may_clip = c.gradient_clipping > 0;
+  o.tiers.two_places = o.tiers.swaps() && o.updates.speculate && o.updates.may_undo();
   o.updates.late = late_from(z.zenflow);
   o.memory_budget_bytes = c.host_memory_budget / std::max(1U, c.parallel.ranks());
   return o;

@@ -267,6 +267,7 @@ std::string rank_plan::describe(uint32_t id) const {
       if (x.what == swapped::gradients) out += layout->buckets[x.subject].name;
       if (x.what == swapped::states) out.append("sub-group ").append(std::to_string(x.subject));
       if (x.what == swapped::activations) out += table().units[x.subject].name;
+      if (x.again) out.append(", again");
       break;
     case kind::load:
     case kind::vote:

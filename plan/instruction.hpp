@@ -136,7 +136,7 @@ struct operation {
       none;  ///< the window slot that a swap fills or empties, or that another kind uses instead of resident memory
   uint32_t piece = 0;  ///< multiply, exchange: of the rows of a segment's output (job_layout::pieces_of)
   bool near = false;   ///< gather: from the second copy; release: makes this rank's part of it first
-  bool again = false;  ///< exchange: in a recompute
+  bool again = false;  ///< exchange: in a recompute; swap of states: around a redo
   uint64_t bytes = 0;  ///< moved (fabric, shard) or touched
   double flops = 0;
 };

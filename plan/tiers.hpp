@@ -39,6 +39,9 @@ struct tier_options {
   uint32_t parameter_slots = 2;            ///< units whose slices are read ahead of their gathers, at least 1
   uint32_t gradient_slots = 2;             ///< buckets whose reduced gradients are on their way to a file
   uint64_t resident_parameters = 0;  ///< elements of this rank's slices that stay in memory as well, from unit 0 on
+  /// Sub-groups have two places in the file: an update reads the valid one and writes the other, which becomes valid
+  /// with the step unless that is skipped. So an update before the vote overwrites nothing.
+  bool two_places = false;
   bool checksums = true;
 
   bool operator==(const tier_options&) const = default;
@@ -103,15 +106,21 @@ uint64_t linear_place(const rank_plan& p, uint32_t parameter, uint64_t first);
 const swap_block& block_at(const rank_plan& p, uint64_t linear);
 /// Where a swapped part begins in its block's extent, in bytes: the end of the swapped parts before it.
 uint64_t part_offset(const job_layout& l, const swap_block& b, state_part x);
-/// Bytes of a block's extent.
+/// Bytes of a block's extent, which are those of its window. Its states' second place, if any, comes behind it.
 uint64_t extent_bytes(const job_layout& l, const swap_block& b);
-/// Where `count` elements of the linear layout, all of one block, lie in the file.
-file_range range_of(const job_layout& l, const swap_block& b, state_part x, uint64_t linear, uint64_t count);
+/// By how many bytes the second place of a block's states lies behind the first; 0 where they have one place.
+uint64_t second_place(const job_layout& l, const swap_block& b);
+/// Bytes of the file that a block takes: its extent, and the second place of its states.
+uint64_t file_bytes(const job_layout& l, const swap_block& b);
+/// Where `count` elements of the linear layout, all of one block, lie in the file: in their place number `place`, 0 or
+/// 1. Gradients have one place, and so have all parts of a block without a second one.
+file_range range_of(const job_layout& l, const swap_block& b, state_part x, uint64_t linear, uint64_t count,
+                    uint32_t place = 0);
 /// The range that is read before the block's update, without gradients, since these were written in the same step;
 /// empty if there is none.
-file_range states_read(const job_layout& l, const swap_block& b);
+file_range states_read(const job_layout& l, const swap_block& b, uint32_t place = 0);
 /// The range that is written after it.
-file_range states_written(const job_layout& l, const swap_block& b);
+file_range states_written(const job_layout& l, const swap_block& b, uint32_t place = 0);
 
 /// The runs that hold the slices of gather set `set` on `rank`, whose offsets are `at`; in order, their slots lie one
 /// behind the other.

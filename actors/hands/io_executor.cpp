@@ -9,19 +9,19 @@ namespace {
 
 // Runs of the linear layout, cut at the blocks whose extents hold them.
 void add_runs(const plan::rank_plan& p, plan::state_part part, uint64_t first, uint64_t count, uint64_t window,
-              std::vector<swap_move>& out) {
+              uint32_t place, std::vector<swap_move>& out) {
   const uint64_t element_bytes = core::size_of(plan::type_of(*p.layout, part));
   for (uint64_t at = first; at < first + count;) {
     const auto& b = plan::block_at(p, at);
     const uint64_t n = std::min(first + count, b.first + b.elements) - at;
-    out.push_back({plan::range_of(*p.layout, b, part, at, n), window + (at - first) * element_bytes});
+    out.push_back({plan::range_of(*p.layout, b, part, at, n, place), window + (at - first) * element_bytes});
     at += n;
   }
 }
 
 }  // namespace
 
-std::vector<swap_move> moves_of(const plan::rank_plan& p, const plan::instruction& x) {
+std::vector<swap_move> moves_of(const plan::rank_plan& p, const plan::instruction& x, uint32_t place) {
   std::vector<swap_move> out;
   switch (x.what) {
     case plan::swapped::nothing:
@@ -29,10 +29,15 @@ std::vector<swap_move> moves_of(const plan::rank_plan& p, const plan::instructio
     case plan::swapped::states: {
       const auto& b = p.blocks[x.subject];
       const uint64_t gradient = plan::part_offset(*p.layout, b, plan::state_part::master);
-      if (x.kind == plan::kind::swap_in)
+      if (x.kind == plan::kind::swap_out) {
+        out.push_back({plan::states_written(*p.layout, b, 1 - place), gradient});
+      } else if (const auto states = plan::states_read(*p.layout, b, place);
+                 states.offset == b.file_offset + gradient) {
         out.push_back({{b.file_offset, x.bytes}, 0});
-      else
-        out.push_back({plan::states_written(*p.layout, b), gradient});
+      } else {
+        if (gradient > 0) out.push_back({{b.file_offset, gradient}, 0});
+        if (states.bytes > 0) out.push_back({states, gradient});
+      }
       break;
     }
     case plan::swapped::activations:
@@ -40,14 +45,15 @@ std::vector<swap_move> moves_of(const plan::rank_plan& p, const plan::instructio
       break;
     case plan::swapped::gradients: {
       const auto& begins = p.offsets.bucket_begin;
-      add_runs(p, plan::state_part::gradient, begins[x.subject], begins[x.subject + 1] - begins[x.subject], 0, out);
+      add_runs(p, plan::state_part::gradient, begins[x.subject], begins[x.subject + 1] - begins[x.subject], 0, place,
+               out);
       break;
     }
     case plan::swapped::shards: {
       const auto part = plan::weights_part(*p.layout);
       const uint64_t element_bytes = core::size_of(plan::type_of(*p.layout, part));
       for (const auto& run : plan::shard_runs(p, x.subject))
-        add_runs(p, part, run.first, run.count, run.slot * element_bytes, out);
+        add_runs(p, part, run.first, run.count, run.slot * element_bytes, place, out);
       break;
     }
   }
@@ -63,21 +69,26 @@ io_executor::~io_executor() {
 void io_executor::begin(std::shared_ptr<step_context> context) {
   context_ = std::move(context);
   const auto& p = context_->plan();
-  std::erase_if(moves_, [&](const auto& x) { return x.first.use_count() == 1 && &x.second != current_; });
-  auto [it, fresh] = moves_.try_emplace(context_->program);
-  if (fresh) {
-    it->second.resize(p.instructions.size());
-    for (uint32_t id : p.lanes[static_cast<size_t>(plan::lane::io)]) it->second[id] = moves_of(p, p.instructions[id]);
+  std::erase_if(moves_, [&](const auto& x) { return x.first.use_count() == 1 && &x.second != last_; });
+  last_ = &moves_[context_->program];
+  const uint32_t place = memory_->place();
+  auto& moves = moves_[context_->program][place];
+  if (moves.empty()) {
+    moves.resize(p.instructions.size());
+    for (uint32_t id : p.lanes[static_cast<size_t>(plan::lane::io)]) moves[id] = moves_of(p, p.instructions[id], place);
   }
-  current_ = &it->second;
+  current_ = &moves;
 }
 
-// A write from a window that the update itself fills may not: no read of the next step would wait for it.
+// A write from a window that the update itself fills may not: no read of the next step would wait for it. Swaps around
+// an update that is done again are held back like those of the next step.
 bool io_executor::outlives(const plan::instruction& x) const {
   if (x.kind != plan::kind::swap_out || x.what != plan::swapped::states) return false;
   const auto& p = context_->plan();
   const auto& b = p.blocks[x.subject];
-  return context_->program->dependents[x.id].empty() &&
+  return std::ranges::all_of(
+             context_->program->dependents[x.id],
+             [&](uint32_t id) { return p.instructions[id].again && p.instructions[id].lane == plan::lane::io; }) &&
          plan::states_read(*p.layout, b).bytes + plan::part_offset(*p.layout, b, plan::state_part::master) > 0;
 }
 

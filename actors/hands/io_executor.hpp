@@ -6,6 +6,7 @@
 // needs the file calls rank_memory::settle_writes.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <map>
 #include <memory>
@@ -24,8 +25,8 @@ struct swap_move {
   bool operator==(const swap_move&) const = default;
 };
 
-/// Pure: the moves of a swap, in the order of the file.
-std::vector<swap_move> moves_of(const plan::rank_plan& p, const plan::instruction& x);
+/// Pure: the moves of a swap in a step that begins with the states in place number `place`, where they have two.
+std::vector<swap_move> moves_of(const plan::rank_plan& p, const plan::instruction& x, uint32_t place = 0);
 
 class io_executor final : public executor {
  public:
@@ -58,9 +59,11 @@ class io_executor final : public executor {
   swap_opener open_;
   timer timer_;
   std::shared_ptr<step_context> context_;
-  /// [instruction], of each plan of the rank that somebody still has, and of the last run's.
-  std::map<std::shared_ptr<const program>, std::vector<std::vector<swap_move>>> moves_;
-  const std::vector<std::vector<swap_move>>* current_ = nullptr;
+  using plan_moves = std::vector<std::vector<swap_move>>;  // [instruction]
+  /// By the place of the states: of each plan of the rank that somebody still has, and of the last run's.
+  std::map<std::shared_ptr<const program>, std::array<plan_moves, 2>> moves_;
+  const std::array<plan_moves, 2>* last_ = nullptr;  // the last run's
+  const plan_moves* current_ = nullptr;
   std::unique_ptr<swap_port> port_;
   std::vector<storage::swap_completion> completed_;
   std::deque<storage::swap_completion> ended_;  // not told yet

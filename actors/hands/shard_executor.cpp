@@ -206,7 +206,10 @@ void shard_executor::speculate(const plan::instruction& x) {
     const kernels::optimizer_step step{context_->order.applied + 1, context_->order.settings[groups_->group_of[q]].lr,
                                        context_->unclipped_scale()};
     const auto states = at<State>(piece, window);
-    if (kept != nullptr) {
+    if (kept != nullptr && !p.blocks.empty()) {
+      kept = undo_in_memory(undo_copy::make, x.subject, piece, kept);
+      updates.update(options_of(q), step, states);
+    } else if (kept != nullptr) {
       updates.update_keeping(options_of(q), step, states, kept);
       kept += kernels::undo_bytes(states);
     } else {
@@ -216,11 +219,39 @@ void shard_executor::speculate(const plan::instruction& x) {
   }
 }
 
+std::byte* shard_executor::undo_in_memory(undo_copy what, uint32_t group, const plan::owned_piece& piece,
+                                          std::byte* kept) {
+  const auto& p = context_->plan();
+  const plan::swap_block& b = p.blocks[group];
+  auto& stream = device::stream::current(memory_->device());
+  const auto bytes_of = [&](plan::state_part x) {
+    return piece.range.count * core::size_of(plan::type_of(*p.layout, x));
+  };
+  const auto keep = [&](std::byte* states, plan::state_part x) {
+    if (states == nullptr || b.holds(x)) return;
+    what == undo_copy::make ? stream.copy(kept, states, bytes_of(x)) : stream.copy(states, kept, bytes_of(x));
+    kept += core::round_up(bytes_of(x), core::parameter_alignment_bytes);
+  };
+  keep(memory_->master(piece), plan::state_part::master);
+  for (uint32_t k = 0; k < plan::max_moments; ++k) keep(memory_->moment(piece, k), plan::moment_part(k));
+  keep(memory_->copy(piece), plan::state_part::copy);
+  // A window of 16-bit weights is filled by the update alone: what they were lies in the slices that stay.
+  const auto weights = plan::weights_part(*p.layout);
+  std::byte* const beside = b.holds(weights) ? memory_->cached_weights(piece) : nullptr;
+  if (beside == nullptr) return kept;
+  what == undo_copy::make ? stream.copy(kept, beside, bytes_of(weights)) : memory_->refresh_cached(piece, kept);
+  return kept + core::round_up(bytes_of(weights), core::parameter_alignment_bytes);
+}
+
 template <class State>
 void shard_executor::take_back(uint32_t group) {
   const auto& p = context_->plan();
-  const std::byte* kept = memory_->at(plan::pool::undo) + p.undo_offset[group];
+  std::byte* kept = memory_->at(plan::pool::undo) + p.undo_offset[group];
   for (const auto& piece : p.sub_groups[group].pieces) {
+    if (!p.blocks.empty()) {
+      kept = undo_in_memory(undo_copy::put_back, group, piece, kept);
+      continue;
+    }
     const auto states = at<State>(piece);
     device_.updates<State>().take_back(states, kept);
     kept += kernels::undo_bytes(states);

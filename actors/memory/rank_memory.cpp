@@ -186,6 +186,13 @@ std::byte* rank_memory::cached(uint32_t set) const {
   return at(owner::parameters) + cached_[set].offset * core::size_of(plan_->options().types.parameter);
 }
 
+std::byte* rank_memory::cached_weights(const plan::owned_piece& piece) const {
+  if (cached_in_[piece.parameter].empty()) return nullptr;
+  const uint32_t set = cached_in_[piece.parameter].front();
+  return cached(set) +
+         plan::in_window(cached_[set].runs, piece.state_offset) * core::size_of(plan_->options().types.parameter);
+}
+
 void rank_memory::refresh_cached(const plan::owned_piece& piece, const std::byte* weights) const {
   const uint64_t element_bytes = core::size_of(plan_->options().types.parameter);
   for (uint32_t set : cached_in_[piece.parameter])

@@ -88,6 +88,8 @@ class rank_memory {
   [[nodiscard]] std::vector<std::span<std::byte>> windows() const;
   /// Own slices of gather set `set`, in the layout of plan::shard_runs; null where they are only in the file.
   [[nodiscard]] std::byte* cached(uint32_t set) const;
+  /// The weights of a piece in the first cached set that holds them; null where none does.
+  [[nodiscard]] std::byte* cached_weights(const plan::owned_piece& piece) const;
   /// Puts new weights of a piece into every cached set that holds them.
   void refresh_cached(const plan::owned_piece& piece, const std::byte* weights) const;
 
@@ -103,6 +105,11 @@ class rank_memory {
   /// Returns when no write is under way: everything that steps have written may be read. From any other thread. Errors:
   /// that of the first write that failed, from then on.
   [[nodiscard]] core::result<void> settle_writes() const;
+
+  /// The place in the swap file, 0 or 1, of the states that are valid, where they have two. A step that has updated
+  /// them leaves the valid ones in the other: then the rank says so, before anyone else uses them.
+  [[nodiscard]] uint32_t place() const { return valid_place_.load(std::memory_order_relaxed); }
+  void change_place() { valid_place_.store(1 - place(), std::memory_order_relaxed); }
 
   [[nodiscard]] const plan::rank_plan& plan() const { return *plan_; }
   /// Bytes that are really mapped, by owner, in the plan's terms.
@@ -128,6 +135,7 @@ class rank_memory {
   std::vector<cached_set> cached_;                // [gather set]
   std::vector<std::vector<uint32_t>> cached_in_;  // [parameter]: cached sets
   std::shared_ptr<storage::swap_file> swap_file_;
+  std::atomic<uint32_t> valid_place_{0};
   std::atomic<uint32_t> writes_under_way_{0};
   std::optional<core::error> failed_write_;  // set before the write ends
 };

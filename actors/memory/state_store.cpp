@@ -69,7 +69,7 @@ std::vector<state_run> state_store::runs(uint32_t q, state_part part, plan::slic
     const uint64_t count = std::min(end - at, b.first + b.elements - linear);
     state_run x{{at, count}};
     if (b.holds(stored))
-      x.file_offset = plan::range_of(*p.layout, b, stored, linear, count).offset;
+      x.file_offset = plan::range_of(*p.layout, b, stored, linear, count, memory_.place()).offset;
     else
       x.at = resident(q, stored, x.range);
     at += count;

@@ -12,7 +12,8 @@ std::vector<storage::swap_category> swap_categories(plan::rank_plans plans) {
     for (const auto& b : p->blocks)
       for (uint32_t k = 0; k < plan::num_state_parts; ++k)
         if (const auto part = static_cast<plan::state_part>(k); b.holds(part))
-          bytes[k] += b.elements * core::size_of(plan::type_of(*p->layout, part));
+          bytes[k] += b.elements * core::size_of(plan::type_of(*p->layout, part)) *
+                      (part != plan::state_part::gradient && plan::second_place(*p->layout, b) > 0 ? 2 : 1);
   uint64_t inputs = 0;
   for (const auto& p : plans)
     for (const auto& x : p->activation_extents) inputs += x.bytes;

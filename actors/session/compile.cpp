@@ -6,6 +6,7 @@
 
 #include "actors/session/parts.hpp"
 #include "job/changed_steps.hpp"
+#include "job/early_updates.hpp"
 #include "plan/layout/activation_extents.hpp"
 #include "storage/memory/memory_room.hpp"
 
@@ -210,6 +211,14 @@ core::result<void> session::parts::take_steps(job::changed_steps changed, passes
     if (host.hooks.on_passes) host.hooks.on_passes(report);
     return {};
   }
+  if (auto ok = use_steps(changed); !ok) return ok;
+  report.compiled = changed.compiled;
+  plan.compiled = std::move(changed.compiled);
+  if (host.hooks.on_passes) host.hooks.on_passes(report);
+  return {};
+}
+
+core::result<void> session::parts::use_steps(job::changed_steps& changed) {
   for (uint32_t r = 0; r < memory.ranks.size(); ++r)
     if (auto ok = same_states(*memory.ranks[r], *changed.ranks[r]); !ok) return ok;
   passes.times = {};
@@ -223,10 +232,15 @@ core::result<void> session::parts::take_steps(job::changed_steps changed, passes
   plan.train = std::move(changed.plans);
   use_programs(plan::plan_choice::train, changed.ranks);
   for (const auto& rank : programs) (*rank)[static_cast<size_t>(plan::plan_choice::train_saving)] = nullptr;
-  report.compiled = changed.compiled;
-  plan.compiled = std::move(changed.compiled);
-  if (host.hooks.on_passes) host.hooks.on_passes(report);
   return {};
+}
+
+core::result<void> session::parts::change_updates() {
+  const bool early = plan.options[static_cast<size_t>(plan::plan_choice::train)].updates.speculate;
+  if (!std::exchange(change_of_updates, false) || processes.is_on()) return {};
+  auto changed = job::with_updates(plan, !early);
+  if (!changed) return core::fail(changed.error());
+  return use_steps(*changed);
 }
 
 void session::parts::begin_measuring() {

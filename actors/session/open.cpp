@@ -164,6 +164,10 @@ core::result<void> session::parts::start_actors() {
         std::chrono::nanoseconds(static_cast<int64_t>(plan.longest_instruction_s * 1e9));
     x.setup.pulses = pulses;
     x.setup.votes = {memory.ranks[r]->votes(), memory.ranks[r]->norms(), memory.ranks[r]};
+    if (memory.ranks[r]->plan().options().tiers.two_places)
+      x.setup.ended = [mine = memory.ranks[r]](step_context& run) {
+        if (run.plan().options().mode == plan::mode::train && !run.decide().skipped) mine->change_place();
+      };
     x.setup.tell = [box = host.warnings](const std::string& line) { box->put(line); };
     compute_setup stage_setup{.spec = plan.spec,
                               .teaching = plan.teaching,

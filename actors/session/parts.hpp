@@ -16,6 +16,7 @@
 #include "actors/session/session.hpp"
 #include "checkpoint/source/tensor_source.hpp"
 #include "core/clock.hpp"
+#include "job/early_updates.hpp"
 
 namespace troupe::actors {
 
@@ -37,6 +38,8 @@ struct session::parts {
   unfinished_saves saving;
   saved_places places;
   pass_schedule passes;
+  job::undone_steps undone;        ///< counts where the run decides when it updates
+  bool change_of_updates = false;  ///< before the next step
   run_over over;
 
   /// The most bytes of activations that a rank has had.
@@ -88,6 +91,10 @@ struct session::parts {
   core::result<void> end_trial();
   /// Training runs by `changed` from the next step on.
   core::result<void> take_steps(job::changed_steps changed, passes_report report);
+  /// Before a step: updates come before the vote, or behind it again, by how many of the last steps were undone.
+  core::result<void> change_updates();
+  /// The memory and the programs of the ranks become those of `changed`.
+  core::result<void> use_steps(job::changed_steps& changed);
   /// Before a step: forgets earlier peaks of memory, if this step is measured.
   void begin_measuring();
   /// After it: what may be wanted for another schedule of passes, while the steps before it run.

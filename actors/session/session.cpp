@@ -180,6 +180,10 @@ void session::parts::book(const run_outcome& did) {
     plan.compression->follow(did.result.input_ranges, progress.input_ranges);
     ++progress.scheduled;
   }
+  if (plan.early_worth > 0)
+    change_of_updates =
+        undone.note(did.result.skipped || did.result.clipped,
+                    plan.options[static_cast<size_t>(plan::plan_choice::train)].updates.speculate, plan.early_worth);
   const job::ended_step ended{did.result.loss, did.result.skipped, plan.config->expects_overflow()};
   progress.judged = job::judge_loss(plan.config->on_spike, progress.recent_losses, ended);
   if (!progress.judged.is_spike) job::remember_loss(plan.config->on_spike, progress.recent_losses, ended);
@@ -196,11 +200,12 @@ core::result<step_report> session::step() {
   auto& p = *parts_;
   if (auto ok = p.sound(); !ok) return core::fail(ok.error());
   if (auto ok = p.open_records(); !ok) return core::fail(ok.error());
-  if (auto ok = p.change_passes(); !ok) {
-    p.over.why = ok.error();
-    p.over.states_whole = true;
-    return core::fail(ok.error());
-  }
+  for (const auto change : {&parts::change_passes, &parts::change_updates})
+    if (auto ok = (p.*change)(); !ok) {
+      p.over.why = ok.error();
+      p.over.states_whole = true;
+      return core::fail(ok.error());
+    }
   if (p.processes.is_on() && p.processes.link->is_join_wanted())
     if (auto ok = p.end_term_for(0); !ok) return core::fail(ok.error());
   p.begin_measuring();

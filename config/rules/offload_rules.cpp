@@ -122,10 +122,14 @@ class placement {
                        "lets them begin in backward",
                        config_.gradient_clipping));
     else if (zero_.offload_param.device == offload_device::nvme && config_.skips_overflow())
-      warn(key, "updates wait for the norm, since offload_param.device is nvme: what is swapped cannot be taken back");
+      warn(key,
+           "updates wait for the norm, since offload_param.device is nvme and steps may be skipped; "
+           "cluster.early_updates: true lets them begin in "
+           "backward, with two places for them in the swap files");
   }
 
   // What lives in files is updated ahead wherever nothing is ever taken back: it costs no memory and hides the disk.
+  // Where steps may be skipped or clipped it takes twice the disk, so that wants to be asked for.
   // Clipping is no accident that a run hardly ever has, as an overflow is: a step that clips pays for an undo and a
   // second update, and many runs clip most steps. So only who asks for it has early updates with it.
   void updates_ahead() {
@@ -142,15 +146,6 @@ class placement {
                              "parameters",
                              core::name_of(config_.optimizer.type)));
     if (given_.mappings.contains(zenflow_name)) error(key, "wanted auto or false with zenflow, got true");
-    if (!zero_.swaps()) return;
-    constexpr std::string_view wanted =
-        "true: wanted states in memory, got device nvme: what is swapped cannot be undone, ";
-    if (config_.gradient_clipping != 0)
-      error(key, fmt::format("{}and gradient_clipping is {}", wanted, config_.gradient_clipping));
-    else if (config_.skips_overflow())
-      error(key, fmt::format("{}and steps whose gradient overflows are skipped", wanted));
-    else if (config_.swap_gradients == swap_choice::always)
-      error(key, "true: wanted cluster.swap_gradients auto or false, got true");
   }
 
   void zenflow() {

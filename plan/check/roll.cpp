@@ -151,12 +151,12 @@ uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
       return &r.write[x.subject];
     case kind::swap_in:
       if (x.what == swapped::activations) return trains ? &r.activation_in[x.micro * units + x.subject] : nullptr;
-      if (x.what == swapped::states) return &r.state_in[x.subject];
+      if (x.what == swapped::states) return &(x.again ? r.again_in : r.state_in)[x.subject];
       if (x.what == swapped::gradients) return &r.gradient_in[x.subject * p.options().accumulation + x.micro];
       return x.staged == none ? nullptr : &r.shard_in[x.staged];
     case kind::swap_out:
       if (x.what == swapped::activations) return trains ? &r.activation_out[x.micro * units + x.subject] : nullptr;
-      if (x.what == swapped::states) return &r.state_out[x.subject];
+      if (x.what == swapped::states) return &(x.again ? r.again_out : r.state_out)[x.subject];
       return x.what == swapped::gradients ? &r.gradient_out[x.subject * p.options().accumulation + x.micro] : nullptr;
   }
   return nullptr;
@@ -224,7 +224,7 @@ core::result<roll> call_roll(const rank_plan& p, branch taken) {
   r.orthogonalise = r.spread = r.collect;
   r.update.assign(p.sub_groups.size(), none);
   r.undo = r.redo = r.update;
-  r.state_in = r.state_out = r.update;
+  r.state_in = r.state_out = r.again_in = r.again_out = r.update;
   r.gradient_in.assign(micros * p.layout->buckets.size(), none);
   r.gradient_out = r.gradient_in;
   r.shard_in.assign(p.buffers.size(), none);

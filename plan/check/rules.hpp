@@ -75,6 +75,7 @@ struct roll {
   std::vector<uint32_t> survey, agree;                   ///< [buffer]
   std::vector<uint32_t> snapshot, write;                 ///< [block of the checkpoint]
   std::vector<uint32_t> state_in, state_out;             ///< [sub-group]
+  std::vector<uint32_t> again_in, again_out;             ///< [sub-group]: around an update that is done again
   std::vector<uint32_t> gradient_in, gradient_out;       ///< [bucket * accumulation + micro]
   std::vector<uint32_t> shard_in;                        ///< [buffer]
   std::vector<uint32_t> activation_in, activation_out;   ///< [micro * units + unit]

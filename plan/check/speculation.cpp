@@ -1,6 +1,6 @@
 // Updates before the vote: they read whole gradients, overwrite nothing that is still read, and a step that is
 // skipped or clipped undoes each of them from a copy of its own; a clipped one then does each again, once. Where no
-// step is ever skipped or clipped there are no copies.
+// step is ever skipped or clipped there are no copies; states in files need none, since they keep their place.
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
@@ -72,7 +72,7 @@ core::result<void> undo_copies(const rank_plan& p) {
     if (p.undo_offset[g] != reached)
       return broken(p, "the undo copy of sub-group " + std::to_string(g) + " starts at byte " +
                            std::to_string(p.undo_offset[g]) + ", wanted " + std::to_string(reached));
-    for (const auto& piece : p.sub_groups[g].pieces) reached += undo_bytes(*p.layout, piece);
+    for (const auto& piece : p.sub_groups[g].pieces) reached += undo_bytes(p, g, piece);
   }
   if (p.undo_bytes != reached)
     return broken(p, "undo copies take " + std::to_string(reached) + " bytes, it says " + std::to_string(p.undo_bytes));

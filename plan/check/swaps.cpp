@@ -1,5 +1,5 @@
 // States in swap files: every piece is read before it is used and written after it changed, in windows of its own,
-// and no extent is read while it is written.
+// and no extent is read while it is written. What may be undone is written to a second place.
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
@@ -50,6 +50,46 @@ core::result<void> states_move(const world& w, uint32_t rank, uint32_t g) {
     return in_order(w, rank, last, in, "which writes the gradients that it reads");
   }
   return {};
+}
+
+// An update that is done again has a window of its own; what it reads is what the first one has read, and it is written
+// over what that has written.
+core::result<void> states_move_again(const world& w, uint32_t rank, uint32_t g) {
+  const rank_plan& p = *w.ranks[rank];
+  const roll& r = w.rolls[rank];
+  const swap_block& b = p.blocks[g];
+  const uint32_t in = r.again_in[g], out = r.again_out[g], redo = r.redo[g];
+  if (redo == none) {
+    for (const uint32_t id : {in, out})
+      if (id != none) return broken(p, id, "moves states for an update that is not done again");
+    return {};
+  }
+  const uint64_t read = states_read(*p.layout, b).bytes + part_offset(*p.layout, b, state_part::master);
+  const uint64_t written = states_written(*p.layout, b).bytes;
+  if ((in != none) != (read > 0) || (out != none) != (written > 0))
+    return broken(p, redo, "is not preceded and followed by exactly the swaps that its states need");
+  if (b.swapped != 0)
+    if (auto ok = is_window(p, redo, pool::states, g, extent_bytes(*p.layout, b)); !ok) return ok;
+  if (written > 0 && second_place(*p.layout, b) < written)
+    return broken(p, redo, "would read states that the update before it has written over");
+  for (const uint32_t id : {in, out}) {
+    if (id == none) continue;
+    if (p.instructions[id].staged != p.instructions[redo].staged)
+      return broken(p, id, "moves another window than the one that " + name(p, redo) + " uses");
+    if (p.instructions[id].bytes != (id == in ? read : written))
+      return broken(p, id, "moves the wrong number of bytes");
+  }
+  if (in != none)
+    if (auto ok = in_order(w, rank, in, redo, "which reads what it changes"); !ok) return ok;
+  if (out != none) {
+    if (auto ok = in_order(w, rank, redo, out, "which changes what it writes"); !ok) return ok;
+    if (auto ok = in_order(w, rank, r.state_out[g], out, "which writes the same place"); !ok) return ok;
+  }
+  if (in == none || !b.holds(state_part::gradient)) return {};
+  const uint32_t bucket = p.layout->bucket_of[b.pieces.front().parameter];
+  const uint32_t last = r.gradient_out[bucket * p.options().accumulation + p.layout->last_micro(bucket)];
+  if (last == none) return broken(p, in, "reads gradients that are never written");
+  return in_order(w, rank, last, in, "which writes the gradients that it reads");
 }
 
 core::result<void> gradients_move(const world& w, uint32_t rank, uint32_t bucket) {
@@ -187,7 +227,7 @@ core::result<void> swap_layout(const rank_plan& p) {
       return broken(p, "a swap block does not begin where the one before ends, or is not whole pages");
     if (b.file_offset != file_end) return broken(p, "extents of the swap file overlap or leave gaps");
     end += b.elements;
-    file_end += extent_bytes(*p.layout, b);
+    file_end += file_bytes(*p.layout, b);
     for (const auto& x : b.pieces) {
       const slice own =
           p.layout->trains(x.parameter) ? p.own_states(x.parameter) : p.layout->slice_of(x.parameter, p.rank);
@@ -231,7 +271,8 @@ core::result<void> swaps(const world& w, uint32_t rank) {
     if (p.layout->buckets[b].pipeline == p.layout->pipeline_at(p.rank))
       if (auto ok = gradients_move(w, rank, b); !ok) return ok;
   for (uint32_t g = 0; g < p.sub_groups.size(); ++g)
-    if (auto ok = states_move(w, rank, g); !ok) return ok;
+    for (const auto rule : {states_move, states_move_again})
+      if (auto ok = rule(w, rank, g); !ok) return ok;
   return {};
 }
 

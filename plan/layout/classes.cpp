@@ -31,6 +31,7 @@ void add_sizes(numbers& to, const rank_plan& p) {
     to.push_back(near_elements(p, set));
   for (size_t b = 1; b < p.offsets.bucket_begin.size(); ++b)
     to.push_back(p.offsets.bucket_begin[b] - p.offsets.bucket_begin[b - 1]);
+  to.insert(to.end(), p.undo_offset.begin(), p.undo_offset.end());
   to.insert(to.end(), std::begin(p.moment_elements), std::end(p.moment_elements));
   to.insert(to.end(), std::begin(p.resident_elements), std::end(p.resident_elements));
   for (uint32_t set = 0; set < l.gather_sets.size() && l.options.tiers.parameters == tier::nvme; ++set)

@@ -8,7 +8,6 @@
 namespace troupe::plan {
 namespace {
 
-
 // Frozen parameters have places only where their slices are swapped.
 slice held(const job_layout& l, uint32_t q, uint32_t rank) {
   if (l.trains(q)) return l.state_slice(q, rank);
@@ -83,7 +82,7 @@ void choose_parts(rank_plan& p) {
       p.resident_elements[k] += b.elements;
     }
     b.file_offset = p.swap_file_bytes;
-    p.swap_file_bytes += extent_bytes(l, b);
+    p.swap_file_bytes += file_bytes(l, b);
   }
 }
 
@@ -140,19 +139,27 @@ uint64_t extent_bytes(const job_layout& l, const swap_block& b) {
   return before + (b.holds(state_part::copy) ? b.elements * core::size_of(l.options.types.parameter) : 0);
 }
 
-file_range range_of(const job_layout& l, const swap_block& b, state_part x, uint64_t linear, uint64_t count) {
+uint64_t second_place(const job_layout& l, const swap_block& b) {
+  return l.options.tiers.two_places && !b.frozen ? extent_bytes(l, b) - part_offset(l, b, state_part::master) : 0;
+}
+
+uint64_t file_bytes(const job_layout& l, const swap_block& b) { return extent_bytes(l, b) + second_place(l, b); }
+
+file_range range_of(const job_layout& l, const swap_block& b, state_part x, uint64_t linear, uint64_t count,
+                    uint32_t place) {
   const uint64_t bytes = core::size_of(type_of(l, x));
-  return {b.file_offset + part_offset(l, b, x) + (linear - b.first) * bytes, count * bytes};
+  const uint64_t moved = place == 0 || x == state_part::gradient ? 0 : second_place(l, b);
+  return {b.file_offset + part_offset(l, b, x) + (linear - b.first) * bytes + moved, count * bytes};
 }
 
-file_range states_read(const job_layout& l, const swap_block& b) {
+file_range states_read(const job_layout& l, const swap_block& b, uint32_t place) {
   const uint64_t from = part_offset(l, b, state_part::master), to = part_offset(l, b, state_part::copy);
-  return {b.file_offset + from, to - from};
+  return {b.file_offset + from + (place == 0 ? 0 : second_place(l, b)), to - from};
 }
 
-file_range states_written(const job_layout& l, const swap_block& b) {
+file_range states_written(const job_layout& l, const swap_block& b, uint32_t place) {
   const uint64_t from = part_offset(l, b, state_part::master);
-  return {b.file_offset + from, extent_bytes(l, b) - from};
+  return {b.file_offset + from + (place == 0 ? 0 : second_place(l, b)), extent_bytes(l, b) - from};
 }
 
 std::vector<shard_run> shard_runs(const job_layout& l, uint32_t set, uint32_t rank, const rank_offsets& at) {

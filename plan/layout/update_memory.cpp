@@ -1,5 +1,7 @@
 #include "plan/layout/update_memory.hpp"
 
+#include <algorithm>
+
 #include "core/math.hpp"
 
 namespace troupe::plan {
@@ -19,8 +21,31 @@ uint64_t undo_bytes(const job_layout& l, const owned_piece& piece) {
          (l.options.master_is_parameter() ? 0 : rounded(l.options.types.parameter));
 }
 
+bool stays_beside_file(const job_layout& l, uint32_t parameter) {
+  for (uint32_t set = 0; set < l.cached.size(); ++set)
+    if (l.cached[set] &&
+        std::ranges::any_of(l.gather_sets[set].parameters, [&](const auto& x) { return x.parameter == parameter; }))
+      return true;
+  return false;
+}
+
+uint64_t undo_bytes(const rank_plan& p, uint32_t group, const owned_piece& piece) {
+  const job_layout& l = *p.layout;
+  if (p.blocks.empty() || !l.options.updates.may_undo()) return undo_bytes(l, piece);
+  const swap_block& b = p.blocks[group];
+  const auto kept = [&](state_part x) {
+    return core::round_up(piece.range.count * core::size_of(type_of(l, x)), core::parameter_alignment_bytes);
+  };
+  uint64_t bytes = b.holds(state_part::master) ? 0 : kept(state_part::master);
+  for (uint32_t k = 0; k < l.options.update_of(piece.parameter).moments; ++k)
+    bytes += b.holds(moment_part(k)) ? 0 : kept(moment_part(k));
+  if (!l.options.master_is_parameter() && !b.holds(state_part::copy)) bytes += kept(state_part::copy);
+  if (b.holds(weights_part(l)) && stays_beside_file(l, piece.parameter)) bytes += kept(weights_part(l));
+  return bytes;
+}
+
 bool may_speculate(const job_layout& l) {
-  return !l.options.tiers.swaps() || (!l.options.updates.may_undo() && !l.swaps_gradients());
+  return !l.options.tiers.swaps() || l.options.tiers.two_places || !l.options.updates.may_undo();
 }
 
 void place_undo_copies(rank_plan& p) {
@@ -30,7 +55,7 @@ void place_undo_copies(rank_plan& p) {
   for (uint32_t g = 0; g < p.sub_groups.size(); ++g) {
     if (p.sub_groups[g].need != update_need::elements) continue;  // others need collectives after the vote
     p.undo_offset[g] = p.undo_bytes;
-    for (const auto& piece : p.sub_groups[g].pieces) p.undo_bytes += undo_bytes(*p.layout, piece);
+    for (const auto& piece : p.sub_groups[g].pieces) p.undo_bytes += undo_bytes(p, g, piece);
   }
 }
 

@@ -121,7 +121,7 @@ class speculation {
     d_.at(x).guard = guard::always;
     d_.depend_on_nothing(x);
     for (const auto& piece : p_.sub_groups[g].pieces) {
-      d_.at(x).bytes += undo_bytes(*p_.layout, piece);
+      d_.at(x).bytes += undo_bytes(p_, g, piece);
       d_.depend(x, whole_[p_.layout->bucket_of[piece.parameter]]);
     }
     for (const uint32_t reader : readers_[g]) {
@@ -184,7 +184,7 @@ std::string add_undo(draft& d, const rank_plan& p) {
     const uint32_t g = d.at(x).subject;
     last = undo[g] = d.insert_after(last == none ? d.vote : last, kind::undo, g, p.options().accumulation - 1);
     d.at(last).guard = may_clip ? guard::undone : guard::skipped;
-    for (const auto& piece : p.sub_groups[g].pieces) d.at(last).bytes += 2 * undo_bytes(*p.layout, piece);
+    for (const auto& piece : p.sub_groups[g].pieces) d.at(last).bytes += 2 * undo_bytes(p, g, piece);
     d.depend(last, d.vote);
     d.depend(last, x);
   }

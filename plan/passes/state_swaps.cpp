@@ -15,13 +15,17 @@ class state_swaps {
         slot_(p.sub_groups.size(), none),
         read_(p.sub_groups.size(), none),
         gradients_(p.layout->buckets.size(), none),
+        written_(p.sub_groups.size(), none),
         last_backward_(find_last_backward()) {
     for (uint32_t g = 0; g < slot_.size(); ++g)
       if (is_swapped(g)) groups_.push_back(g);
     // The next step begins with the slices of the first units, which are last in the layout: they are written first.
-    // Updates before the vote come in the order in which backward finishes with their parameters.
+    // Updates before the vote come in the order in which backward finishes with their parameters; so do the first
+    // windows, where they have to wait for gradients that are written.
     const bool ahead = !groups_.empty() && p.speculates(groups_.front());
-    if (p.options().tiers.parameters == tier::nvme && !ahead) std::reverse(groups_.begin(), groups_.end());
+    if (p.options().tiers.parameters != tier::nvme || ahead) return;
+    const size_t first = p.layout->swaps_gradients() && reads_ahead() ? std::min<size_t>(windows(), groups_.size()) : 0;
+    std::reverse(groups_.begin() + static_cast<std::ptrdiff_t>(first), groups_.end());
   }
 
   std::string run() {
@@ -30,19 +34,21 @@ class state_swaps {
     for (handle x = d_.begin; x != none; x = d_.next(x)) {
       if (computing < d_.marks.size() && x == d_.marks[computing].computes) begin(computing++, x);
       if (d_.is_mark(x)) continue;
-      if (d_.at(x).kind == kind::swap_out && d_.at(x).what == swapped::gradients) gradients_[d_.at(x).subject] = x;
-      if (x == d_.vote && p_.layout->swaps_gradients()) read_until(1, 1, x);
+      if (d_.at(x).kind == kind::swap_out && d_.at(x).what == swapped::gradients &&
+          d_.at(x).micro == p_.layout->last_micro(d_.at(x).subject))
+        gradients_[d_.at(x).subject] = x;
+      if (x == d_.vote && p_.layout->swaps_gradients()) fill_windows(x);
       if (d_.at(x).kind == kind::update && is_swapped(d_.at(x).subject)) update(x);
     }
+    do_again();
     return "sub-groups that come from their file and go back, in the order of their windows: " +
            std::to_string(groups_.size()) + " of " + std::to_string(slot_.size());
   }
 
  private:
   [[nodiscard]] bool is_swapped(uint32_t group) const { return p_.blocks[group].swapped != 0; }
-  [[nodiscard]] uint32_t windows() const {
-    return p_.options().tiers.read_ahead ? std::max(1U, p_.options().tiers.state_slots) : 1;
-  }
+  [[nodiscard]] bool reads_ahead() const { return p_.options().tiers.read_ahead; }
+  [[nodiscard]] uint32_t windows() const { return reads_ahead() ? std::max(1U, p_.options().tiers.state_slots) : 1; }
 
   void reorder() {
     std::vector<handle> update(slot_.size(), none);  // [sub-group]: behind the vote
@@ -65,8 +71,9 @@ class state_swaps {
   // Windows onto states are free until the first update: parts that need no gradient of this step are read before the
   // last backward, spread evenly if slices of parameters are read from the same disk.
   void begin(uint32_t use, handle computes) {
-    if (p_.layout->swaps_gradients()) return;
-    if (p_.options().tiers.parameters != tier::nvme)
+    if (p_.layout->swaps_gradients())
+      fill_windows(computes);
+    else if (p_.options().tiers.parameters != tier::nvme)
       read_until(1, 1, computes);
     else if (use <= last_backward_)
       read_until(use + 1, last_backward_ + 1, computes);
@@ -78,6 +85,16 @@ class state_swaps {
       if (writes_gradients(u.kind)) last[u.unit] = u.micro;
     const auto begins = [&](const unit_use& u) { return u.kind != use::forward && u.micro == last[u.unit]; };
     return static_cast<uint32_t>(std::ranges::find_if(d_.uses, begins) - d_.uses.begin());
+  }
+  // Gradients come from the file with the states: each sub-group whose gradients are written there, as far as windows
+  // are free.
+  void fill_windows(handle where) {
+    for (; next_ < groups_.size() && next_ - updated_ < windows() && is_readable(groups_[next_]); ++next_)
+      read(groups_[next_], none, where);
+  }
+  [[nodiscard]] bool is_readable(uint32_t g) const {
+    const swap_block& b = p_.blocks[g];
+    return !b.holds(state_part::gradient) || gradients_[p_.layout->bucket_of[b.pieces.front().parameter]] != none;
   }
   // `done` of `all` windows are filled.
   void read_until(uint64_t done, uint64_t all, handle where) {
@@ -93,7 +110,7 @@ class state_swaps {
     d_.at(x).bytes = bytes;
     if (vote != none) d_.at(x).guard = guard::not_skipped;
     d_.depend(x, vote);
-    if (!p_.options().tiers.read_ahead) d_.depend(x, last_update_);
+    if (!reads_ahead()) d_.depend(x, last_update_);
     if (b.holds(state_part::gradient)) d_.depend(x, gradients_[p_.layout->bucket_of[b.pieces.front().parameter]]);
     d_.at(x).staged = slot_[g] = d_.open(x, pool::states, extent_bytes(*p_.layout, b), g);
   }
@@ -112,7 +129,9 @@ class state_swaps {
     last_update_ = x;
     const handle last = write(x, vote);
     d_.close(slot_[g], last);
-    if (p_.options().tiers.read_ahead && next_ < groups_.size()) read(groups_[next_++], vote, d_.next(last));
+    ++updated_;
+    if (reads_ahead() && next_ < groups_.size() && is_readable(groups_[next_]))
+      read(groups_[next_++], vote, d_.next(last));
   }
   // The last to use the window: the write, where there is something to write.
   handle write(handle update, handle vote) {
@@ -125,6 +144,61 @@ class state_swaps {
     d_.at(x).bytes = bytes;
     d_.at(x).staged = slot_[g];
     d_.depend(x, update);
+    written_[g] = x;
+    return x;
+  }
+
+  // A clipped step: what was updated before the vote is read again from its valid place, where nothing was written,
+  // updated, and written over what the first update has put into the other place.
+  void do_again() {
+    std::vector<handle> all;
+    for (handle x = d_.vote; x != none; x = d_.next(x))
+      if (!d_.is_mark(x) && d_.at(x).kind == kind::redo && is_swapped(d_.at(x).subject)) all.push_back(x);
+    last_update_ = last_write_ = none;
+    size_t read = 0;
+    for (; read < std::min<size_t>(all.size(), windows()); ++read) read_again(all[read], all.front());
+    for (size_t k = 0; k < all.size(); ++k) {
+      if (read == k) read_again(all[read++], all[k]);
+      if (!p_.options().tiers.write_behind) d_.depend(all[k], last_write_);
+      last_update_ = all[k];
+      const handle last = write_again(all[k]);
+      d_.close(d_.at(all[k]).staged, last);
+      if (reads_ahead() && read < all.size()) read_again(all[read++], d_.next(last));
+    }
+  }
+  void read_again(handle redo, handle where) {
+    const uint32_t g = d_.at(redo).subject;
+    const swap_block& b = p_.blocks[g];
+    const uint64_t bytes = states_read(*p_.layout, b).bytes + part_offset(*p_.layout, b, state_part::master);
+    if (bytes == 0) {  // its window is the update's own
+      d_.at(redo).staged = d_.open(redo, pool::states, extent_bytes(*p_.layout, b), g);
+      return;
+    }
+    const handle x = again(d_.insert_before(where, kind::swap_in, g, p_.options().accumulation - 1));
+    d_.at(x).bytes = bytes;
+    if (!reads_ahead()) d_.depend(x, last_update_);
+    if (b.holds(state_part::gradient)) d_.depend(x, gradients_[p_.layout->bucket_of[b.pieces.front().parameter]]);
+    const uint32_t window = d_.open(x, pool::states, extent_bytes(*p_.layout, b), g);
+    d_.at(x).staged = d_.at(redo).staged = window;
+    d_.depend(redo, x);
+  }
+  // The last to use the window.
+  handle write_again(handle redo) {
+    const uint32_t g = d_.at(redo).subject;
+    const uint64_t bytes = states_written(*p_.layout, p_.blocks[g]).bytes;
+    if (bytes == 0) return redo;
+    const handle x = last_write_ = again(d_.insert_after(redo, kind::swap_out, g, p_.options().accumulation - 1));
+    d_.at(x).bytes = bytes;
+    d_.at(x).staged = d_.at(redo).staged;
+    d_.depend(x, redo);
+    d_.depend(x, written_[g]);
+    return x;
+  }
+  handle again(handle x) {
+    d_.at(x).what = swapped::states;
+    d_.at(x).again = true;
+    d_.at(x).guard = guard::clipped;
+    d_.depend(x, d_.vote);
     return x;
   }
 
@@ -134,8 +208,9 @@ class state_swaps {
   std::vector<uint32_t> slot_;     // [sub-group]: its window
   std::vector<handle> read_;       // [sub-group]
   std::vector<handle> gradients_;  // [bucket]: the write that puts its gradients into the file
+  std::vector<handle> written_;    // [sub-group]: the write behind its update
   uint32_t last_backward_ = 0;     // use
-  size_t next_ = 0;
+  size_t next_ = 0, updated_ = 0;  // in groups_: read, updated
   handle last_update_ = none, last_write_ = none;
 };
 

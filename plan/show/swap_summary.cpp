@@ -71,6 +71,7 @@ std::string tiers_as_text(const timeline& t, uint32_t plan) {
   rows = {{"a step of rank " + std::to_string(mine.rank), "read", "written"}};
   std::map<swapped, swap_traffic> moved;
   for (const auto& x : mine.instructions) {
+    if (x.again) continue;
     if (x.kind == kind::swap_in) moved[x.what].read += x.bytes;
     if (x.kind == kind::swap_out) moved[x.what].written += x.bytes;
   }

@@ -41,7 +41,7 @@ rung tried(const fit_request& request, const wanted& w, uint32_t stage) {
   o.tiers.parameters = w.parameters;
   o.tiers.activations = w.activations;
   if (w.activations != tier::device) o.recompute = true;
-  if (o.tiers.swaps()) o.updates.speculate = o.updates.speculate && !o.updates.may_undo();
+  o.tiers.two_places = o.tiers.swaps() && o.updates.speculate && o.updates.may_undo();
   // Above the rung of gradients, the search chooses whether they leave memory, with the sizes.
   const bool limited = request.limits.states > 0 || request.limits.total > 0;
   r.open.swap_gradients = request.open.swap_gradients && w.gradients && limited;

@@ -93,6 +93,36 @@ void check_clipped(const settings& set, const settings& cut = {}, const std::str
   }
 }
 
+settings files(const small_job& job, int stage, int accumulation, bool parameters) {
+  const std::string path = (job.folder().path() / "swap").string();
+  auto out = clipping(2, stage, accumulation) + settings{"zero_optimization.offload_optimizer.device=nvme",
+                                                         "zero_optimization.offload_optimizer.nvme_path=" + path};
+  if (parameters)
+    out = out +
+          settings{"zero_optimization.offload_param.device=nvme", "zero_optimization.offload_param.nvme_path=" + path};
+  return out;
+}
+
+/// Runs both orders, saves in the middle of the early one and goes on from there in both.
+void check_files(const small_job& job, const settings& set) {
+  const auto limited = set + middle_limit(job, set);
+  BOOST_TEST_CONTEXT(text_of(limited)) {
+    const auto wanted = train(job, limited + late, steps);
+    auto s = job.open(limited + early);
+    BOOST_TEST(speculated(*s) >= 3U);
+    BOOST_TEST(redone(*s) == speculated(*s));
+    BOOST_TEST(s->training_plan(0).options().tiers.two_places);
+    const auto got = result_of(*s, steps);
+    check_same(got, wanted);
+    BOOST_TEST(got.skipped == wanted.skipped);
+    const double limit = job.config(limited)->gradient_clipping;
+    const auto norms = finite_norms(wanted);
+    const auto above = std::ranges::count_if(norms, [&](double x) { return x > limit; });
+    BOOST_TEST(above > 0);
+    BOOST_TEST(above < static_cast<std::ptrdiff_t>(norms.size()));
+  }
+}
+
 /// Runs both orders; returns how many steps were skipped.
 uint64_t check_alike(const settings& set) {
   const small_job job(tiny_gpt2);
@@ -169,7 +199,6 @@ BOOST_AUTO_TEST_CASE(pipelines_that_clip_keep_the_bits_of_the_uncut_run) {
                 pipeline(2, "gpipe"));
 }
 
-// Swapped states are updated early only where nothing is undone; what asks for more is refused (tests/config).
 BOOST_AUTO_TEST_CASE(states_in_files_keep_their_bits_early_and_late) {
   const small_job job(tiny_gpt2);
   for (const int stage : {1, 3}) {
@@ -181,6 +210,59 @@ BOOST_AUTO_TEST_CASE(states_in_files_keep_their_bits_early_and_late) {
     BOOST_TEST(speculated(*s) >= 4U);
     check_same(result_of(*s, steps), wanted);
   }
+}
+
+BOOST_AUTO_TEST_CASE(states_in_files_that_are_skipped_or_clipped_keep_their_bits) {
+  const small_job job(tiny_gpt2);
+  const settings gradients = {"cluster.swap_gradients=true"},
+                 some = {"zero_optimization.offload_param.max_in_cpu=20000"};
+  check_files(job, files(job, 1, 2, false));
+  check_files(job, files(job, 2, 1, false) + settings{"bf16.enabled=true"});
+  check_files(job, files(job, 3, 1, true) + gradients);
+  check_files(job, files(job, 3, 2, true) + some + settings{"bf16.enabled=true"});
+  check_files(job, files(job, 3, 1, true) + some + restless_fp16);
+  check_files(job, files(job, 3, 1, false) + gradients + restless_fp16);
+  check_files(job, files(job, 3, 2, true) + gradients + restless_fp16 +
+                       settings{"zero_optimization.offload_optimizer.ratio=0.5"});
+}
+
+// A save is taken in the step behind it, whose updates have begun to write the other place.
+BOOST_AUTO_TEST_CASE(a_run_with_two_places_resumes_from_its_checkpoints_in_either_order) {
+  const small_job job(tiny_gpt2);
+  const auto set = files(job, 3, 1, true) + restless_fp16;
+  const auto limited = set + middle_limit(job, set);
+  auto s = job.open(limited + early);
+  for (int i = 0; i < 5; ++i) {
+    step_of(*s);
+    if (i % 2 == 0)
+      BOOST_TEST_REQUIRE(s->save({.root = job.folder() / ("two-places" + std::to_string(i))}).has_value());
+  }
+  const auto wanted = result_of(*s, steps);
+  for (const auto& order : {late, early}) {
+    auto again = actors::session::open({.config = job.config(limited + order), .resume = job.folder() / "two-places4"});
+    BOOST_TEST_REQUIRE(again.has_value(), (again ? "" : again.error().text));
+    check_same(result_of(**again, steps), wanted);
+  }
+}
+
+// Sixteen steps without a clip, then sixteen that all are.
+BOOST_AUTO_TEST_CASE(a_run_whose_states_are_in_files_decides_by_its_last_steps_and_keeps_its_bits) {
+  const small_job job(tiny_gpt2);
+  const auto set = files(job, 3, 1, true) + settings{"cluster.swap_gradients=true"};
+  const settings never = {"gradient_clipping=1e9"}, always = {"gradient_clipping=1e-9"};
+  constexpr uint64_t longer = 20;
+  auto s = job.open(set + never);
+  BOOST_TEST(s->training_plan(0).options().tiers.two_places);
+  BOOST_TEST(speculated(*s) == 0U);
+  const auto got = result_of(*s, longer);
+  BOOST_TEST(speculated(*s) >= 3U);
+  check_same(got, train(job, set + never + late, longer));
+  auto clipped = job.open(set + always);
+  const auto waited = result_of(*clipped, longer);
+  BOOST_TEST(speculated(*clipped) == 0U);
+  check_same(waited, train(job, set + always + early, longer));
+  auto in_memory = job.open(clipping(2, 3, 1) + never);
+  BOOST_TEST(!in_memory->training_plan(0).options().tiers.two_places);
 }
 
 BOOST_AUTO_TEST_CASE(with_clipping_updates_wait_for_the_norm_unless_asked) {

@@ -24,7 +24,7 @@ using namespace troupe::actors;
 
 namespace {
 
-std::shared_ptr<const plan::rank_plan> swapped_plan(core::dtype parameter, bool gradients) {
+std::shared_ptr<const plan::rank_plan> swapped_plan(core::dtype parameter, bool gradients, bool two_places = false) {
   auto o = small_plans(2, 3, 2).front()->options();
   o.types.parameter = o.types.communication = parameter;
   o.types.accumulation = core::dtype::f32;
@@ -33,6 +33,7 @@ std::shared_ptr<const plan::rank_plan> swapped_plan(core::dtype parameter, bool 
   o.tiers.swap_gradients = gradients;
   o.tiers.read_ahead = o.tiers.write_behind = true;
   o.tiers.state_slots = 2;
+  o.tiers.two_places = o.updates.speculate = o.updates.may_clip = two_places;
   return plan::plans_of(small_plans(2, 3, 2).front()->layout->table, o)[1];
 }
 
@@ -161,6 +162,38 @@ BOOST_AUTO_TEST_CASE(every_swap_moves_exactly_its_bytes_in_whole_pages_of_its_ex
       }
       BOOST_TEST(swaps > 8U);
     }
+}
+
+BOOST_AUTO_TEST_CASE(with_two_places_a_step_reads_one_and_writes_the_other) {
+  for (const auto type : {core::dtype::f32, core::dtype::bf16}) {
+    const auto p = swapped_plan(type, true, true);
+    const auto meet = [](const std::vector<swap_move>& a, const std::vector<swap_move>& b) {
+      return std::ranges::any_of(a, [&](const swap_move& x) {
+        return std::ranges::any_of(b, [&](const swap_move& y) {
+          return x.range.offset < y.range.offset + y.range.bytes && y.range.offset < x.range.offset + x.range.bytes;
+        });
+      });
+    };
+    const auto of = [&](plan::swapped what, plan::kind k, uint32_t place) {
+      std::vector<swap_move> out;
+      for (uint32_t id : p->lanes[static_cast<size_t>(plan::lane::io)])
+        if (const auto& x = p->instructions[id]; x.what == what && x.kind == k)
+          for (const auto& m : moves_of(*p, x, place)) {
+            BOOST_TEST(m.range.offset + m.range.bytes <= p->swap_file_bytes);
+            out.push_back(m);
+          }
+      return out;
+    };
+    for (const uint32_t place : {0U, 1U}) {
+      const auto written = of(plan::swapped::states, plan::kind::swap_out, place);
+      BOOST_TEST(written.size() > 4U);
+      BOOST_TEST(!meet(written, of(plan::swapped::states, plan::kind::swap_in, place)));
+      BOOST_TEST(!meet(written, of(plan::swapped::shards, plan::kind::swap_in, place)));
+      BOOST_TEST(!meet(written, of(plan::swapped::gradients, plan::kind::swap_out, place)));
+      BOOST_TEST(meet(written, of(plan::swapped::states, plan::kind::swap_in, 1 - place)));
+      BOOST_TEST(meet(written, of(plan::swapped::shards, plan::kind::swap_in, 1 - place)));
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(states_of_a_sub_group_that_were_written_are_read_again_and_seen_by_gathers) {

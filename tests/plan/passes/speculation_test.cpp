@@ -26,6 +26,16 @@ plan_options ahead_of_a_clip(uint32_t ranks, uint32_t stage, uint32_t accumulati
   return o;
 }
 
+plan_options in_files(uint32_t stage, uint32_t accumulation, bool gradients) {
+  auto o = ahead_of_a_clip(2, stage, accumulation);
+  o.tiers.optimizer = tier::nvme;
+  o.tiers.parameters = stage == 3 ? tier::nvme : tier::device;
+  o.tiers.swap_gradients = gradients;
+  o.tiers.state_slots = 3;
+  o.tiers.read_ahead = o.tiers.write_behind = o.tiers.two_places = true;
+  return o;
+}
+
 uint32_t vote_of(const rank_plan& p) {
   const auto x = std::find_if(p.instructions.begin(), p.instructions.end(),
                               [](const instruction& i) { return i.kind == kind::vote; });
@@ -106,6 +116,7 @@ BOOST_AUTO_TEST_CASE(plans_of_random_models_that_speculate_are_proved) {
       options.updates.speculate = true;
       options.updates.may_skip = random() % 2 == 0;
       options.updates.may_clip = random() % 2 == 0;
+      options.tiers.two_places = options.tiers.swaps() && seed % 4 != 0;
       if (!make_layout(table, options)) continue;
       const auto plans = plans_of(table, options);
       const auto ok = troupe::plan::check(plans);
@@ -162,6 +173,103 @@ BOOST_AUTO_TEST_CASE(states_in_files_are_updated_before_the_vote_if_nothing_is_u
             o.updates.may_clip = true;
             BOOST_TEST(updated(false));
           }
+}
+
+BOOST_AUTO_TEST_CASE(states_with_two_places_in_their_file_are_updated_before_the_vote_whatever_it_decides) {
+  for (uint64_t seed = 0; seed < 120; ++seed) BOOST_TEST_CONTEXT("seed " << seed) {
+      std::mt19937_64 random(seed);
+      const auto coin = [&] { return random() % 2 == 0; };
+      const uint32_t stage = static_cast<uint32_t>(1 + seed % 3), slots = coin() ? 3 : 1;
+      auto o = in_files(stage, coin() ? 1 : 2, coin());
+      o.updates.may_clip = coin();
+      o.updates.may_skip = !o.updates.may_clip || coin();
+      o.saving.on = coin();
+      o.tiers.state_slots = slots;
+      o.tiers.read_ahead = o.tiers.write_behind = slots > 1;
+      o.tiers.ratio = coin() ? 1 : 0.5;
+      o.tiers.resident_parameters = coin() ? 100'000 : 0;
+      if (coin()) o.types.parameter = o.types.communication = troupe::core::dtype::bf16;
+      const auto plans = plans_of(gpt_table(4, 64, 256, coin()), o);
+      const auto proved = troupe::plan::check(plans);
+      BOOST_TEST(proved.has_value(), "stage " << stage << ": " << (proved ? "" : proved.error().text));
+      const auto& p = *plans.front();
+      for (const auto* x : all_of(p, kind::update)) BOOST_TEST(x->id < vote_of(p));
+      BOOST_TEST(all_of(p, kind::redo).size() == (o.updates.may_clip ? p.sub_groups.size() : 0));
+      const bool in_memory = stage < 3 || o.tiers.ratio < 1 || o.tiers.resident_parameters > 0;
+      BOOST_TEST((p.undo_bytes > 0) == in_memory);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_second_place_takes_as_many_bytes_of_the_file_as_an_update_writes) {
+  for (const bool gradients : {false, true}) {
+    auto o = in_files(3, 1, gradients);
+    const auto table = gpt_table(2, 64, 256, false);
+    const auto two = plans_of(table, o);
+    o.tiers.two_places = o.updates.speculate = false;
+    const auto one = plans_of(table, o);
+    for (size_t r = 0; r < two.size(); ++r) {
+      uint64_t written = 0;
+      for (const auto& b : two[r]->blocks) written += states_written(*two[r]->layout, b).bytes;
+      BOOST_TEST(two[r]->swap_file_bytes == one[r]->swap_file_bytes + written);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(swaps_around_an_update_that_is_done_again_are_proved) {
+  const auto o = in_files(3, 1, true);
+  const auto again = [](kind k) {
+    return [=](const rank_plan& p) -> uint32_t {
+      for (const auto* x : all_of(p, k))
+        if (x->again) return x->id;
+      return none;
+    };
+  };
+  const auto in = again(kind::swap_in), out = again(kind::swap_out);
+  refused(
+      o, [&](rank_plan& p) { p.instructions[out(p)].guard = guard::undone; }, "done again");
+  refused(
+      o, [&](rank_plan& p) { p.instructions[in(p)].bytes -= 4096; }, "moves the wrong number of bytes");
+  refused(
+      o, [&](rank_plan& p) { p.instructions[in(p)].guard = guard::always; }, "done again");
+  refused(
+      o,
+      [&](rank_plan& p) {
+        std::erase_if(p.instructions[out(p)].after, [&](uint32_t on) { return p.instructions[on].kind == kind::redo; });
+      },
+      "which changes what it writes");
+  // The same layout with one place: what would be read again was written over.
+  auto single = o;
+  single.tiers.two_places = false;
+  auto plans = plans_of(gpt_table(2, 64, 256, true), single);
+  for (const auto& p : plans)
+    for (uint32_t g = 0; g < p->sub_groups.size(); ++g) BOOST_TEST(!p->speculates(g));
+}
+
+// Also where gradients wait in the file: their first sub-groups are read while backward goes on.
+BOOST_AUTO_TEST_CASE(the_first_sub_groups_are_read_before_the_vote_though_updates_wait_for_it) {
+  for (const bool gradients : {false, true}) {
+    auto o = in_files(3, 1, gradients);
+    o.updates.speculate = o.tiers.two_places = false;
+    const auto p = *plans_of(gpt_table(4, 64, 256, false), o).front();
+    uint32_t early = 0;
+    for (const auto* x : all_of(p, kind::swap_in)) early += x->what == swapped::states && x->id < vote_of(p) ? 1 : 0;
+    BOOST_TEST(early == o.tiers.state_slots);
+    const uint32_t last_backward = all_of(p, kind::backward).back()->id;
+    const auto reads = all_of(p, kind::swap_in);
+    const auto first = std::ranges::find(reads, swapped::states, &instruction::what);
+    BOOST_TEST((*first)->id < last_backward);
+    for (const auto* x : all_of(p, kind::update)) BOOST_TEST(x->id > vote_of(p));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(updates_in_files_hide_behind_backward) {
+  auto o = in_files(3, 1, true);
+  const auto table = gpt_table(8, 64, 256, false);
+  auto costs = default_costs(o.types.parameter);
+  costs.flops_per_s /= 100;
+  const double early_s = predict(plans_of(table, o), costs).step_s;
+  o.updates.speculate = o.tiers.two_places = false;
+  BOOST_TEST(early_s < predict(plans_of(table, o), costs).step_s);
 }
 
 BOOST_AUTO_TEST_CASE(sub_groups_are_updated_during_backward_and_undone_after_the_vote) {

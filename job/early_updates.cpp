@@ -1,0 +1,135 @@
+#include "job/early_updates.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "job/open_sizes.hpp"
+#include "plan/generate/generate.hpp"
+#include "plan/layout/layout.hpp"
+#include "plan/layout/sets.hpp"
+
+namespace troupe::job {
+namespace {
+
+/// Ranks whose plans are compared.
+constexpr uint32_t early_ranks_max = 4;
+/// Of the share that would do: an order does not change to and fro for a step more or less.
+constexpr double early_margin = 0.75;
+
+/// Of the step with updates that wait, that early ones must save for states to get a second place.
+constexpr double early_gain_min = 0.05;
+
+/// Predicted seconds of a step whose vote takes that branch.
+core::result<double> early_seconds(const std::shared_ptr<const core::model_table>& table, plan::plan_options options,
+                                   bool early, plan::branch taken, const plan::cost_model& costs) {
+  options.updates.speculate = early;
+  auto layout = plan::make_layout(table, options);
+  if (!layout) return core::fail(layout.error());
+  std::vector<uint32_t> ranks;
+  const auto& mesh = options.mesh;
+  for (uint32_t r = 0; r < options.ranks() && options.ranks() <= early_ranks_max; ++r) ranks.push_back(r);
+  for (uint32_t s = 0; s < mesh.degree(core::axis::pipeline) && options.ranks() > early_ranks_max; ++s)
+    ranks.push_back(mesh.at_stage(0, s));
+  std::vector<std::shared_ptr<const plan::rank_plan>> plans;
+  for (const uint32_t r : ranks) {
+    auto made = plan::generate(*layout, r);
+    if (!made) return core::fail(made.error());
+    plans.push_back(std::move(*made));
+  }
+  const auto price = [&](const plan::rank_plan& p, const plan::instruction& x) {
+    return plan::acts(x.guard, taken) ? plan::predicted_seconds(p, x, costs) : 0;
+  };
+  return plan::play(plans, price, costs.latency_s).step_s;
+}
+
+}  // namespace
+
+bool leaves_early_updates_open(const config::job_config& c) {
+  const auto by_element = [](core::optimizer_type type) {
+    return type != core::optimizer_type::lamb && type != core::optimizer_type::muon;
+  };
+  return c.early_updates == config::early_choice::automatic && c.zero_optimization.swaps() &&
+         !c.zero_optimization.offload_optimizer.speculates && !c.zero_optimization.zenflow.enabled &&
+         by_element(c.optimizer.type) && !c.compile.enabled && !c.cluster.is_on();
+}
+
+double compared_orders::worth() const {
+  const double gain = late_s - early_s, loss = std::max(0.0, undone_s - late_s);
+  return gain <= 0 ? 0 : gain / (gain + loss);
+}
+
+core::result<compared_orders> compare_orders(const std::shared_ptr<const core::model_table>& table,
+                                             const plan::plan_options& trains, const plan::cost_model& costs) {
+  compared_orders out;
+  struct wanted {
+    double* seconds;
+    bool early;
+    plan::branch taken;
+  };
+  const auto undone = trains.updates.may_clip ? plan::branch::clipped : plan::branch::skipped;
+  for (const auto& [seconds, early, taken] :
+       {wanted{&out.late_s, false, plan::branch::not_skipped}, wanted{&out.early_s, true, plan::branch::not_skipped},
+        wanted{&out.undone_s, true, undone}}) {
+    const auto found = early_seconds(table, trains, early, taken, costs);
+    if (!found) return core::fail(found.error());
+    *seconds = *found;
+  }
+  return out;
+}
+
+core::result<double> leave_updates_open(const config::job_config& c,
+                                        const std::shared_ptr<const core::model_table>& table,
+                                        plan::plan_options trains, const plan::cost_model& costs, const go_on& more,
+                                        plan::plan_options& waits) {
+  if (!leaves_early_updates_open(c) || !trains.updates.may_undo()) return 0;
+  const auto one_place = early_seconds(table, waits, false, plan::branch::not_skipped, costs);
+  if (!one_place) return one_place;
+  trains.updates.speculate = trains.tiers.two_places = true;
+  auto sized = with_open_sizes(c, table, std::move(trains), costs, more);
+  if (!sized && sized.error().kind == core::error_kind::bad_input) return 0;  // the budget has no room for them
+  if (!sized) return core::fail(sized.error());
+  const auto orders = compare_orders(table, *sized, costs);
+  if (!orders) return core::fail(orders.error());
+  if (orders->early_s > (1 - early_gain_min) * *one_place || orders->worth() == 0) return 0;
+  waits = std::move(*sized);
+  waits.updates.speculate = false;
+  return orders->worth();
+}
+
+core::result<void> make_room_for_early_updates(blueprint& b) {
+  for (const auto which : {plan::plan_choice::train, plan::plan_choice::train_saving}) {
+    auto options = b.options[static_cast<size_t>(which)];
+    options.updates.speculate = true;
+    const auto plans = step_plans::write(b.table, options);
+    if (!plans) return core::fail(plans.error());
+    note_pools(*plans, b.pools);
+    if (auto ok = plans->prove(); !ok) return ok;
+  }
+  return {};
+}
+
+core::result<changed_steps> with_updates(const blueprint& b, bool early) {
+  changed_steps out;
+  out.train = b.options[static_cast<size_t>(plan::plan_choice::train)];
+  out.train_saving = b.options[static_cast<size_t>(plan::plan_choice::train_saving)];
+  out.train.updates.speculate = out.train_saving.updates.speculate = early;
+  out.pools = b.pools;
+  auto plans = step_plans::write(b.table, out.train);
+  if (!plans) return core::fail(plans.error());
+  out.plans = std::move(*plans);
+  auto ranks = out.plans.proved();
+  if (!ranks) return core::fail(ranks.error());
+  out.ranks = std::move(*ranks);
+  return out;
+}
+
+bool undone_steps::note(bool undone, bool early, double worth) {
+  undone_ += undone ? 1 : 0;
+  if (++seen_ < window) return false;
+  const double share = double(undone_) / seen_;
+  seen_ = undone_ = 0;
+  return early ? share > worth : share < early_margin * worth;
+}
+
+}  // namespace troupe::job

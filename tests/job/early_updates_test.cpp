@@ -1,0 +1,45 @@
+// Whether updates come before the vote, where the run decides.
+#include "job/early_updates.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+BOOST_AUTO_TEST_SUITE(early_updates)
+
+using troupe::job::undone_steps;
+
+BOOST_AUTO_TEST_CASE(the_order_changes_when_a_window_of_steps_calls_for_the_other) {
+  constexpr double worth = 0.5;
+  const auto changes = [](bool early, uint32_t undone) {
+    undone_steps x;
+    bool out = false;
+    for (uint32_t k = 0; k < undone_steps::window; ++k) {
+      BOOST_TEST(!out);  // not before all of them have ended
+      out = x.note(k < undone, early, worth);
+    }
+    return out;
+  };
+  BOOST_TEST(changes(false, 0));
+  BOOST_TEST(changes(false, 5));
+  BOOST_TEST(!changes(false, 6));  // above three quarters of what would do
+  BOOST_TEST(!changes(true, 8));
+  BOOST_TEST(changes(true, 9));
+}
+
+BOOST_AUTO_TEST_CASE(early_updates_are_worth_as_many_undone_steps_as_their_gain_pays_for) {
+  using troupe::job::compared_orders;
+  const auto close = boost::test_tools::tolerance(1e-12);
+  BOOST_TEST((compared_orders{1.0, 0.8, 1.2}.worth()) == 0.5, close);
+  BOOST_TEST((compared_orders{1.0, 0.8, 1.6}.worth()) == 0.25, close);
+  BOOST_TEST((compared_orders{1.0, 0.8, 0.9}.worth()) == 1.0, close);
+  BOOST_TEST((compared_orders{1.0, 1.1, 1.2}.worth()) == 0.0);
+}
+
+BOOST_AUTO_TEST_CASE(each_window_counts_its_own_steps) {
+  undone_steps x;
+  for (uint32_t k = 0; k < undone_steps::window; ++k) (void)x.note(true, false, 0.5);
+  bool changed = false;
+  for (uint32_t k = 0; k < undone_steps::window; ++k) changed = x.note(false, false, 0.5);
+  BOOST_TEST(changed);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -323,7 +323,6 @@ std::string end_details(const end_summary& e) {
       "a step: %.1f ms, compute busy %.1f ms; communication %.1f ms, of which %.1f ms hidden and %.1f ms exposed\n",
       1e3 * e.lanes.step_s, 1e3 * e.lanes.compute_s, 1e3 * e.lanes.communication_s,
       1e3 * (e.lanes.communication_s - e.lanes.exposed_s), 1e3 * e.lanes.exposed_s);
-  if (const auto hidden = telemetry::overlap_line(e.lanes.overlap); !hidden.empty()) out += hidden + "\n";
   out += text_of("idle: compute %.1f ms, fabric %.1f ms, shard %.1f ms\n", 1e3 * e.lanes.idle_s[1],
                  1e3 * e.lanes.idle_s[2], 1e3 * e.lanes.idle_s[3]);
   out += control_line(e.lanes);
@@ -366,6 +365,7 @@ std::string end_text(const end_summary& e) {
     if (e.skipped > 0)
       out += text_of("skipped: %llu of %llu steps, whose gradients were not finite\n",
                      static_cast<unsigned long long>(e.skipped), static_cast<unsigned long long>(e.trained));
+    if (const auto hidden = telemetry::overlap_line(e.lanes.overlap); !hidden.empty()) out += hidden + "\n";
     out += memory_line(e) + checkpoint_line(e.checkpoints);
     if (!e.model_place.empty())
       out += "model: " + e.model_place + "\n";

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/lfs_pointer.hpp"
 #include "data/formats/files.hpp"
 #include "data/formats/packed_text.hpp"
 
@@ -72,7 +71,6 @@ core::result<void> expand_gzip(const std::filesystem::path& path, uint64_t max_b
                                const expand_watch& watch) {
   const auto packed = core::source_file::open(path);
   if (!packed) return fail(packed.error());
-  if (auto ok = core::refuse_lfs_pointer(*packed); !ok) return ok;
   inflater in;
   if (!in.ready) return fail(error_kind::limit, fmt::format("no memory to expand '{}'", path.string()));
 
@@ -128,7 +126,6 @@ core::result<core::source_file> open_expanded(const std::filesystem::path& path,
                                               const expand_watch& watch) {
   const auto looked_at = [&](core::result<core::source_file> file) {
     if (!file) return file;
-    if (auto ok = core::refuse_lfs_pointer(*file); !ok) return core::result<core::source_file>(fail(ok.error()));
     if (auto ok = refuse_other_content(path, *file); !ok) return core::result<core::source_file>(fail(ok.error()));
     return file;
   };

@@ -44,6 +44,7 @@ core::result<stored_tensors> read_stored_tensors(const fs::path& path) {
     if (t.entry->is_e4m3) stored.in_e4m3.insert(t.entry->name);
     out.tensors.push_back(std::move(entry));
   }
+  if (out.files.empty() && !fs::is_directory(path, ec)) out.files.push_back({path, fs::file_size(path, ec)});
   auto model = read_model_config(out.folder);
   if (!model) return fail(model.error());
   out.run.model = std::move(*model);

@@ -208,7 +208,7 @@ BOOST_AUTO_TEST_CASE(folders_with_numbers_of_other_trainers_stand_for_the_newest
   const scratch_folder at;
   for (const uint64_t step : {2, 10}) write_checkpoint(at, "checkpoint/step-" + std::to_string(step), step);
   fs::create_directories(at / "checkpoint/step-11/plots");
-  check_failed(open_source(at.path()), error_kind::bad_input, "--fallback-to-previous takes step-10 instead");
+  check_failed(open_source(at.path()), error_kind::bad_input, "--fallback-to-previous takes checkpoint/step-10 instead");
   fs::remove_all(at / "checkpoint/step-11");
   check_step(open(at.path()), 10);
 }

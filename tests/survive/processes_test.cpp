@@ -111,17 +111,13 @@ BOOST_AUTO_TEST_CASE(every_stage_and_precision_has_the_bits_of_one_process) {
 BOOST_AUTO_TEST_CASE(every_cut_across_processes_has_the_bits_of_one_process) {
   equal_in_many(
       3, {{"pipeline of 2, stage 1", {"parallel.data=2", "parallel.pipeline=2", "zero_optimization.stage=1"}},
-          {"tensor", {"parallel.tensor=2"}},
-          {"context, two ranks each, stage 2",
-           {"parallel.data=2", "parallel.context=2", "zero_optimization.stage=2"},
-           "2"},
+          {"tensor", {"parallel.data=2", "parallel.tensor=2"}},
+          {"two ranks each", {"parallel.data=2", "parallel.pipeline=2"}, "2"},
           {"second copies of slices",
            {"parallel.data=4", "zero_optimization.stage=3", "zero_optimization.zero_hpz_partition_size=2"}},
           {"sequence", {"parallel.data=2", "parallel.sequence=2"}},
           {"pipeline of 3", {"parallel.pipeline=3", "model.n_layer=4"}},
           {"context", {"parallel.data=2", "parallel.context=2", "zero_optimization.stage=2"}},
-          {"tensor, replicated", {"parallel.data=2", "parallel.tensor=2"}},
-          {"two ranks each", {"parallel.data=2", "parallel.pipeline=2"}, "2"},
           {"replicas of shards",
            {"parallel.data=4", "zero_optimization.stage=3", "zero_optimization.mics_shard_size=2"}}});
 }
@@ -137,8 +133,8 @@ BOOST_AUTO_TEST_CASE(every_tier_and_optimizer_has_the_bits_of_one_process) {
         {"parallel.data=2", "zero_optimization.stage=2", "zero_optimization.offload_optimizer.device=cpu",
          "zero_optimization.zenflow={topk_ratio: 0.1, update_interval: 2, full_warm_up_rounds: 0, "
          "overlap_step: true}"}},
-       {"Muon, compressed weights from step 3 on",
-        {"parallel.data=2", "optimizer.type=Muon", "zero_optimization.stage=1",
+       {"compressed weights from step 3 on",
+        {"parallel.data=2", "zero_optimization.stage=1",
          "compression_training.weight_quantization={shared_parameters: {enabled: true, schedule_offset: 2}, "
          "different_groups: {a: {params: {start_bits: 8, target_bits: 8}, modules: ['*']}}}"}},
        {"states in files", with({"parallel.data=2", "zero_optimization.stage=2"}, in_files)},

@@ -8,6 +8,8 @@
 #include "checkpoint/source/source_reader.hpp"
 #include "tests/apps/whole_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(exports)
+
 using namespace troupe;
 using namespace troupe::tests;
 namespace fs = std::filesystem;
@@ -61,8 +63,6 @@ void add_keys(const fs::path& from, const fs::path& to,
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(exports)
 
 BOOST_AUTO_TEST_CASE(weights_of_another_shape_than_config_json_says_are_refused_by_every_writer) {
   const whole_folder f;

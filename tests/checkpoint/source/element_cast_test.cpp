@@ -6,6 +6,8 @@
 #include <limits>
 #include <vector>
 
+BOOST_AUTO_TEST_SUITE(element_cast)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 
@@ -34,8 +36,6 @@ struct narrowed {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(element_cast)
 
 BOOST_AUTO_TEST_CASE(the_first_value_that_becomes_infinite_is_found_and_infinities_stay) {
   const narrowed half({1, infinity, 65504, 65519, 65520, -1e6F}, core::dtype::f16);

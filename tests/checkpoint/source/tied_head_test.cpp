@@ -6,6 +6,8 @@
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 
+BOOST_AUTO_TEST_SUITE(tied_head)
+
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
@@ -36,8 +38,6 @@ settled_head settled(const scratch_folder& f, const std::vector<owned_tensor>& t
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(tied_head)
 
 BOOST_AUTO_TEST_CASE(a_head_of_the_same_values_becomes_another_name_of_the_embedding_whatever_its_type) {
   const scratch_folder f;

@@ -53,8 +53,8 @@ core::result<std::shared_ptr<rank_memory>> rank_memory::allocate(std::shared_ptr
 }
 
 core::result<void> rank_memory::train_by(std::shared_ptr<const plan::rank_plan> trains, const plan::pool_sizes& sizes) {
-  std::vector<owner> within_a_step = {owner::gathered, owner::buckets, owner::directions, owner::transfers,
-                                      owner::compressed};
+  std::vector<owner> within_a_step = {owner::gathered,  owner::buckets,    owner::directions,
+                                      owner::transfers, owner::compressed, owner::undo};
   if (trains->options().tiers.activations != plan::tier::nvme) within_a_step.push_back(owner::activations);
   std::vector<std::pair<owner, device::memory>> grown;
   for (uint32_t k = 0; k < plan::num_owners; ++k) {

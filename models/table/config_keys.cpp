@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "core/json_text.hpp"
+
 namespace troupe::models {
 namespace {
 
@@ -124,7 +126,9 @@ std::string json_shown(const json& value) {
 }
 
 bool is_allowed(std::string_view allowed, const json& value) {
-  return value.is_null() || json::parse(allowed) == value;
+  if (value.is_null()) return true;
+  const auto only = core::parse_json<json>(allowed);
+  return only && *only == value;
 }
 
 /// transformers 5 names each layer's kind of attention.

@@ -142,7 +142,7 @@ void add_pruning(key_rows& t) {
                                                   {"l1", "topk", "snip_momentum"});
   sparse.shared("block_pattern", text, "4x1", "snip_momentum: blocks that go together.")
       .into<&job::compression, &compression::sparse, &pruning_section::block_pattern>();
-  sparse.shared("dense_ratio", number, "0.1", "snip_momentum: the share that stays.")
+  sparse.shared("dense_ratio", number, "none", "snip_momentum: the share that stays in all groups, above their own.")
       .above(0)
       .below(1)
       .into<&job::compression, &compression::sparse, &pruning_section::dense_ratio>();

@@ -59,8 +59,7 @@ class pruning_checks {
     if (given_.value_of(ratio) == nullptr) return;  // refused elsewhere
     g.dense_ratio = given_.number_of(ratio);
     // What all groups share stands above a group's own, as with DeepSpeed.
-    const bool is_shared = given_.value_of(shared("sparse_pruning") + "dense_ratio") != nullptr;
-    if (p.method == pruning_method::snip_momentum && is_shared) g.dense_ratio = p.dense_ratio;
+    if (p.method == pruning_method::snip_momentum && p.dense_ratio) g.dense_ratio = *p.dense_ratio;
     p.groups.push_back(std::move(g));
   }
   [[nodiscard]] static std::vector<std::string> texts_in(const node& n) {

@@ -30,7 +30,7 @@ struct pruning_section {  ///< `compression_training.sparse_pruning`, `row_pruni
   uint64_t schedule_offset = 1000;            ///< updates before it begins
   std::optional<uint64_t> schedule_end = {};  ///< snip_momentum: the update of its last cut
   uint64_t schedule_stride = 1;               ///< snip_momentum: updates between two cuts
-  double dense_ratio = 0.1;                   ///< snip_momentum: the share that stays
+  std::optional<double> dense_ratio = {};     ///< snip_momentum: the share that stays; none: each group's own
   std::string block_pattern = "4x1";          ///< snip_momentum: rows x columns that stay or go together
   std::vector<std::string> excluded = {};     ///< snip_momentum: patterns of modules that stay whole
   std::optional<uint64_t> num_heads = {};     ///< of the model, where heads are pruned

@@ -73,6 +73,19 @@ BOOST_AUTO_TEST_CASE(every_value_comes_with_its_origin) {
              std::string::npos);
 }
 
+// Processes of a job read the effective configuration: what all groups share is in it only where it was given.
+BOOST_AUTO_TEST_CASE(a_groups_own_share_stays_its_own_in_the_effective_yaml) {
+  for (const std::string shared : {"", "dense_ratio: 0.25, "}) {
+    const std::string text =
+        smallest + "compression_training:\n  sparse_pruning: {shared_parameters: {enabled: true, " + shared +
+        "method: snip_momentum, schedule_offset: 2}, different_groups: {a: {params: {dense_ratio: 0.5}}}}\n";
+    round_trips(text);
+    const auto again = must_load(effective_yaml(must_load(text))).config.compression;
+    BOOST_TEST_REQUIRE(again.sparse.groups.size() == 1U);
+    BOOST_TEST(again.sparse.groups[0].dense_ratio == (shared.empty() ? 0.5 : 0.25));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(groups_of_modules_are_in_the_effective_yaml) {
   const std::string text =
       smallest +

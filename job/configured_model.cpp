@@ -9,7 +9,7 @@ namespace troupe::job {
 
 core::result<configured_model> read_model(const config::job_config& config) {
   const auto& m = config.model;
-  auto spec = m.path.empty() ? models::parse_model_spec(m.hugging_face_json, m.ignore_keys)
+  auto spec = m.path.empty() ? models::parse_model_spec(m.hugging_face_json)
                              : read_folder_model(m.path, m.ignore_keys);
   if (!spec) return core::fail(spec.error());
   const uint64_t sequence = config.data.sequence_length > 0 ? config.data.sequence_length : spec->positions;

@@ -154,20 +154,25 @@ core::result<void> check_described_model(checkpoint::tensor_source& from, const 
     own_head = std::move(settled->own_values);
     from = std::move(settled->source);
   }
-  if (!own_head.empty())
-    return other_model(from, "its head has other values than its embedding, and tie_word_embeddings is true in this "
-                             "run's model", tie_key);
+  const auto tied_here = [&]() -> core::result<void> {
+    if (own_head.empty()) return {};
+    return other_model(from,
+                       "its head has other values than its embedding, and tie_word_embeddings is true in this run's "
+                       "model",
+                       tie_key);
+  };
   const auto text = described_by(from);
   if (!text) return core::fail(text.error());
-  if (text->empty()) return {};
+  if (text->empty()) return tied_here();
   const auto problems = models::problems_of(*text, ignored);
-  if (!problems.empty() && problems.front().key.empty()) return {};  // no description of a model
+  if (!problems.empty() && problems.front().key.empty()) return tied_here();  // no description of a model
   if (!problems.empty()) return other_model(from, problems.front().what.text, problems.front().key);
   auto theirs = models::parse_model_spec(*text, ignored);
   if (!theirs) return core::fail(theirs.error());
   if (!model.tied && theirs->tied && has_own_head(from)) theirs->tied = false;
   if (theirs->kind != model.kind)
     return other_model(from, "model_type is of another family than this run's model", "model_type");
+  if (auto ok = tied_here(); !ok) return ok;
   model_comparison compared(*theirs, model, ignored);
   const auto difference = compared.run();
   return difference.empty() ? core::result<void>() : other_model(from, difference, compared.key());

@@ -34,10 +34,10 @@ std::optional<models::model_spec> model_of(const config::model_section& m, std::
     out.push_back({"model.path", spec.error().text});
     return std::nullopt;
   }
-  const auto problems = models::problems_of(m.hugging_face_json, m.ignore_keys);
+  const auto problems = models::problems_of(m.hugging_face_json);
   for (const auto& p : problems) out.push_back({p.key.empty() ? "model" : "model." + p.key, without_key(p)});
   if (!problems.empty()) return std::nullopt;
-  return *models::parse_model_spec(m.hugging_face_json, m.ignore_keys);
+  return *models::parse_model_spec(m.hugging_face_json);
 }
 
 /// What the model and the schedule say of a pipeline whose batches some machine can hold.

@@ -328,12 +328,15 @@ class block_reader {
           const auto& tensor = *s.of->of->tensor;
           const auto lost = copy(
               tensor.type, here.subspan((x.first - first) * element_bytes, x.count * element_bytes), target, x.second);
-          if (lost)
+          if (lost && !(target.type == core::dtype::f16 && computed_in_f16()))
             return load_.fail_unit(s.number, overflow_error(shown(tensor), {x.second + lost->element, lost->value},
                                                             target.type, "wanted a run that computes in a wider type"));
         }
     }
   }
+
+  /// True if the run that wrote the checkpoint computed in fp16: what its masters overflow to is what it had.
+  [[nodiscard]] bool computed_in_f16() const { return load_.from().run.loss_scale.has_value(); }
 
   /// Elements of type `from` to where element `at` of a target lies. Returns a value that its type does not hold.
   static std::optional<cast_overflow> copy(core::dtype from, std::span<const std::byte> in, const read_target& target,

@@ -98,6 +98,9 @@ class agent {
     ::setenv(machine_variable, std::to_string(order.machine).c_str(), 1);
     if (!order.folder.empty() && ::chdir(order.folder.c_str()) != 0)
       options_.say("there is no folder " + order.folder + " here: relative paths are in this one");
+    if (::access("/proc/self/fd", F_OK) != 0)
+      return core::fail(error_kind::limit,
+                        "an agent: wanted /proc, where its processes read the job's file, got a system without it");
     auto file = file_of(order);
     if (!file) return core::fail(file.error());
     file_ = *file;
@@ -138,9 +141,6 @@ class agent {
 }  // namespace
 
 core::result<shared_descriptor> file_of(const job_order& order) {
-  if (::access("/proc/self/fd", F_OK) != 0)
-    return core::fail(error_kind::limit,
-                      "an agent: wanted /proc, where its processes read the job's file, got a system without it");
   auto out = own(::memfd_create("topology", MFD_CLOEXEC));
   const bool is_good = out->number() >= 0 && ::write(out->number(), order.file.data(), order.file.size()) ==
                                                  static_cast<ssize_t>(order.file.size());

@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(a_run_keeps_its_output_folder_whatever_becomes_of_its_check
   BOOST_TEST(scratch_folder::read(f.folder / "out/config.yaml") == before);
   p.send(SIGINT);
   const auto r = p.end();
-  BOOST_TEST(r.code == 0, r.err);
+  BOOST_TEST(r.code == 130, r.err);
   BOOST_TEST(has(r.out, "\"written\":1,\"failed\":0,"), r.out);  // in a folder of checkpoints that it has made again
   BOOST_TEST(fs::exists(f.folder / "out/checkpoints/latest"));
 }

@@ -52,9 +52,11 @@ class run_watch {
         fail("term " + std::to_string(term) + ": " + std::get<1>(w) + " is said to lie at process " +
              std::to_string(std::get<2>(w)) + ", which has it not");
   }
-  /// Who leads a term continues at this step.
+  /// Who leads a term continues at this step: near the last one, unless all processes that did it have ended. Then their
+  /// saves in memory may have gone with them, and the run goes back to what the supervisor has heard of.
   void continues_at(uint64_t step) {
-    if (step > done_ || (!may_lose_words_ && step + steps_again_max < done_))
+    const bool someone_stayed = std::ranges::any_of(who_did_, [](const auto& l) { return l->alive; });
+    if (step > done_ || (!may_lose_words_ && someone_stayed && step + steps_again_max < done_))
       fail("a term continues at step " + std::to_string(step) + " where " + std::to_string(done_) + " were done");
     again_ += done_ - std::min(done_, step);
     at_ = step;
@@ -64,6 +66,8 @@ class run_watch {
     if (step != at_ + 1) fail("step " + std::to_string(step) + " follows step " + std::to_string(at_));
     at_ = step;
     done_ = std::max(done_, step);
+    who_did_ = lives_;
+    std::erase_if(who_did_, [](const auto& l) { return !l->alive; });
   }
   void fail(const std::string& what) {
     if (wrong_.empty()) wrong_ = what;
@@ -84,6 +88,7 @@ class run_watch {
   }
 
   bool may_lose_words_;
+  std::vector<shared_life> who_did_;  ///< the last step
   std::set<file_at> files_, wanted_;
   std::vector<shared_life> lives_;
   std::string wrong_;

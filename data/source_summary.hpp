@@ -11,6 +11,7 @@
 
 namespace troupe::data {
 
+/// Counts of one source, as a run prints them once.
 struct source_summary {
   uint64_t documents = 0, tokens = 0;
   uint64_t files = 0, bytes = 0;      ///< bytes of the files, expanded
@@ -19,6 +20,7 @@ struct source_summary {
   bool ends_documents = false;        ///< a token stands at each document's end
   std::vector<std::string> left_out;  ///< files and why, in a few words
 };
+/// The members in order, for who encodes them.
 template <class F>
 void fields(F& f, source_summary& x) {
   f(x.documents, x.tokens, x.files, x.bytes, x.first, x.last, x.knows_documents, x.ends_documents, x.left_out);

@@ -18,6 +18,7 @@ struct hidden_time {
   [[nodiscard]] double share() const { return busy_s > 0 ? hidden_s / busy_s : 1; }
 };
 
+/// Times of a step by kind of work, and which parts of them computation hides.
 struct overlap_figures {
   hidden_time gathers, reductions, swaps, updates;
 };

@@ -221,12 +221,11 @@ compress_command::compress_command(CLI::App& parent)
                        "Hugging Face's config.json of the model; by default what the checkpoint says of it");
   command_
       ->add_option("--ignore-key", a.source.ignored_keys,
-                   "a key of the model's config.json that is read as if it were not there; may be given several times")
+                   "a key of config.json to read as if it were not there; may be repeated")
       ->type_name("NAME")
       ->allow_extra_args(false);
   command_->add_flag("--allow-overflow", a.source.allow_overflow,
-                     "values that the written type does not hold become its largest, and are counted; without, they are "
-                     "refused");
+                     "clamps and counts values that the written type does not hold");
   command_->add_option("--max-shard-size", a.max_shard_size, "of one file")->capture_default_str();
   command_->add_flag("--force", a.output.force, "replace OUT where it is what an earlier conversion wrote");
   add_quiet(*command_, a.source.verbosity);

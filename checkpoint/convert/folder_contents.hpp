@@ -27,6 +27,7 @@ struct found_checkpoint {
   std::optional<core::error> problem{};   ///< why it is none, or not whole
 };
 
+/// Checkpoints of a folder that a person named, in the order in which they are tried, and what is said of them.
 struct folder_contents {
   /// The one that is taken, then those that are older, the newest first. Never empty.
   std::vector<found_checkpoint> checkpoints;

@@ -240,11 +240,12 @@ core::result<tensor_source> open_as_it_is(const fs::path& path, const source_opt
 }  // namespace
 
 core::result<tensor_source> open_source(const fs::path& path, const source_options& options) {
-  if (options.map.lines.empty()) return open_as_it_is(path, options);
+  auto source = open_as_it_is(path, options);
+  // A file without tensors has no part that says where it lies.
+  if (source && source->folder.empty() && source->files.empty()) source->folder = path;
+  if (!source || options.map.lines.empty()) return source;
   const auto rules = name_rules::of(options.map);
   if (!rules) return fail(rules.error());
-  auto source = open_as_it_is(path, options);
-  if (!source) return source;
   const auto is_named = [&](const tensor_entry& t) { return rules->find_in(*source, t.name).has_value(); };
   if (options.say && std::ranges::none_of(source->tensors, is_named))
     options.say(fmt::format("no rule of {} is about a tensor of '{}'", options.map.where, path.string()));

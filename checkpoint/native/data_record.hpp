@@ -12,6 +12,7 @@ namespace troupe::checkpoint {
 
 inline constexpr size_t max_recorded_sources = 1024;
 
+/// One source of a run's training data.
 struct data_source_record {
   std::string name;     ///< its path as the run had it; does not decide
   uint64_t share = 1;   ///< of the samples, in whole numbers
@@ -20,6 +21,7 @@ struct data_source_record {
   bool operator==(const data_source_record&) const = default;
 };
 
+/// The data that a run's position counts samples of.
 struct data_record {
   uint64_t sequence_length = 0;    ///< input tokens of a sample
   double validation_fraction = 0;  ///< of each source's tokens, its end

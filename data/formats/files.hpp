@@ -33,11 +33,13 @@ bool describes_tokens(const std::filesystem::path& path);
 /// Face's `datasets` beside an Arrow file, `index.json` of MosaicML's beside a `.mds`.
 bool describes_rows(const std::filesystem::path& path);
 
+/// A file of a folder that is not read as data.
 struct left_out_file {
   std::filesystem::path path;
   std::string why;  ///< in a few words: "card or licence"
 };
 
+/// The files that a source names, and those of its folder that are left out.
 struct source_listing {
   std::vector<std::filesystem::path> files;
   std::vector<left_out_file> left_out;  ///< of a data set's repository: what is not trained on

@@ -85,9 +85,20 @@ class swap_places {
   bool made_ = false;
 };
 
-/// What the agents of other hosts, and the processes here, need to know of the job. They get the configuration as it
-/// has an effect here and now, so that paths and `--set` mean on all hosts what they mean on this one, and a process
-/// that is started again trains what the others train, whatever the user has written into the file meanwhile.
+/// The processes of a job on this machine read the user's file as it is now: one that is started again trains what the
+/// others train, whatever the user has written into the file meanwhile. A pipe is left to the first that reads it.
+void describe_job_here(const train_arguments& a, std::span<const std::string> argv, cluster::launch_options& out) {
+  std::error_code e;
+  if (!std::filesystem::is_regular_file(a.file, e)) return;
+  std::ifstream in(a.file, std::ios::binary);
+  out.order.file.assign(std::istreambuf_iterator<char>(in), {});
+  out.order.arguments.assign(argv.begin(), argv.end());
+  for (size_t i = 2; i < argv.size() && out.order.file_argument == 0; ++i)
+    if (argv[i] == a.file && argv[i - 1] != "--set") out.order.file_argument = static_cast<uint32_t>(i);
+}
+
+/// What the agents of other hosts, and the processes that they start, need to know of the job. They get the
+/// configuration as it has an effect here and now, so that paths and `--set` mean on all hosts what they mean on this one.
 void describe_job(const train_arguments& a, const config::loaded& loaded, std::span<const std::string> argv,
                   cluster::launch_options& out) {
   out.order.file = config::effective_yaml(loaded);
@@ -187,7 +198,10 @@ std::optional<int> launch(int argc, char** argv, const std::filesystem::path& pr
     options.agents = agents.arrivals.get();
     options.job.secret = agents.secret;
   }
-  describe_job(*a, *loaded, arguments, options);
+  if (spans_hosts)
+    describe_job(*a, *loaded, arguments, options);
+  else
+    describe_job_here(*a, arguments, options);
   const swap_places swaps(config, options.job.places());
   const auto code = cluster::launch(options);
   if (code) return *code;

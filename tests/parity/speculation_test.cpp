@@ -238,6 +238,7 @@ BOOST_AUTO_TEST_CASE(a_run_with_two_places_resumes_from_its_checkpoints_in_eithe
       BOOST_TEST_REQUIRE(s->save({.root = job.folder() / ("two-places" + std::to_string(i))}).has_value());
   }
   const auto wanted = result_of(*s, steps);
+  s.reset();  // the swap folder has one owner
   for (const auto& order : {late, early}) {
     auto again = actors::session::open({.config = job.config(limited + order), .resume = job.folder() / "two-places4"});
     BOOST_TEST_REQUIRE(again.has_value(), (again ? "" : again.error().text));
@@ -246,17 +247,15 @@ BOOST_AUTO_TEST_CASE(a_run_with_two_places_resumes_from_its_checkpoints_in_eithe
 }
 
 // Sixteen steps without a clip, then sixteen that all are.
-BOOST_AUTO_TEST_CASE(a_run_whose_states_are_in_files_decides_by_its_last_steps_and_keeps_its_bits) {
+BOOST_AUTO_TEST_CASE(a_run_that_decides_by_its_last_steps_keeps_its_bits_and_does_not_begin_early) {
   const small_job job(tiny_gpt2);
   const auto set = files(job, 3, 1, true) +
                    settings{"cluster.swap_gradients=true", "zero_optimization.offload_param.max_in_cpu=20000"};
   const settings never = {"gradient_clipping=1e9"}, always = {"gradient_clipping=1e-9"};
   constexpr uint64_t longer = 20;
   auto s = job.open(set + never);
-  BOOST_TEST(s->training_plan(0).options().tiers.two_places);
   BOOST_TEST(speculated(*s) == 0U);
   const auto got = result_of(*s, longer);
-  BOOST_TEST(speculated(*s) >= 3U);
   s.reset();  // the swap folder has one owner
   check_same(got, train(job, set + never + late, longer));
   auto clipped = job.open(set + always);

@@ -211,7 +211,8 @@ BOOST_AUTO_TEST_CASE(a_model_that_learns_from_another_has_the_bits_of_one_proces
 }
 
 BOOST_AUTO_TEST_CASE(degrees_that_are_open_are_chosen_before_there_are_processes) {
-  const command_folder folder(job);
+  // Large enough for both ways to be tried: they are where predictions are near each other.
+  const command_folder folder(replaced(job, "n_embd: 32, n_head: 4, n_positions: 32", "n_embd: 64, n_head: 4, n_positions: 64"));
   const auto did = folder.troupe({"train", "job.yaml", "--set", "output=many", "--set",
                                   "parallel={ranks: 2, data: auto, tensor: auto}", "--set", "cluster.processes=ranks"});
   BOOST_REQUIRE_MESSAGE(did.code == 0, did.err);

@@ -203,10 +203,11 @@ void rank_memory::refresh_cached(const plan::owned_piece& piece, const std::byte
 
 void rank_memory::keep_near(const plan::rank_plan& p, uint32_t set, const std::byte* gathered) const {
   const uint64_t element_bytes = core::size_of(p.options().types.parameter);
+  const plan::rank_slices mine(*p.layout, p.rank);
   for (const auto& x : p.layout->gather_sets[set].parameters) {
-    const plan::slice own = p.layout->near_slice(x.parameter, p.rank);
+    const plan::slice own = mine.near(x.parameter);
     if (own.count == 0) continue;
-    const uint64_t to = plan::near_place(*p.layout, p.rank, p.offsets, set, x.parameter);
+    const uint64_t to = plan::near_place(mine, p.offsets, set, x.parameter);
     device::stream::current(place_.device)
         .copy(at(owner::near_copies) + to * element_bytes, gathered + (x.offset + own.first) * element_bytes,
               own.count * element_bytes);

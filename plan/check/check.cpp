@@ -179,44 +179,29 @@ core::result<void> check(rank_plans ranks) {
   if (ranks.size() != l.options.ranks())
     return rules::broken(*ranks[0],
                          "it is one of " + std::to_string(l.options.ranks()) + ", got " + std::to_string(ranks.size()));
-  rules::saved_once saved;
+  const collective_pieces places(l);
+  rules::saved_once saved(l);
   for (uint32_t r = 0; r < ranks.size(); ++r) {
     if (ranks[r]->rank != r) return rules::broken(*ranks[r], "it stands at place " + std::to_string(r));
-    if (auto ok = rules::own(*ranks[r]); !ok) return ok;
-    if (auto ok = saved.take(*ranks[r]); !ok) return ok;
+    if (auto ok = rules::own(*ranks[r], places); !ok) return ok;
+    if (auto ok = saved.take(*ranks[r], places); !ok) return ok;
   }
-  if (auto ok = rules::pieces(l); !ok) return ok;
-  if (auto ok = saved.end(l); !ok) return ok;
+  if (auto ok = rules::pieces(l, places); !ok) return ok;
+  if (auto ok = saved.end(); !ok) return ok;
   return runs_well(ranks);
 }
 
 core::result<void> check_classes(std::span<const rank_class> classes, rank_plans plans) {
   if (auto ok = well_formed(plans); !ok) return ok;
   const auto& layout = plans[0]->layout;
-  const rank_shapes shapes(*layout);
-  rules::saved_once saved;
   if (classes.size() != plans.size())
     return rules::broken(
         *layout, std::to_string(classes.size()) + " classes of ranks, but " + std::to_string(plans.size()) + " plans");
-  std::vector<bool> seen(layout->options.ranks(), false);
-  for (size_t c = 0; c < classes.size(); ++c) {
-    const auto wanted = shapes.of(*plans[c]);
-    for (uint32_t r : classes[c].ranks) {
-      if (r >= seen.size() || seen[r])
-        return rules::broken(*layout, "rank " + std::to_string(r) + " is in no class or in two");
-      seen[r] = true;
-      const rank_plan mine = own_part(layout, r);
-      if (shapes.of(mine) != wanted)
-        return rules::broken(mine, "is not of the class that rank " + std::to_string(plans[c]->rank) + " stands for");
-      if (auto ok = rules::own(r == plans[c]->rank ? *plans[c] : mine); !ok) return ok;
-      if (auto ok = saved.take(mine); !ok) return ok;
-    }
-  }
+  const collective_pieces places(*layout);
+  const auto part = [&](uint32_t rank) { return own_part(layout, rank); };
+  if (auto ok = rules::own_parts(classes, plans, places, part); !ok) return ok;
   if (auto ok = whole_columns(plans); !ok) return ok;
-  if (const auto missing = std::ranges::find(seen, false); missing != seen.end())
-    return rules::broken(*layout, "rank " + std::to_string(missing - seen.begin()) + " is in no class");
-  if (auto ok = rules::pieces(*layout); !ok) return ok;
-  if (auto ok = saved.end(*layout); !ok) return ok;
+  if (auto ok = rules::pieces(*layout, places); !ok) return ok;
   return runs_well(plans);
 }
 

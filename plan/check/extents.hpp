@@ -27,12 +27,29 @@ inline bool apart(std::vector<extent>& all, uint64_t elements) {
   return true;
 }
 
+/// Adds `x`, to the last one where it continues that.
+inline void add_extent(std::vector<extent>& all, const extent& x) {
+  if (!all.empty() && all.back().end == x.first)
+    all.back().end = x.end;
+  else
+    all.push_back(x);
+}
+
 /// Whether every parameter of which something is held (`count` elements of it, by its number) starts at its boundary,
 /// and none lies on another or beyond `elements`.
 template <class Count>
 bool lies_well(const std::vector<uint64_t>& at, uint64_t elements, Count count) {
+  uint64_t end = 0;
+  bool rises = true;  // as in every layout that writers make
+  for (uint32_t q = 0; q < at.size() && rises; ++q) {
+    const uint64_t elements_of_it = count(q);
+    if (elements_of_it == 0) continue;
+    if (at[q] % core::parameter_grain != 0) return false;
+    rises = at[q] >= end && at[q] <= elements;
+    end = at[q] + elements_of_it;
+  }
+  if (rises) return end <= elements;
   std::vector<extent> all;
-  all.reserve(at.size());
   for (uint32_t q = 0; q < at.size(); ++q) {
     const uint64_t elements_of_it = count(q);
     if (elements_of_it == 0) continue;

@@ -3,16 +3,15 @@
 
 #include "plan/check/extents.hpp"
 #include "plan/check/rules.hpp"
-#include "plan/layout/own.hpp"
-#include "plan/layout/rank_slices.hpp"
+#include "plan/layout/classes.hpp"
 
 namespace troupe::plan::rules {
 namespace {
 
-core::result<void> offsets(const rank_plan& p) {
+core::result<void> offsets(const rank_plan& p, const collective_pieces& places) {
   const job_layout& l = *p.layout;
-  const rank_slices mine(l, p.rank);
-  if (p.offsets != offsets_of(l, p.rank))
+  const rank_slices& mine = places.slices(p.rank);
+  if (p.offsets != places.offsets(p.rank))
     return broken(p, "its slices or states are not where other ranks expect them");
   if (!lies_well(p.offsets.shard, p.offsets.shard_elements, [&](uint32_t q) { return mine.of(q).count; }))
     return broken(p, "slices overlap or start off their 64-byte boundary");
@@ -25,11 +24,35 @@ core::result<void> offsets(const rank_plan& p) {
   return {};
 }
 
+/// Elements of one parameter that a sub-group updates.
+struct updated {
+  uint32_t parameter = 0;
+  extent range;
+  [[nodiscard]] bool is_before(const updated& other) const {
+    return parameter != other.parameter ? parameter < other.parameter : range.first < other.range.first;
+  }
+};
+
+// Every element of the rank's own is in `all` once.
+core::result<void> are_all(const rank_plan& p, const rank_slices& own, std::vector<updated>& all) {
+  const auto is_before = [](const updated& a, const updated& b) { return a.is_before(b); };
+  if (!std::is_sorted(all.begin(), all.end(), is_before)) std::sort(all.begin(), all.end(), is_before);
+  auto x = all.begin();
+  for (uint32_t q = 0; q < p.table().parameters.size(); ++q) {
+    const slice mine = own.state(q);
+    uint64_t reached = mine.first;
+    for (; x != all.end() && x->parameter == q && x->range.first == reached; ++x) reached = x->range.end;
+    if (reached != mine.first + mine.count || (x != all.end() && x->parameter == q))
+      return broken(p, p.table().parameters[q].name + ": not every owned element is updated exactly once");
+  }
+  return {};
+}
+
 // Every owned element is in exactly one sub-group, its moments where the layout has them.
-core::result<void> owned(const rank_plan& p) {
+core::result<void> owned(const rank_plan& p, const collective_pieces& places) {
   if (p.options().mode != mode::train) return {};
-  const rank_slices own(*p.layout, p.rank);
-  std::vector<std::vector<extent>> covered(p.table().parameters.size());
+  const rank_slices& own = places.slices(p.rank);
+  std::vector<updated> covered;
   std::vector<uint32_t> groups_of_set(p.layout->matrix_sets.size(), 0);
   for (const auto& g : p.sub_groups) {
     uint64_t total = 0;
@@ -48,7 +71,7 @@ core::result<void> owned(const rank_plan& p) {
       if (!inside || x.state_offset != base + (x.range.first - mine.first))
         return broken(p, "a sub-group updates elements of " + p.table().parameters[x.parameter].name +
                              " that are another rank's, or keeps their moments elsewhere");
-      covered[x.parameter].push_back({x.range.first, x.range.first + x.range.count});
+      if (x.range.count > 0) covered.push_back({x.parameter, {x.range.first, x.range.first + x.range.count}});
       total += x.range.count;
     }
     if (total != g.elements) return broken(p, "a sub-group counts its elements wrongly");
@@ -57,22 +80,47 @@ core::result<void> owned(const rank_plan& p) {
   for (uint32_t k = 0; k < groups_of_set.size(); ++k)
     if (groups_of_set[k] != (p.layout->matrix_sets[k].pipeline == p.layout->pipeline_at(p.rank) ? 1 : 0))
       return broken(p, "a matrix set is updated by " + std::to_string(groups_of_set[k]) + " sub-groups, wanted one");
-  for (uint32_t q = 0; q < covered.size(); ++q) {
-    uint64_t total = 0;
-    for (const auto& x : covered[q]) total += x.end - x.first;
-    const uint64_t wanted = own.state(q).count;
-    if (total != wanted || !apart(covered[q], p.table().parameters[q].numel()))
-      return broken(p, p.table().parameters[q].name + ": not every owned element is updated exactly once");
-  }
-  return {};
+  return are_all(p, own, covered);
 }
 
 }  // namespace
 
-core::result<void> own(const rank_plan& p) {
-  for (auto rule : {offsets, owned, swap_layout, undo_copies})
-    if (auto ok = rule(p); !ok) return ok;
-  return {};
+core::result<void> own(const rank_plan& p, const collective_pieces& places) {
+  for (auto rule : {offsets, owned, swap_layout})
+    if (auto ok = rule(p, places); !ok) return ok;
+  return undo_copies(p);
+}
+
+core::result<void> own_parts(std::span<const rank_class> classes, rank_plans plans, const collective_pieces& places,
+                             const rank_part& part) {
+  const job_layout& l = *plans[0]->layout;
+  const rank_shapes shapes(l);
+  std::vector<uint32_t> class_of(l.options.ranks(), none);
+  std::vector<std::vector<uint64_t>> wanted;  // [class]
+  for (uint32_t c = 0; c < classes.size(); ++c) {
+    wanted.push_back(shapes.of(*plans[c]));
+    for (const uint32_t r : classes[c].ranks) {
+      if (r >= class_of.size() || class_of[r] != none)
+        return broken(l, "rank " + std::to_string(r) + " is in no class or in two");
+      class_of[r] = c;
+    }
+  }
+  if (const auto missing = std::ranges::find(class_of, none); missing != class_of.end())
+    return broken(l, "rank " + std::to_string(missing - class_of.begin()) + " is in no class");
+  for (uint32_t c = 0; c < plans.size(); ++c)
+    if (plans[c]->rank >= class_of.size() || class_of[plans[c]->rank] != c)
+      return broken(*plans[c], "it stands for a class that its rank is not in");
+  saved_once saved(l);
+  for (uint32_t r = 0; r < class_of.size(); ++r) {
+    const rank_plan& first = *plans[class_of[r]];
+    const rank_plan made = part(r);
+    if (shapes.of(made) != wanted[class_of[r]])
+      return broken(made, "is not of the class that rank " + std::to_string(first.rank) + " stands for");
+    const rank_plan& mine = r == first.rank ? first : made;
+    if (auto ok = own(mine, places); !ok) return ok;
+    if (auto ok = saved.take(mine, places); !ok) return ok;
+  }
+  return saved.end();
 }
 
 }  // namespace troupe::plan::rules

@@ -35,38 +35,53 @@ const std::vector<uint32_t>& members_of(const job_layout& l, purpose why, const 
   return l.communicators[c].members;
 }
 
-/// The elements of `q` that `rank` gives or receives.
-slice share_of(const job_layout& l, purpose why, uint32_t q, uint32_t rank) {
-  return why == purpose::near ? l.near_slice(q, rank) : l.slice_of(q, rank);
+/// The elements of `q` that a rank gives or receives.
+slice share_of(const rank_slices& of_rank, purpose why, uint32_t q) {
+  return why == purpose::near ? of_rank.near(q) : of_rank.of(q);
 }
 
-/// Where an element lies on the other side of the collective, given its place on the side that the set describes.
-uint64_t other_side(const job_layout& l, const collective_pieces& all, purpose why, const parameter_set& set,
-                    uint32_t q, uint32_t owner, uint64_t first) {
-  const uint32_t rank = members_of(l, why, set)[owner];
-  const rank_offsets& at = all.offsets(rank);
-  switch (why) {
-    case purpose::gather: {
-      const uint64_t inside = first - l.slice_of(q, rank).first;
-      if (l.options.tiers.parameters != tier::nvme) return at.shard[q] + inside;
-      const auto index = static_cast<uint32_t>(&set - l.gather_sets.data());
-      return in_window(shard_runs(l, index, rank, at), at.state[q] + inside);
-    }
-    case purpose::near: {
-      const auto index = static_cast<uint32_t>(&set - l.gather_sets.data());
-      return near_place(l, rank, at, index, q) + first - l.near_slice(q, rank).first;
-    }
-    case purpose::reduce:
-      return reduced_gradient(l, rank, at, q, first).offset;
-    case purpose::publish:
-      return l.full_offset[q] + first;
-    case purpose::collect:
-      return matrix_place(l, set, q, l.tensor_at(rank)) + first;
+/// The side of one set's collective that the set does not describe.
+class other_side {
+ public:
+  other_side(const collective_pieces& all, purpose why, const parameter_set& set, const std::vector<uint32_t>& ranks)
+      : all_(all), why_(why), set_(set) {
+    const job_layout& l = all.slices(0).layout();
+    if (why != purpose::gather && why != purpose::near) return;
+    index_ = static_cast<uint32_t>(&set - l.gather_sets.data());
+    if (why != purpose::gather || l.options.tiers.parameters != tier::nvme) return;
+    for (const uint32_t rank : ranks) windows_.push_back(shard_runs(l, index_, rank, all.offsets(rank)));
   }
-  return 0;
-}
 
-/// What the owners of one replica receive or give.
+  /// Where element `first` of `q` lies, which is the `owner`-th rank's.
+  [[nodiscard]] uint64_t place(const rank_slices& of_rank, uint32_t owner, uint32_t q, uint64_t first) const {
+    const job_layout& l = of_rank.layout();
+    const rank_offsets& at = all_.offsets(of_rank.rank());
+    switch (why_) {
+      case purpose::gather: {
+        const uint64_t inside = first - of_rank.of(q).first;
+        return windows_.empty() ? at.shard[q] + inside : in_window(windows_[owner], at.state[q] + inside);
+      }
+      case purpose::near:
+        return near_place(of_rank, at, index_, q) + first - of_rank.near(q).first;
+      case purpose::reduce:
+        return reduced_gradient(of_rank, at, q, first).offset;
+      case purpose::publish:
+        return l.full_offset[q] + first;
+      case purpose::collect:
+        return matrix_place(l, set_, q, of_rank.tensor()) + first;
+    }
+    return 0;
+  }
+
+ private:
+  const collective_pieces& all_;
+  purpose why_;
+  const parameter_set& set_;
+  uint32_t index_ = 0;                           // of the gather set
+  std::vector<std::vector<shard_run>> windows_;  // [owner]: of slices that are gathered from files
+};
+
+/// The elements that the owners of one replica receive or give.
 struct coverage {
   std::vector<extent> all;
   uint64_t elements = 0;
@@ -93,20 +108,22 @@ core::result<void> moves(const job_layout& l, const collective_pieces& pieces, p
   const auto& ranks = members_of(l, why, set);
   const bool by_replica = why == purpose::reduce && !l.options.reduce_to_all();
   const uint32_t tensor = why == purpose::reduce && set.over_tensor ? l.tensor_ranks() : 1;
+  const other_side others(pieces, why, set, ranks);
   std::vector<coverage> covered(by_replica ? l.options.replicas() * tensor : 1);
   for (const auto& x : all) {
     const uint64_t here = why == purpose::reduce ? x.from : x.to, there = why == purpose::reduce ? x.to : x.from;
     const auto member = member_at(members, here);
     if (!member || x.owner >= ranks.size()) return broken(l, set.name + ": a piece has no owner or no parameter");
     const uint64_t first = here - member->offset;
-    const slice s = share_of(l, why, member->parameter, ranks[x.owner]);
+    const rank_slices& owner = pieces.slices(ranks[x.owner]);
+    const slice s = share_of(owner, why, member->parameter);
     if (x.count == 0 || first < s.first || first + x.count > s.first + s.count ||
-        there != other_side(l, pieces, why, set, member->parameter, x.owner, first))
+        there != others.place(owner, x.owner, member->parameter, first))
       return broken(l, set.name + ": a piece of " + l.table->parameters[member->parameter].name +
                            " is not its owner's or goes to the wrong place");
-    const uint32_t rank = ranks[x.owner], copy = l.replica_at(rank) * tensor + (tensor > 1 ? l.tensor_at(rank) : 0);
+    const uint32_t copy = owner.replica() * tensor + (tensor > 1 ? owner.tensor() : 0);
     auto& mine = covered[by_replica ? copy : 0];
-    mine.all.push_back({here, here + x.count});
+    add_extent(mine.all, {here, here + x.count});
     mine.elements += x.count;
   }
   const bool matrices = why == purpose::collect;
@@ -152,7 +169,7 @@ core::result<void> measure_covers(const job_layout& l, const std::vector<moved_p
   uint64_t total = 0, wanted = 0;
   for (const auto& x : all) {
     if (x.from != x.to || x.owner >= l.options.ranks()) return broken(l, "a piece of the measure moves elsewhere");
-    covered.push_back({x.to, x.to + x.count});
+    add_extent(covered, {x.to, x.to + x.count});
     total += x.count;
   }
   for (uint32_t q = 0; q < l.table->parameters.size(); ++q)
@@ -162,29 +179,49 @@ core::result<void> measure_covers(const job_layout& l, const std::vector<moved_p
   return {};
 }
 
-/// Whether `rank` knows the range that it puts at `x.to`: of its own tokens, in a layer that it computes.
-bool speaks_for_range(const job_layout& l, uint32_t rank, const moved_piece& x) {
-  const uint64_t first = l.range_offset(rank, 0), k = (x.to - first) / 2;
-  if (x.count != 2 || x.to < first || (x.to - first) % 2 != 0 || k >= l.calibrated()) return false;
-  return l.computes(rank, l.table->layers[l.options.compressed.calibrated[k]].unit);
-}
+/// The doubles of the vote that each rank may write.
+class voters {
+ public:
+  explicit voters(const job_layout& l)
+      : l_(l),
+        losses_(l.num_blocks),
+        ranges_(l.loss_offset(l.options.data(), 0)),
+        last_stage_(l.pipeline_of_stage(l.num_stages() - 1)) {
+    // Copies, which come last, have the blocks of their originals and do not vote; frozen parameters have no blocks.
+    for (uint32_t q = 0; q < l.table->parameters.size() && !l.is_copy(q); ++q)
+      if (l.trains(q)) {
+        parameters_.push_back(q);
+        begins_.push_back(l.block_offset[q]);
+      }
+  }
 
-/// Whether `rank` knows what it puts at `x.to`: square sums of its own slice, its own losses, or ranges.
-bool speaks_for(const job_layout& l, uint32_t rank, const moved_piece& x) {
-  if (x.to >= l.loss_offset(l.options.data(), 0)) return speaks_for_range(l, rank, x);
-  if (x.to >= l.num_blocks)
-    return x.to == l.loss_offset(l.data_at(rank), 0) && x.count == l.options.accumulation &&
-           l.pipeline_at(rank) == l.pipeline_of_stage(l.num_stages() - 1);
-  // Copies, which come last, have the blocks of their originals and do not vote.
-  const auto copies =
-      std::ranges::partition_point(l.table->parameters, [](const core::parameter_info& p) { return !p.is_copy(); });
-  const auto begin = l.block_offset.begin(), end = begin + (copies - l.table->parameters.begin());
-  auto q = static_cast<uint32_t>(std::upper_bound(begin, end, x.to) - begin) - 1;
-  while (q > 0 && !l.trains(q)) --q;  // frozen parameters have no blocks
-  const slice own = l.slice_of(q, rank);
-  const uint64_t first = l.first_block(q, rank) + own.first / core::partition_grain;
-  return own.count > 0 && x.to == first && x.count == core::div_up(own.count, core::partition_grain);
-}
+  /// True if the rank knows the doubles of a piece: square sums of its own slice, its own losses, or ranges.
+  [[nodiscard]] bool knows(const rank_slices& of_rank, const moved_piece& x) const {
+    if (x.to >= ranges_) return knows_range(of_rank, x);
+    if (x.to >= losses_)
+      return x.to == l_.loss_offset(of_rank.data(), 0) && x.count == l_.options.accumulation &&
+             of_rank.pipeline() == last_stage_;
+    const auto after = std::ranges::upper_bound(begins_, x.to);
+    if (after == begins_.begin()) return false;
+    const uint32_t q = parameters_[static_cast<size_t>(after - begins_.begin()) - 1];
+    const uint64_t count = of_rank.of(q).count;
+    return count > 0 && x.to == of_rank.first_block(q) && x.count == core::div_up(count, core::partition_grain);
+  }
+
+ private:
+  /// True if the range is of the rank's own tokens, in a layer that it computes.
+  [[nodiscard]] bool knows_range(const rank_slices& of_rank, const moved_piece& x) const {
+    const uint64_t first = l_.range_offset(of_rank.rank(), 0), k = (x.to - first) / 2;
+    if (x.count != 2 || x.to < first || (x.to - first) % 2 != 0 || k >= l_.calibrated()) return false;
+    return l_.computes(of_rank.rank(), l_.table->layers[l_.options.compressed.calibrated[k]].unit);
+  }
+
+  const job_layout& l_;
+  uint64_t losses_, ranges_;  // where they begin
+  uint32_t last_stage_;
+  std::vector<uint32_t> parameters_;  // those that vote
+  std::vector<uint64_t> begins_;      // [of parameters_]: the first block of each
+};
 
 }  // namespace
 
@@ -196,14 +233,18 @@ core::result<void> reduction(const job_layout& l, const collective_pieces& place
 
 core::result<void> vote(const job_layout& l, const std::vector<moved_piece>& moved) {
   const auto& ranks = l.communicators[world_communicator(l)].members;
+  const voters all(l);
+  std::vector<rank_slices> slices;
+  slices.reserve(ranks.size());
+  for (const uint32_t rank : ranks) slices.emplace_back(l, rank);
   std::vector<extent> covered;
   uint64_t total = 0;
   for (const auto& x : moved) {
     if (x.from != x.to || x.owner >= ranks.size()) return broken(l, "a piece of the vote moves elsewhere");
-    if (!speaks_for(l, ranks[x.owner], x))
+    if (!all.knows(slices[x.owner], x))
       return broken(l,
                     "rank " + std::to_string(ranks[x.owner]) + " votes with square sums, losses or ranges of others");
-    covered.push_back({x.to, x.to + x.count});
+    add_extent(covered, {x.to, x.to + x.count});
     total += x.count;
   }
   if (total != l.vote_elements() || !apart(covered, l.vote_elements()))
@@ -211,8 +252,7 @@ core::result<void> vote(const job_layout& l, const std::vector<moved_piece>& mov
   return {};
 }
 
-core::result<void> pieces(const job_layout& l) {
-  const collective_pieces all(l);
+core::result<void> pieces(const job_layout& l, const collective_pieces& all) {
   const auto each = [&](purpose why, const std::vector<parameter_set>& sets, auto list_of) -> core::result<void> {
     for (uint32_t i = 0; i < sets.size(); ++i)
       if (auto ok = moves(l, all, why, sets[i], (all.*list_of)(i)); !ok) return ok;

@@ -1,14 +1,15 @@
 // The checker's own parts: each rule is a function that names the first instruction that breaks it. Not for others.
 #pragma once
 
-#include <array>
-#include <map>
+#include <functional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/error.hpp"
 #include "plan/check/happens_before.hpp"
+#include "plan/layout/classes.hpp"
 #include "plan/layout/pieces.hpp"
 #include "plan/rank_plan.hpp"
 
@@ -29,7 +30,8 @@ core::result<void> agreement(rank_plans ranks);    ///< same collectives on all 
 core::result<void> serial(const rank_plan& p);     ///< the step can be done in the order of ids
 
 core::result<void> layout(const job_layout& l);  ///< layout.cpp: every element has its place and its owner
-core::result<void> pieces(const job_layout& l);  ///< pieces.cpp: the elements that collectives move
+/// pieces.cpp: the elements that collectives move.
+core::result<void> pieces(const job_layout& l, const collective_pieces& all);
 /// pieces.cpp: what one reduction moves, `places` being where ranks keep it; what the vote does.
 core::result<void> reduction(const job_layout& l, const collective_pieces& places, uint32_t bucket,
                              const std::vector<moved_piece>& moved);
@@ -44,19 +46,35 @@ core::result<void> agreements(const job_layout& l, const collective_pieces& all)
 core::result<void> tied_layout(const job_layout& l);  ///< ties.cpp: uses of tied parameters, and what goes between them
 /// ties.cpp: each exchange moves what its givers hold, to a place of its own.
 core::result<void> tied_pieces(const job_layout& l, const collective_pieces& all);
-core::result<void> own(const rank_plan& p);          ///< own.cpp: the rank's own slices, updates, swaps
-core::result<void> swap_layout(const rank_plan& p);  ///< swaps.cpp: extents of the swap file
+/// own.cpp: the rank's own slices, updates, swaps, at the places where collectives look for them.
+core::result<void> own(const rank_plan& p, const collective_pieces& places);
+/// own.cpp: that of every rank, with what it saves, from `part`. Each is of the class that holds its rank, for which
+/// the plan of the same place in `plans` stands.
+using rank_part = std::function<rank_plan(uint32_t rank)>;
+core::result<void> own_parts(std::span<const rank_class> classes, rank_plans plans, const collective_pieces& places,
+                             const rank_part& part);
+core::result<void> swap_layout(const rank_plan& p, const collective_pieces& places);  ///< swaps.cpp: the swap file
 /// activations.cpp: behind the states, from byte `from` to the end of the file.
 core::result<void> activation_extents(const rank_plan& p, uint64_t from);
 
 /// saves.cpp: the contents of the checkpoint's files. `take` every rank's own part, in any order, then `end`.
 class saved_once {
  public:
-  core::result<void> take(const rank_plan& p);
-  core::result<void> end(const job_layout& l);
+  explicit saved_once(const job_layout& l);  ///< keeps `l`, which has to outlive it
+  core::result<void> take(const rank_plan& p, const collective_pieces& places);
+  core::result<void> end();
 
  private:
-  std::map<std::array<uint32_t, 3>, std::vector<slice>> saved_;  // parameter, part, tensor coordinate of a cut one
+  /// The elements of a part of a parameter that were taken so far, of a cut one those of a tensor coordinate;
+  /// neighbours that were taken one after the other are one run.
+  std::vector<slice>& of(uint32_t parameter, uint32_t part, uint32_t tensor);
+  core::result<void> file_is_sound(const rank_plan& p) const;
+  core::result<void> piece_is_sound(const rank_plan& p, const snapshot_block& block, const saved_piece& x) const;
+
+  const job_layout& l_;
+  uint64_t slot_bytes_;
+  std::vector<std::vector<slice>> saved_;
+  std::vector<slice> held_;  // [parameter]: of the rank in hand
 };
 
 /// The ids of all instructions that one rank's plan must have, by their task, in one branch; `none`: missing.

@@ -1,7 +1,6 @@
 // Checkpoints taken in a step: every element of every state is copied once, before it changes, and each block has a
 // slot of its own until it is handed to the disk.
 #include <algorithm>
-#include <map>
 
 #include "plan/check/rules.hpp"
 #include "plan/layout/saves.hpp"
@@ -13,80 +12,93 @@ std::string part_name(const job_layout& l, const saved_piece& x) {
   return (x.part < saved_moment ? "the weights of " : "a moment of ") + l.table->parameters[x.parameter].name;
 }
 
-core::result<void> piece_is_sound(const rank_plan& p, const rank_slices& own, const snapshot_block& block,
-                                  const saved_piece& x) {
-  if (x.parameter >= p.table().parameters.size())
-    return broken(p, "a block holds a parameter that the model does not have");
-  const bool trains = p.layout->trains(x.parameter);
+}  // namespace
+
+saved_once::saved_once(const job_layout& l)
+    : l_(l),
+      slot_bytes_(staging_slot_bytes(l)),
+      saved_(l.table->parameters.size() * (saved_moment + max_moments) * l.tensor_ranks()),
+      held_(l.table->parameters.size()) {}
+
+std::vector<slice>& saved_once::of(uint32_t parameter, uint32_t part, uint32_t tensor) {
+  return saved_[(size_t{parameter} * (saved_moment + max_moments) + part) * l_.tensor_ranks() + tensor];
+}
+
+core::result<void> saved_once::piece_is_sound(const rank_plan& p, const snapshot_block& block,
+                                              const saved_piece& x) const {
+  if (x.parameter >= held_.size()) return broken(p, "a block holds a parameter that the model does not have");
+  const bool trains = l_.trains(x.parameter);
   const bool known =
       trains ? x.part == saved_weights ||
                    (x.part >= saved_moment && x.part - saved_moment < p.options().update_of(x.parameter).moments)
              : x.part == saved_frozen;
-  if (!known || block.frozen == trains)
-    return broken(p, part_name(*p.layout, x) + " are saved as the wrong kind of part");
-  const slice held = saved_slice(own, x.parameter);
+  if (!known || block.frozen == trains) return broken(p, part_name(l_, x) + " are saved as the wrong kind of part");
+  const slice held = held_[x.parameter];
   if (x.range.count == 0 || x.range.first < held.first || x.range.first + x.range.count > held.first + held.count)
-    return broken(p, part_name(*p.layout, x) + " are saved beyond this rank's share of them");
-  const uint64_t bytes = x.range.count * core::size_of(saved_type(*p.layout, x.parameter));
+    return broken(p, part_name(l_, x) + " are saved beyond this rank's share of them");
+  const uint64_t bytes = x.range.count * core::size_of(saved_type(l_, x.parameter));
   if (x.offset % save_grain_bytes != 0 || x.offset + bytes > block.bytes)
-    return broken(p, part_name(*p.layout, x) + " leave their block or its boundaries");
+    return broken(p, part_name(l_, x) + " leave their block or its boundaries");
   return {};
 }
 
-/// In the order of the file, without gaps; pieces of a block one after the other.
-core::result<void> file_is_sound(const rank_plan& p) {
-  const rank_slices own(*p.layout, p.rank);
+// In the order of the file, without gaps; pieces of a block one after the other.
+core::result<void> saved_once::file_is_sound(const rank_plan& p) const {
   uint64_t end = save_grain_bytes;
-  const uint64_t slot_bytes = staging_slot_bytes(*p.layout);  // once: it looks at every parameter
   for (const auto& block : p.snapshots) {
     if (block.file_offset != end || block.bytes == 0 || block.bytes % save_grain_bytes != 0 || block.pieces.empty())
       return broken(p, "a block of its file does not begin where the one before ends, or is empty");
-    if (block.bytes > slot_bytes) return broken(p, "a block of its file is larger than its slot");
+    if (block.bytes > slot_bytes_) return broken(p, "a block of its file is larger than its slot");
     end += block.bytes;
     uint64_t reached = 0;
     for (const auto& x : block.pieces) {
-      if (auto ok = piece_is_sound(p, own, block, x); !ok) return ok;
-      if (x.offset < reached) return broken(p, part_name(*p.layout, x) + " overlap another piece of their block");
-      reached = x.offset + x.range.count * core::size_of(saved_type(*p.layout, x.parameter));
+      if (auto ok = piece_is_sound(p, block, x); !ok) return ok;
+      if (x.offset < reached) return broken(p, part_name(l_, x) + " overlap another piece of their block");
+      reached = x.offset + x.range.count * core::size_of(saved_type(l_, x.parameter));
     }
   }
   return {};
 }
 
-}  // namespace
-
-core::result<void> saved_once::take(const rank_plan& p) {
+core::result<void> saved_once::take(const rank_plan& p, const collective_pieces& places) {
   if (!p.options().saving.on && !p.snapshots.empty())
     return broken(p, "it has blocks of a checkpoint that it does not take");
+  if (p.snapshots.empty()) return {};
+  const rank_slices& mine = places.slices(p.rank);
+  const saved_slices share(mine);
+  for (uint32_t q = 0; q < held_.size(); ++q) held_[q] = share.of(q);
   if (auto ok = file_is_sound(p); !ok) return ok;
   for (const auto& block : p.snapshots)
     for (const auto& x : block.pieces) {
-      const uint32_t tensor = p.layout->is_cut(x.parameter) ? p.layout->tensor_at(p.rank) : 0;
-      saved_[{x.parameter, x.part, tensor}].push_back(x.range);
+      auto& runs = of(x.parameter, x.part, l_.is_cut(x.parameter) ? mine.tensor() : 0);
+      if (!runs.empty() && runs.back().first + runs.back().count == x.range.first)
+        runs.back().count += x.range.count;
+      else
+        runs.push_back(x.range);
     }
   return {};
 }
 
-core::result<void> saved_once::end(const job_layout& l) {
-  if (!l.options.saving.on) return {};
-  for (uint32_t q = 0; q < l.table->parameters.size(); ++q) {
-    std::vector<uint32_t> parts{l.trains(q) ? saved_weights : saved_frozen};
-    for (uint32_t k = 0; l.trains(q) && k < l.options.update_of(q).moments; ++k) parts.push_back(saved_moment + k);
-    const uint32_t shares = l.is_cut(q) ? l.tensor_ranks() : 1;
+core::result<void> saved_once::end() {
+  if (!l_.options.saving.on) return {};
+  for (uint32_t q = 0; q < l_.table->parameters.size(); ++q) {
+    if (l_.is_copy(q) || l_.is_of_teacher(q)) continue;  // piece_is_sound refuses to save any of it
+    std::vector<uint32_t> parts{l_.trains(q) ? saved_weights : saved_frozen};
+    for (uint32_t k = 0; l_.trains(q) && k < l_.options.update_of(q).moments; ++k) parts.push_back(saved_moment + k);
+    const uint32_t shares = l_.is_cut(q) ? l_.tensor_ranks() : 1;
     for (uint32_t i = 0; i < parts.size() * shares; ++i) {
-      if (l.is_copy(q) || l.is_of_teacher(q)) continue;  // piece_is_sound refuses to save any of it
       const uint32_t part = parts[i / shares];
-      auto& pieces = saved_[{q, part, i % shares}];
-      std::sort(pieces.begin(), pieces.end(), [](const slice& a, const slice& b) { return a.first < b.first; });
+      auto& pieces = of(q, part, i % shares);
+      std::ranges::sort(pieces, {}, &slice::first);
       uint64_t reached = 0;
       for (const auto& x : pieces) {
         if (x.first != reached)
-          return broken(l, part_name(l, {q, part, {}, 0}) + " are not saved once: wanted element " +
-                               std::to_string(reached) + ", got " + std::to_string(x.first));
+          return broken(l_, part_name(l_, {q, part, {}, 0}) + " are not saved once: wanted element " +
+                                std::to_string(reached) + ", got " + std::to_string(x.first));
         reached += x.count;
       }
-      if (reached != l.table->parameters[q].numel())
-        return broken(l, part_name(l, {q, part, {}, 0}) + " are saved up to element " + std::to_string(reached));
+      if (reached != l_.table->parameters[q].numel())
+        return broken(l_, part_name(l_, {q, part, {}, 0}) + " are saved up to element " + std::to_string(reached));
     }
   }
   return {};

@@ -210,7 +210,7 @@ core::result<void> moves_belong(const rank_plan& p) {
 
 }  // namespace
 
-core::result<void> swap_layout(const rank_plan& p) {
+core::result<void> swap_layout(const rank_plan& p, const collective_pieces& places) {
   if (!p.options().tiers.swaps()) {
     if (!p.blocks.empty()) return broken(p, "it has extents in a file that it does not use");
     return activation_extents(p, 0);
@@ -218,6 +218,7 @@ core::result<void> swap_layout(const rank_plan& p) {
   const auto& t = p.options().tiers;
   if (p.options().stage == 0 || (t.parameters == tier::nvme && p.options().stage != 3))
     return broken(p, "states are swapped at a stage that keeps them whole");
+  const rank_slices& mine = places.slices(p.rank);
   const uint64_t page = page_elements(*p.layout);
   uint64_t end = 0, file_end = 0;
   std::vector<uint64_t> held(p.table().parameters.size(), 0);
@@ -229,8 +230,7 @@ core::result<void> swap_layout(const rank_plan& p) {
     end += b.elements;
     file_end += file_bytes(*p.layout, b);
     for (const auto& x : b.pieces) {
-      const slice own =
-          p.layout->trains(x.parameter) ? p.own_states(x.parameter) : p.layout->slice_of(x.parameter, p.rank);
+      const slice own = p.layout->trains(x.parameter) ? mine.state(x.parameter) : mine.of(x.parameter);
       const bool inside = x.range.first >= own.first && x.range.first + x.range.count <= own.first + own.count;
       if (!inside || x.state_offset != linear_place(p, x.parameter, x.range.first) || x.state_offset < b.first ||
           x.state_offset + x.range.count > b.first + b.elements || b.frozen == p.layout->trains(x.parameter))
@@ -248,7 +248,7 @@ core::result<void> swap_layout(const rank_plan& p) {
   if (auto ok = activation_extents(p, file_end); !ok) return ok;
   for (uint32_t q = 0; q < held.size(); ++q) {
     const bool wanted = p.layout->trains(q) || t.parameters == tier::nvme;
-    if (held[q] != (wanted ? p.layout->slice_of(q, p.rank).count : 0))
+    if (held[q] != (wanted ? mine.of(q).count : 0))
       return broken(p, p.table().parameters[q].name + ": not every owned element is in just one swap block");
   }
   return {};

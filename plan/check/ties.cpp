@@ -154,7 +154,7 @@ core::result<void> tied_pieces(const job_layout& l, const collective_pieces& all
         }
         for (uint32_t side = 0; side < 2; ++side)
           if (given[side] !=
-              (x.gives[side] == none ? 0 : l.state_slice(x.gives[side], x.pipeline[side] * columns + column).count))
+              (x.gives[side] == none ? 0 : all.slices(x.pipeline[side] * columns + column).state(x.gives[side]).count))
             return broken(l, "an exchange of " + name_of(l, t) + " does not move all that its side holds");
       }
       for (uint32_t at = 0; at < filled.size(); ++at)

@@ -14,14 +14,28 @@ namespace {
 
 using numbers = std::vector<uint64_t>;
 
-/// Appends the number of different values in `all`, then those values.
-template <class Of>
-void add_set(numbers& to, std::vector<Of> all) {
-  std::ranges::sort(all);
-  all.erase(std::unique(all.begin(), all.end()), all.end());
-  to.push_back(all.size());
-  to.insert(to.end(), all.begin(), all.end());
-}
+/// Different numbers below a bound. Thousands of parameters name a few of them again and again.
+class distinct {
+ public:
+  explicit distinct(size_t bound) : seen_(bound, 0) {}
+  void add(uint32_t number) {
+    if (seen_[number] != 0) return;
+    seen_[number] = 1;
+    all_.push_back(number);
+  }
+  /// Appends how many there are, then the numbers in ascending order, and forgets them.
+  void move_to(numbers& to) {
+    std::ranges::sort(all_);
+    to.push_back(all_.size());
+    to.insert(to.end(), all_.begin(), all_.end());
+    for (const uint32_t number : all_) seen_[number] = 0;
+    all_.clear();
+  }
+
+ private:
+  std::vector<uint8_t> seen_;
+  std::vector<uint32_t> all_;
+};
 
 void add_sizes(numbers& to, const rank_plan& p) {
   const job_layout& l = *p.layout;
@@ -40,61 +54,82 @@ void add_sizes(numbers& to, const rank_plan& p) {
 
 // The sub-groups that change the copied states.
 void add_snapshots(numbers& to, const rank_plan& p) {
-  std::vector<std::vector<uint32_t>> groups_of(p.table().parameters.size());
-  for (uint32_t g = 0; g < p.sub_groups.size(); ++g)
-    for (const auto& x : p.sub_groups[g].pieces) groups_of[x.parameter].push_back(g);
+  if (p.snapshots.empty()) return;
+  const parameter_lists groups_of(p.table().parameters.size(), [&](auto told) {
+    for (uint32_t g = 0; g < p.sub_groups.size(); ++g)
+      for (const auto& x : p.sub_groups[g].pieces) told(x.parameter, g);
+  });
+  distinct groups(p.sub_groups.size());
   for (const auto& s : p.snapshots) {
     to.insert(to.end(), {s.bytes, s.frozen ? 1U : 0U});
-    std::vector<uint32_t> groups;
     for (const auto& x : s.pieces)
-      groups.insert(groups.end(), groups_of[x.parameter].begin(), groups_of[x.parameter].end());
-    add_set(to, std::move(groups));
+      for (const uint32_t g : groups_of.of(x.parameter)) groups.add(g);
+    groups.move_to(to);
   }
 }
 
-// The buckets that gradients come from, and the gathers and publishes that read the updated elements.
-void add_pieces(numbers& to, const job_layout& l, const std::vector<owned_piece>& pieces,
-                const std::vector<std::vector<uint32_t>>& sets_of) {
-  std::vector<uint32_t> buckets, sets;
-  uint64_t undo = 0;
-  for (const auto& x : pieces) {
-    if (!l.bucket_of.empty()) buckets.push_back(l.bucket_of[x.parameter]);
-    sets.insert(sets.end(), sets_of[x.parameter].begin(), sets_of[x.parameter].end());
-    undo += undo_bytes(l, x);
+/// The buckets that gradients come from, and the gathers and publishes that read the updated elements.
+class piece_facts {
+ public:
+  piece_facts(const job_layout& l, const parameter_lists& sets_of)
+      : l_(l), sets_of_(sets_of), buckets_(l.buckets.size() + 1), sets_(l.gather_sets.size() + l.publish_sets.size()) {}
+  void add(numbers& to, const std::vector<owned_piece>& pieces) {
+    const auto frozen = static_cast<uint32_t>(l_.buckets.size());  // in no bucket
+    uint64_t undo = 0;
+    for (const auto& x : pieces) {
+      if (!l_.bucket_of.empty()) buckets_.add(std::min(l_.bucket_of[x.parameter], frozen));
+      for (const uint32_t set : sets_of_.of(x.parameter)) sets_.add(set);
+      undo += undo_bytes(l_, x);
+    }
+    to.push_back(undo);
+    buckets_.move_to(to);
+    sets_.move_to(to);
   }
-  to.push_back(undo);
-  add_set(to, std::move(buckets));
-  add_set(to, std::move(sets));
+
+ private:
+  const job_layout& l_;
+  const parameter_lists& sets_of_;
+  distinct buckets_, sets_;
+};
+
+/// Tells for each parameter the gather sets, then the publish sets, that contain it.
+template <class Told>
+void each_set(const job_layout& l, Told told) {
+  const auto units = static_cast<uint32_t>(l.table->units.size());
+  for (uint32_t u = 0; u < units; ++u)
+    for (uint32_t q : l.table->units[u].parameters) told(q, u);
+  for (uint32_t q = 0; q < l.table->parameters.size(); ++q)
+    if (l.persistent[q]) told(q, units + l.pipeline_of[q]);
+  for (uint32_t k = 0; k < l.publish_sets.size(); ++k)
+    for (const auto& x : l.publish_sets[k].parameters)
+      told(x.parameter, static_cast<uint32_t>(l.gather_sets.size()) + k);
 }
 
 }  // namespace
 
-rank_shapes::rank_shapes(const job_layout& l) : l_(l), sets_of_(l.table->parameters.size()) {
-  for (uint32_t u = 0; u < l.table->units.size(); ++u)
-    for (uint32_t q : l.table->units[u].parameters) sets_of_[q].push_back(u);
-  for (uint32_t q = 0; q < sets_of_.size(); ++q)
-    if (l.persistent[q]) sets_of_[q].push_back(static_cast<uint32_t>(l.table->units.size()) + l.pipeline_of[q]);
-  for (uint32_t k = 0; k < l.publish_sets.size(); ++k)
-    for (const auto& x : l.publish_sets[k].parameters)
-      sets_of_[x.parameter].push_back(static_cast<uint32_t>(l.gather_sets.size()) + k);
+rank_shapes::rank_shapes(const job_layout& l)
+    : l_(l), sets_of_(l.table->parameters.size(), [&](auto told) { each_set(l, told); }) {
+  for (uint32_t q = 0; q < l.matrix_owner.size(); ++q)
+    if (l.matrix_owner[q] != none) matrices_.push_back(q);
 }
 
 numbers rank_shapes::of(const rank_plan& own) const {
-  numbers out{l_.pipeline_at(own.rank)};
+  const uint32_t pipeline = l_.pipeline_at(own.rank);  // what it computes, and whom it meets
+  numbers out{pipeline};
   add_sizes(out, own);
+  piece_facts facts(l_, sets_of_);
   for (const auto& g : own.sub_groups) {
     out.insert(out.end(), {g.elements, static_cast<uint64_t>(g.need), g.matrices});
-    add_pieces(out, l_, g.pieces, sets_of_);
+    facts.add(out, g.pieces);
   }
   for (const auto& b : own.blocks) {
     out.insert(out.end(), {b.elements, b.swapped, b.frozen ? 1U : 0U});
-    add_pieces(out, l_, b.pieces, sets_of_);
+    facts.add(out, b.pieces);
   }
   add_snapshots(out, own);
-  out.push_back(l_.pipeline_at(own.rank));  // what it computes, and whom it meets
-  for (uint32_t q = 0; q < l_.matrix_owner.size(); ++q)
-    if (makes_orthogonal(l_, own.rank, q))
-      out.push_back(q);  // no two ranks of a replica make the same matrix orthogonal
+  out.push_back(pipeline);
+  for (const uint32_t q : matrices_)  // no two ranks of a replica make the same matrix orthogonal
+    if (makes_orthogonal(l_, own.rank, q)) out.push_back(q);
   return out;
 }
 

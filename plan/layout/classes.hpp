@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "plan/rank_plan.hpp"
@@ -19,6 +20,26 @@ struct rank_class {  ///< ranks in ascending order; the first stands for all of 
 /// that those who send to a rank that stands for others stand for others too. Linear in ranks x parameters.
 std::vector<rank_class> classes_of(const std::shared_ptr<const job_layout>& layout);
 
+/// Numbers of each parameter, in one run of memory.
+class parameter_lists {
+ public:
+  /// `each(told)` tells all pairs of a parameter and a number, in the same order each time that it is called.
+  template <class Each>
+  parameter_lists(size_t parameters, Each each) : begin_(parameters + 1, 0) {
+    each([&](uint32_t q, uint32_t) { ++begin_[q + 1]; });
+    for (size_t q = 0; q < parameters; ++q) begin_[q + 1] += begin_[q];
+    all_.resize(begin_.back());
+    std::vector<uint32_t> at(begin_.begin(), begin_.end() - 1);
+    each([&](uint32_t q, uint32_t number) { all_[at[q]++] = number; });
+  }
+  [[nodiscard]] std::span<const uint32_t> of(uint32_t parameter) const {
+    return std::span(all_).subspan(begin_[parameter], begin_[parameter + 1] - begin_[parameter]);
+  }
+
+ private:
+  std::vector<uint32_t> begin_, all_;
+};
+
 class rank_shapes {  ///< facts that make plans of one layout equal
  public:
   explicit rank_shapes(const job_layout& l);  ///< keeps `l`, which has to outlive it
@@ -28,7 +49,8 @@ class rank_shapes {  ///< facts that make plans of one layout equal
 
  private:
   const job_layout& l_;
-  std::vector<std::vector<uint32_t>> sets_of_;  // [parameter]: the gather sets, then the publish sets, that contain it
+  parameter_lists sets_of_;         // the gather sets, then the publish sets, that contain each parameter
+  std::vector<uint32_t> matrices_;  // parameters that some rank makes orthogonal
 };
 
 }  // namespace troupe::plan

@@ -22,6 +22,7 @@ bool defers(const rank_plan& p, uint32_t q) {
 
 uint64_t deferred_offset(const rank_plan& p, uint32_t parameter) {
   uint64_t out = 0;
+  if (!p.options().updates.late.on()) return out;
   for (uint32_t q = 0; q < parameter; ++q) out += room_of(p, q);
   return out;
 }
@@ -31,6 +32,7 @@ uint64_t deferred_elements(const rank_plan& p) {
 }
 
 uint64_t deferred_bytes(const rank_plan& p) {
+  if (!p.options().updates.late.on()) return 0;
   uint64_t out = deferred_elements(p) * core::size_of(p.options().master());
   for (uint32_t q = 0; q < p.table().parameters.size(); ++q)
     if (defers(p, q)) out += column_bytes * static_cast<uint64_t>(p.table().parameters[q].shape[1]);

@@ -28,31 +28,33 @@ parameter_set lay_out(const core::model_table& table, const std::vector<uint32_t
   return out;
 }
 
-uint64_t near_place(const job_layout& l, uint32_t rank, const rank_offsets& at, uint32_t set, uint32_t parameter) {
+uint64_t near_place(const rank_slices& of_rank, const rank_offsets& at, uint32_t set, uint32_t parameter) {
   uint64_t out = at.near[set];
-  for (const auto& x : l.gather_sets[set].parameters) {
+  for (const auto& x : of_rank.layout().gather_sets[set].parameters) {
     if (x.parameter == parameter) break;
-    out += core::round_up(l.near_slice(x.parameter, rank).count, core::parameter_grain);
+    out += core::round_up(of_rank.near(x.parameter).count, core::parameter_grain);
   }
   return out;
 }
 
 uint64_t near_elements(const rank_plan& p, uint32_t set) {
+  const rank_slices mine(*p.layout, p.rank);
   uint64_t out = 0;
-  for (const auto& x : p.layout->gather_sets[set].parameters) out += p.layout->near_slice(x.parameter, p.rank).count;
+  for (const auto& x : p.layout->gather_sets[set].parameters) out += mine.near(x.parameter).count;
   return out;
 }
 
-gradient_place reduced_gradient(const job_layout& l, uint32_t rank, const rank_offsets& at, uint32_t parameter,
+gradient_place reduced_gradient(const rank_slices& of_rank, const rank_offsets& at, uint32_t parameter,
                                 uint64_t first) {
+  const job_layout& l = of_rank.layout();
   const uint32_t bucket = l.bucket_of[parameter];
   if (l.options.buckets_stay()) return {true, offset_in(l.buckets[bucket], parameter) + first};
-  const uint64_t place = at.state[parameter] + first - l.state_slice(parameter, rank).first;
+  const uint64_t place = at.state[parameter] + first - of_rank.state(parameter).first;
   return {false, l.swaps_gradients() ? place - at.bucket_begin[bucket] : place};
 }
 
 gradient_place reduced_gradient(const rank_plan& p, uint32_t parameter, uint64_t first) {
-  return reduced_gradient(*p.layout, p.rank, p.offsets, parameter, first);
+  return reduced_gradient(rank_slices(*p.layout, p.rank), p.offsets, parameter, first);
 }
 
 }  // namespace troupe::plan

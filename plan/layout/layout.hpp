@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "plan/layout/rank_slices.hpp"
 #include "plan/rank_plan.hpp"
 
 namespace troupe::plan {
@@ -14,9 +15,9 @@ parameter_set lay_out(const core::model_table& table, const std::vector<uint32_t
 /// Where a member of a set starts in it, in elements.
 uint64_t offset_in(const parameter_set& set, uint32_t parameter);
 
-/// Where the part of `parameter` that `rank` keeps in the second copy of gather set `set` lies there, `at` being the
+/// Where the part of `parameter` that a rank keeps in the second copy of gather set `set` lies there, `at` being the
 /// rank's offsets. In elements.
-uint64_t near_place(const job_layout& l, uint32_t rank, const rank_offsets& at, uint32_t set, uint32_t parameter);
+uint64_t near_place(const rank_slices& of_rank, const rank_offsets& at, uint32_t set, uint32_t parameter);
 
 /// Elements of gather set `set` that a plan's rank keeps in the second copy.
 uint64_t near_elements(const rank_plan& p, uint32_t set);
@@ -28,8 +29,7 @@ struct gradient_place {
   uint64_t offset = 0;
 };
 gradient_place reduced_gradient(const rank_plan& p, uint32_t parameter, uint64_t first);
-/// The same on `rank`, whose offsets are `at`.
-gradient_place reduced_gradient(const job_layout& l, uint32_t rank, const rank_offsets& at, uint32_t parameter,
-                                uint64_t first);
+/// The same on the rank of `of_rank`, whose offsets are `at`.
+gradient_place reduced_gradient(const rank_slices& of_rank, const rank_offsets& at, uint32_t parameter, uint64_t first);
 
 }  // namespace troupe::plan

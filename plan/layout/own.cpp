@@ -68,9 +68,9 @@ void make_sub_groups(rank_plan& p, const rank_slices& mine) {
 
 }  // namespace
 
-rank_offsets offsets_of(const job_layout& l, uint32_t rank) {
+rank_offsets offsets_of(const rank_slices& mine) {
   rank_offsets out;
-  const rank_slices mine(l, rank);
+  const job_layout& l = mine.layout();
   const auto parameters = static_cast<uint32_t>(l.table->parameters.size());
   const bool linear = l.options.tiers.swaps();
   out.shard.reserve(parameters);
@@ -89,7 +89,7 @@ rank_offsets offsets_of(const job_layout& l, uint32_t rank) {
     for (const auto& x : set.parameters)
       out.near_elements += core::round_up(mine.near(x.parameter).count, core::parameter_grain);
   }
-  if (linear) lay_out_linear(l, rank, out);
+  if (linear) lay_out_linear(l, mine.rank(), out);
   return out;
 }
 
@@ -97,12 +97,12 @@ rank_plan own_part(std::shared_ptr<const job_layout> layout, uint32_t rank) {
   rank_plan p;
   p.layout = std::move(layout);
   p.rank = rank;
-  p.offsets = offsets_of(*p.layout, p.rank);
   const rank_slices mine(*p.layout, rank);
+  p.offsets = offsets_of(mine);
   place_moments(p, mine);
   if (p.options().tiers.swaps()) make_swap_blocks(p);
   place_activations(p);
-  if (p.options().saving.on) p.snapshots = snapshot_blocks(p);
+  if (p.options().saving.on) p.snapshots = snapshot_blocks(mine);
   if (p.options().mode != mode::train) return p;
   p.options().tiers.swaps() ? make_swapped_sub_groups(p) : make_sub_groups(p, mine);
   place_undo_copies(p);

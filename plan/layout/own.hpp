@@ -4,12 +4,13 @@
 
 #include <memory>
 
+#include "plan/layout/rank_slices.hpp"
 #include "plan/rank_plan.hpp"
 
 namespace troupe::plan {
 
-/// Where the slices and states of `rank` lie.
-rank_offsets offsets_of(const job_layout& l, uint32_t rank);
+/// Where the slices and states of a rank lie.
+rank_offsets offsets_of(const rank_slices& of_rank);
 
 /// A plan of `rank` with everything but instructions, lanes, buffers and memory.
 rank_plan own_part(std::shared_ptr<const job_layout> layout, uint32_t rank);

@@ -18,19 +18,6 @@ const std::vector<uint32_t>& shards_of(const job_layout& l, uint32_t pipeline) {
   return l.communicators[shard_communicator(l, pipeline, 0)].members;
 }
 
-/// From each owner of a slice within a replica.
-template <class From, class To>
-std::vector<moved_piece> slices_of(const job_layout& l, const parameter_set& set, From from, To to) {
-  std::vector<moved_piece> out;
-  const auto& members = shards_of(l, set.pipeline);
-  for (const auto& place : set.parameters)
-    for (uint32_t k = 0; k < members.size(); ++k) {
-      const slice s = l.slice_of(place.parameter, members[k]);
-      if (s.count > 0) out.push_back({k, from(place, s, members[k]), to(place, s, members[k]), s.count});
-    }
-  return out;
-}
-
 /// The same sums for every replica, and for each of `tensor` coordinates: each has owners of its own, side by side, or,
 /// where all ranks receive all sums, an owner of a part.
 std::vector<moved_piece> in_replicas(const job_layout& l, const std::vector<moved_piece>& all, uint32_t tensor) {
@@ -51,11 +38,11 @@ std::vector<moved_piece> in_replicas(const job_layout& l, const std::vector<move
   return out;
 }
 
-/// What `r` tells all others of a parameter: replicas know the same, so the first one speaks, and so it is in a tensor
-/// group whose ranks have the same elements.
-slice spoken_for(const job_layout& l, uint32_t q, uint32_t r) {
-  const bool speaks = l.replica_at(r) == 0 && (l.tensor_at(r) == 0 || l.is_cut(q));
-  return speaks ? l.slice_of(q, r) : slice{};
+/// What a rank tells all others of a parameter: replicas know the same, so the first one speaks, and so it is in a
+/// tensor group whose ranks have the same elements.
+slice spoken_for(const rank_slices& of_rank, uint32_t q) {
+  const bool speaks = of_rank.replica() == 0 && (of_rank.tensor() == 0 || of_rank.layout().is_cut(q));
+  return speaks ? of_rank.of(q) : slice{};
 }
 
 uint64_t in_set(const placement& x, const slice& s, uint32_t) { return x.offset + s.first; }
@@ -63,18 +50,33 @@ uint64_t in_set(const placement& x, const slice& s, uint32_t) { return x.offset 
 }  // namespace
 
 collective_pieces::collective_pieces(const job_layout& l) : l_(l) {
-  for (uint32_t r = 0; r < l.options.ranks(); ++r) offsets_.push_back(offsets_of(l, r));
+  const uint32_t ranks = l.options.ranks();
+  offsets_.reserve(ranks);
+  slices_.reserve(ranks);
+  for (uint32_t r = 0; r < ranks; ++r) offsets_.push_back(offsets_of(slices_.emplace_back(l, r)));
+}
+
+template <class From, class To>
+std::vector<moved_piece> collective_pieces::slices_of(const parameter_set& set, From from, To to) const {
+  std::vector<moved_piece> out;
+  const auto& members = shards_of(l_, set.pipeline);
+  for (const auto& place : set.parameters)
+    for (uint32_t k = 0; k < members.size(); ++k) {
+      const slice s = slices_[members[k]].of(place.parameter);
+      if (s.count > 0) out.push_back({k, from(place, s, members[k]), to(place, s, members[k]), s.count});
+    }
+  return out;
 }
 
 std::vector<moved_piece> collective_pieces::gather(uint32_t set) const {
   if (l_.options.tiers.parameters != tier::nvme)
     return slices_of(
-        l_, l_.gather_sets[set],
+        l_.gather_sets[set],
         [&](const placement& x, const slice&, uint32_t r) { return offsets_[r].shard[x.parameter]; }, in_set);
-  std::vector<std::vector<shard_run>> runs;
-  for (uint32_t r = 0; r < l_.options.ranks(); ++r) runs.push_back(shard_runs(l_, set, r, offsets_[r]));
+  std::vector<std::vector<shard_run>> runs(l_.options.ranks());
+  for (const uint32_t r : shards_of(l_, l_.gather_sets[set].pipeline)) runs[r] = shard_runs(l_, set, r, offsets_[r]);
   return slices_of(
-      l_, l_.gather_sets[set],
+      l_.gather_sets[set],
       [&](const placement& x, const slice&, uint32_t r) { return in_window(runs[r], offsets_[r].state[x.parameter]); },
       in_set);
 }
@@ -85,9 +87,9 @@ std::vector<moved_piece> collective_pieces::gather_near(uint32_t set) const {
   const auto& members = shards_of(l_, all.pipeline);
   for (const auto& place : all.parameters)
     for (uint32_t k = 0; k < l_.options.gathering.near; ++k) {
-      const slice s = l_.near_slice(place.parameter, members[k]);
+      const slice s = slices_[members[k]].near(place.parameter);
       if (s.count == 0) continue;
-      const uint64_t from = near_place(l_, members[k], offsets_[members[k]], set, place.parameter);
+      const uint64_t from = near_place(slices_[members[k]], offsets_[members[k]], set, place.parameter);
       out.push_back({k, from, place.offset + s.first, s.count});
     }
   return out;
@@ -100,7 +102,7 @@ std::vector<moved_piece> collective_pieces::reduce(uint32_t bucket) const {
     if (l_.swaps_gradients()) return offsets_[r].state[x.parameter] - offsets_[r].bucket_begin[bucket];
     return offsets_[r].state[x.parameter] + (o.updates_all() ? s.first : 0);
   };
-  return in_replicas(l_, slices_of(l_, l_.buckets[bucket], in_set, place),
+  return in_replicas(l_, slices_of(l_.buckets[bucket], in_set, place),
                      l_.buckets[bucket].over_tensor ? l_.tensor_ranks() : 1);
 }
 
@@ -141,20 +143,20 @@ std::vector<moved_piece> collective_pieces::publish(uint32_t set) const {
   const auto place = [&](const placement& x, const slice& s, uint32_t) {
     return l_.full_offset[x.parameter] + s.first;
   };
-  return slices_of(l_, l_.publish_sets[set], place, place);
+  return slices_of(l_.publish_sets[set], place, place);
 }
 
 std::vector<moved_piece> collective_pieces::measure() const {
   std::vector<moved_piece> out;
-  for (uint32_t q = 0; q < l_.table->parameters.size(); ++q)
-    for (uint32_t r = 0; r < l_.options.ranks() && l_.need_of(q) == update_need::parameter_norms && !l_.is_copy(q);
-         ++r) {
-      const slice s = spoken_for(l_, q, r);
+  for (uint32_t q = 0; q < l_.table->parameters.size(); ++q) {
+    if (l_.need_of(q) != update_need::parameter_norms || l_.is_copy(q)) continue;
+    for (const auto& of_rank : slices_) {
+      const slice s = spoken_for(of_rank, q);
       if (s.count == 0) continue;
-      const uint64_t at = l_.first_block(q, r) + s.first / core::partition_grain;
-      const uint64_t blocks = core::div_up(s.count, core::partition_grain);
-      for (uint64_t place : {at, l_.num_blocks + at}) out.push_back({r, place, place, blocks});
+      const uint64_t at = of_rank.first_block(q), blocks = core::div_up(s.count, core::partition_grain);
+      for (uint64_t place : {at, l_.num_blocks + at}) out.push_back({of_rank.rank(), place, place, blocks});
     }
+  }
   return out;
 }
 
@@ -165,7 +167,7 @@ std::vector<moved_piece> collective_pieces::collect(uint32_t set) const {
   for (const auto& x : all.parameters)
     for (uint32_t t = 0; t < shares_of(l_, x.parameter); ++t)
       for (uint32_t k = 0; k < members.size(); ++k) {
-        const slice s = l_.slice_of(x.parameter, members[k]);
+        const slice s = slices_[members[k]].of(x.parameter);
         const uint64_t at = matrix_place(l_, all, x.parameter, t) + s.first;
         if (s.count > 0) out.push_back({k * l_.tensor_ranks() + t, at, at, s.count});
       }
@@ -188,7 +190,7 @@ std::vector<moved_piece> collective_pieces::tie(uint32_t exchange, uint32_t colu
   const uint32_t columns = l_.options.ranks() / l_.options.mesh.degree(core::axis::pipeline);
   for (uint32_t side = 0; side < 2; ++side) {
     if (e.gives[side] == none) continue;
-    const slice s = l_.state_slice(e.gives[side], e.pipeline[side] * columns + column);
+    const slice s = slices_[e.pipeline[side] * columns + column].state(e.gives[side]);
     if (s.count > 0) out.push_back({side, 0, received_place(l_, e.gives[side], e.pipeline[1 - side]), s.count});
   }
   return out;
@@ -196,13 +198,15 @@ std::vector<moved_piece> collective_pieces::tie(uint32_t exchange, uint32_t colu
 
 std::vector<moved_piece> collective_pieces::vote() const {
   std::vector<moved_piece> out;
-  for (uint32_t q = 0; q < l_.table->parameters.size() && l_.num_blocks > 0; ++q)
-    for (uint32_t r = 0; r < l_.options.ranks() && l_.blocks_of(q) > 0; ++r) {
-      const slice s = spoken_for(l_, q, r);
+  for (uint32_t q = 0; q < l_.table->parameters.size() && l_.num_blocks > 0; ++q) {
+    if (l_.blocks_of(q) == 0) continue;
+    for (const auto& of_rank : slices_) {
+      const slice s = spoken_for(of_rank, q);
       if (s.count == 0) continue;
-      const uint64_t at = l_.first_block(q, r) + s.first / core::partition_grain;
-      out.push_back({r, at, at, core::div_up(s.count, core::partition_grain)});
+      const uint64_t at = of_rank.first_block(q);
+      out.push_back({of_rank.rank(), at, at, core::div_up(s.count, core::partition_grain)});
     }
+  }
   // Losses come from the last stage.
   for (const uint32_t r : l_.communicators[data_communicator(l_, l_.pipeline_of_stage(l_.num_stages() - 1))].members) {
     const uint64_t at = l_.loss_offset(l_.data_at(r), 0);

@@ -7,6 +7,7 @@
 
 #include "plan/instruction.hpp"
 #include "plan/job_layout.hpp"
+#include "plan/layout/rank_slices.hpp"
 
 namespace troupe::plan {
 
@@ -56,12 +57,18 @@ class collective_pieces {
   /// The pieces that a collective instruction moves; none for other kinds.
   [[nodiscard]] std::vector<moved_piece> of(const instruction& x) const;
 
-  /// Where the slices and states of `rank` lie.
+  /// Where the slices and states of `rank` lie, and which elements they are.
   [[nodiscard]] const rank_offsets& offsets(uint32_t rank) const { return offsets_[rank]; }
+  [[nodiscard]] const rank_slices& slices(uint32_t rank) const { return slices_[rank]; }
 
  private:
+  /// A piece for each slice of the set within a replica.
+  template <class From, class To>
+  [[nodiscard]] std::vector<moved_piece> slices_of(const parameter_set& set, From from, To to) const;
+
   const job_layout& l_;
   std::vector<rank_offsets> offsets_;  // [rank]
+  std::vector<rank_slices> slices_;    // [rank]
 };
 
 }  // namespace troupe::plan

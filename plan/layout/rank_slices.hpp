@@ -14,14 +14,16 @@ class rank_slices {
         pipeline_(l.pipeline_at(rank)),
         data_(l.data_at(rank)),
         tensor_(l.tensor_at(rank)),
+        replica_(data_ / l.options.shards()),
         shard_(data_ % l.options.shards()),
         updates_all_(l.options.updates_all()) {}
 
   [[nodiscard]] const job_layout& layout() const { return l_; }
   [[nodiscard]] uint32_t rank() const { return rank_; }
   [[nodiscard]] uint32_t data() const { return data_; }
-  [[nodiscard]] uint32_t replica() const { return data_ / l_.options.shards(); }
+  [[nodiscard]] uint32_t replica() const { return replica_; }
   [[nodiscard]] uint32_t tensor() const { return tensor_; }
+  [[nodiscard]] uint32_t pipeline() const { return pipeline_; }
   [[nodiscard]] bool holds(uint32_t parameter) const { return l_.pipeline_of[parameter] == pipeline_; }
   /// job_layout::slice_of, state_slice and near_slice of this rank.
   [[nodiscard]] slice of(uint32_t parameter) const {
@@ -36,10 +38,15 @@ class rank_slices {
     if (!l_.options.has_near_copies() || l_.persistent[parameter] || !holds(parameter)) return {};
     return l_.near_partition.of(parameter, shard_ % l_.options.gathering.near);
   }
+  /// The block of the vote that begins the rank's slice of a parameter, of which it has one.
+  [[nodiscard]] uint64_t first_block(uint32_t parameter) const {
+    return l_.block_offset[parameter] + (l_.is_cut(parameter) ? tensor_ * l_.blocks_each(parameter) : 0) +
+           of(parameter).first / core::partition_grain;
+  }
 
  private:
   const job_layout& l_;
-  uint32_t rank_, pipeline_, data_, tensor_, shard_;
+  uint32_t rank_, pipeline_, data_, tensor_, replica_, shard_;
   bool updates_all_;
 };
 

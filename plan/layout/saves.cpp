@@ -1,9 +1,9 @@
 #include "plan/layout/saves.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/math.hpp"
-#include "plan/layout/writer_assignment.hpp"
 
 namespace troupe::plan {
 namespace {
@@ -11,13 +11,10 @@ namespace {
 /// Fills blocks in the order of the file.
 class packer {
  public:
-  explicit packer(const rank_plan& p)
-      : p_(p), mine_(*p.layout, p.rank), block_bytes_(staging_slot_bytes(*p.layout)) {}
+  explicit packer(const job_layout& l) : l_(l), block_bytes_(staging_slot_bytes(l)) {}
 
-  void add(uint32_t parameter, uint32_t part) {
-    const slice range = saved_slice(mine_, parameter);
-    if (range.count == 0) return;
-    const uint64_t element_bytes = core::size_of(saved_type(*p_.layout, parameter));
+  void add(uint32_t parameter, uint32_t part, const slice& range) {
+    const uint64_t element_bytes = core::size_of(saved_type(l_, parameter));
     for (uint64_t done = 0; done < range.count;) {
       if (out_.empty() || out_.back().bytes == block_bytes_ || closed_) open(part == saved_frozen);
       auto& block = out_.back();
@@ -39,8 +36,7 @@ class packer {
     closed_ = false;
   }
 
-  const rank_plan& p_;
-  const rank_slices mine_;
+  const job_layout& l_;
   uint64_t block_bytes_;
   bool closed_ = false;
   std::vector<snapshot_block> out_;
@@ -72,24 +68,28 @@ writer_share share_of(const rank_slices& of_rank, bool is_slice) {
 
 }  // namespace
 
+saved_slices::saved_slices(const rank_slices& of_rank)
+    : mine_(of_rank), of_slices_(share_of(of_rank, true)), of_wholes_(share_of(of_rank, false)) {}
+
 // Whoever holds the same elements shares them out: replicas a slice, or all data ranks a whole parameter. Of a tensor
 // group that holds the same the first rank writes.
-slice saved_slice(const rank_slices& of_rank, uint32_t parameter) {
-  const job_layout& l = of_rank.layout();
+slice saved_slices::of(uint32_t parameter) const {
+  const job_layout& l = mine_.layout();
   if (l.is_copy(parameter) || l.is_of_teacher(parameter)) return {};
-  if (!of_rank.holds(parameter) || (of_rank.tensor() > 0 && !l.is_cut(parameter))) return {};
+  if (!mine_.holds(parameter) || (mine_.tensor() > 0 && !l.is_cut(parameter))) return {};
   const bool partitioned = l.trains(parameter) ? !l.options.updates_all() : l.gathers();
-  const slice held = partitioned ? of_rank.of(parameter) : slice{0, l.table->parameters[parameter].numel()};
-  if (held.count == 0) return {};
-  const uint64_t element_bytes = core::size_of(saved_type(l, parameter));
-  const auto share = share_of(of_rank, partitioned);
+  const writer_share& share = partitioned ? of_slices_ : of_wholes_;
   if (share.writers == 0) return {};
+  const slice held = partitioned ? mine_.of(parameter) : slice{0, l.table->parameters[parameter].numel()};
+  if (held.count == 0 || share.writers == 1) return held;
+  const uint64_t element_bytes = core::size_of(saved_type(l, parameter));
   const auto bytes = aligned_range(held.count * element_bytes, share.writers, share.index, save_grain_bytes);
   return {held.first + bytes.first / element_bytes, bytes.bytes / element_bytes};
 }
 
 slice saved_slice(const job_layout& l, uint32_t parameter, uint32_t rank) {
-  return saved_slice(rank_slices(l, rank), parameter);
+  const rank_slices mine(l, rank);
+  return saved_slices(mine).of(parameter);
 }
 
 uint64_t staging_slot_bytes(const job_layout& l) {
@@ -106,17 +106,19 @@ uint64_t staging_slots(const job_layout& l) {
   return std::max(staging_blocks_min, l.options.saving.staging_bytes / staging_slot_bytes(l));
 }
 
-std::vector<snapshot_block> snapshot_blocks(const rank_plan& p) {
-  packer out(p);
-  const auto parameters = static_cast<uint32_t>(p.table().parameters.size());
-  for (uint32_t q = 0; q < parameters; ++q)
-    if (p.layout->trains(q)) out.add(q, saved_weights);
+std::vector<snapshot_block> snapshot_blocks(const rank_slices& of_rank) {
+  const job_layout& l = of_rank.layout();
+  const saved_slices saved(of_rank);
+  std::vector<std::pair<uint32_t, slice>> trained, frozen;  // parameters of which this rank saves something
+  for (uint32_t q = 0; q < l.table->parameters.size(); ++q)
+    if (const slice range = saved.of(q); range.count > 0) (l.trains(q) ? trained : frozen).emplace_back(q, range);
+  packer out(l);
+  for (const auto& [q, range] : trained) out.add(q, saved_weights, range);
   for (uint32_t k = 0; k < max_moments; ++k)
-    for (uint32_t q = 0; q < parameters; ++q)
-      if (p.layout->trains(q) && k < p.options().update_of(q).moments) out.add(q, saved_moment + k);
+    for (const auto& [q, range] : trained)
+      if (k < l.options.update_of(q).moments) out.add(q, saved_moment + k, range);
   out.close();
-  for (uint32_t q = 0; q < parameters; ++q)
-    if (!p.layout->trains(q)) out.add(q, saved_frozen);
+  for (const auto& [q, range] : frozen) out.add(q, saved_frozen, range);
   return out.take();
 }
 

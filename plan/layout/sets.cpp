@@ -169,7 +169,7 @@ void choose_cached(job_layout& l) {
   uint64_t left = l.options.tiers.resident_parameters;
   if (l.options.tiers.parameters != tier::nvme || left == 0) return;
   std::vector<rank_offsets> all;
-  for (uint32_t r = 0; r < l.options.ranks(); ++r) all.push_back(offsets_of(l, r));
+  for (uint32_t r = 0; r < l.options.ranks(); ++r) all.push_back(offsets_of(rank_slices(l, r)));
   for (uint32_t k = 0; k < l.gather_sets.size(); ++k) {
     uint64_t most = 0;  // the same on all ranks
     for (uint32_t r = 0; r < l.options.ranks(); ++r)

@@ -3,15 +3,17 @@
 #include <algorithm>
 
 #include "core/math.hpp"
+#include "plan/layout/rank_slices.hpp"
 #include "plan/rank_plan.hpp"
 
 namespace troupe::plan {
 namespace {
 
 // Frozen parameters have places only where their slices are swapped.
-slice held(const job_layout& l, uint32_t q, uint32_t rank) {
-  if (l.trains(q)) return l.state_slice(q, rank);
-  return l.options.tiers.parameters == tier::nvme ? l.slice_of(q, rank) : slice{};
+slice held(const rank_slices& of_rank, uint32_t q) {
+  const job_layout& l = of_rank.layout();
+  if (l.trains(q)) return of_rank.state(q);
+  return l.options.tiers.parameters == tier::nvme ? of_rank.of(q) : slice{};
 }
 
 class line {
@@ -37,6 +39,7 @@ void cut(rank_plan& p, uint64_t begin, uint64_t end, const std::vector<uint32_t>
   const uint64_t most = std::max(page, p.options().updates.sub_group / page * page);
   const uint64_t blocks = core::div_up(end - begin, most);
   if (blocks == 0) return;
+  const rank_slices mine(*p.layout, p.rank);
   const uint64_t each = core::round_up(core::div_up(end - begin, blocks), page);
   for (uint64_t at = begin; at < end; at += each) {
     swap_block b;
@@ -44,7 +47,7 @@ void cut(rank_plan& p, uint64_t begin, uint64_t end, const std::vector<uint32_t>
     b.elements = std::min(each, end - at);
     b.frozen = frozen;
     for (uint32_t q : members) {
-      const slice own = held(*p.layout, q, p.rank);
+      const slice own = held(mine, q);
       const uint64_t place = p.offsets.state[q];
       const uint64_t from = std::max(place, at), to = std::min(place + own.count, at + b.elements);
       if (from < to) b.pieces.push_back({q, {own.first + from - place, to - from}, from});
@@ -117,7 +120,7 @@ state_part weights_part(const job_layout& l) {
 }
 
 uint64_t linear_place(const rank_plan& p, uint32_t q, uint64_t first) {
-  return p.offsets.state[q] + first - held(*p.layout, q, p.rank).first;
+  return p.offsets.state[q] + first - held(rank_slices(*p.layout, p.rank), q).first;
 }
 
 const swap_block& block_at(const rank_plan& p, uint64_t linear) {
@@ -164,9 +167,10 @@ file_range states_written(const job_layout& l, const swap_block& b, uint32_t pla
 
 std::vector<shard_run> shard_runs(const job_layout& l, uint32_t set, uint32_t rank, const rank_offsets& at) {
   const uint64_t page = page_elements(l);
+  const rank_slices of_rank(l, rank);
   std::vector<shard_run> out;
   for (const auto& x : l.gather_sets[set].parameters) {
-    const slice own = held(l, x.parameter, rank);
+    const slice own = held(of_rank, x.parameter);
     if (own.count == 0) continue;
     const uint64_t place = at.state[x.parameter];
     const uint64_t first = place / page * page;
@@ -201,17 +205,18 @@ uint64_t in_window(const std::vector<shard_run>& runs, uint64_t linear) {
 }
 
 void lay_out_linear(const job_layout& l, uint32_t rank, rank_offsets& at) {
+  const rank_slices mine(l, rank);
   line all(page_elements(l));
   at.state.assign(l.table->parameters.size(), 0);
   for (const auto& run : l.state_runs) {
     all.next_page();
     at.bucket_begin.push_back(all.at());
-    for (const auto& x : run.parameters) at.state[x.parameter] = all.place(held(l, x.parameter, rank).count);
+    for (const auto& x : run.parameters) at.state[x.parameter] = all.place(held(mine, x.parameter).count);
   }
   all.next_page();
   at.bucket_begin.push_back(all.at());
   for (uint32_t q = 0; q < at.state.size(); ++q)
-    if (!l.trains(q)) at.state[q] = all.place(held(l, q, rank).count);
+    if (!l.trains(q)) at.state[q] = all.place(held(mine, q).count);
   all.next_page();
   at.state_elements = all.at();
 }

@@ -17,7 +17,7 @@ BOOST_AUTO_TEST_SUITE(cost)
 namespace {
 
 constexpr int steps = 5;
-constexpr double plan_rank_instructions_max = 6e6;
+constexpr double plan_rank_instructions_max = 2.3e6;
 constexpr double tolerance = 0.10;         // other versions of the compiler and of CAF stay within it
 constexpr double renew_below = 0.75;       // of the bound: then the row no longer guards anything
 constexpr double growth_tolerance = 0.25;  // per instruction, from the smallest to the largest

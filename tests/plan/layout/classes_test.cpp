@@ -3,8 +3,11 @@
 #include "plan/layout/classes.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "plan/check/check.hpp"
+#include "plan/check/rules.hpp"
+#include "plan/layout/own.hpp"
 #include "tests/plan/cuts.hpp"
 
 BOOST_AUTO_TEST_SUITE(classes)
@@ -127,6 +130,74 @@ BOOST_AUTO_TEST_CASE(a_broken_plan_of_a_class_is_found) {
     if (x.kind == kind::update) x.after.clear();
   plans.back() = broken;
   BOOST_TEST(!check_classes(found, plans).has_value());
+}
+
+namespace {
+
+/// A parameter of which the rank updates something.
+uint32_t own_of(const rank_plan& p) { return p.sub_groups.back().pieces.back().parameter; }
+
+}  // namespace
+
+// A model so wide that each of 4,096 ranks has elements of each matrix; all but one rank are what they are.
+BOOST_AUTO_TEST_CASE(one_rank_among_thousands_that_has_its_elements_elsewhere_is_found) {
+  constexpr uint32_t ranks = 4096, wrong = 3000;
+  auto options = small_options(ranks, 3);
+  options.saving.on = true;
+  const auto layout = layout_of(gpt_table(1, 1500, 4000, true), options);
+  const auto found = classes_of(layout);
+  shared_plans plans;
+  for (const auto& c : found) plans.push_back(*generate(layout, c.representative()));
+  for (const auto& c : found) BOOST_TEST_REQUIRE(c.representative() != wrong);
+  const collective_pieces places(*layout);
+  const auto verdict = [&](const std::function<void(rank_plan&)>& change) {
+    return rules::own_parts(found, plans, places, [&](uint32_t rank) {
+      rank_plan out = own_part(layout, rank);
+      if (rank == wrong) change(out);
+      return out;
+    });
+  };
+  BOOST_TEST_REQUIRE(check_classes(found, plans).has_value());
+  BOOST_TEST_REQUIRE(verdict([](rank_plan&) {}).has_value());
+  const std::vector<std::pair<std::string, std::function<void(rank_plan&)>>> changes = {
+      {"a slice at another place", [](rank_plan& p) { p.offsets.shard.back() += 32; }},
+      {"a state at another place", [](rank_plan& p) { p.offsets.state.back() += 32; }},
+      {"a moment off its boundary", [](rank_plan& p) { p.moment_offset[1][own_of(p)] += 16; }},
+      {"an update of a neighbour's element", [](rank_plan& p) { p.sub_groups.back().pieces.back().range.first += 1; }},
+      {"an update of one element less", [](rank_plan& p) { p.sub_groups.back().pieces.back().range.count -= 1; }},
+      {"a saved element of a neighbour", [](rank_plan& p) { p.snapshots.back().pieces.back().range.first -= 1; }},
+      {"a saved element left out", [](rank_plan& p) { p.snapshots.front().pieces.front().range.count -= 1; }},
+      {"a file with a gap", [](rank_plan& p) { p.snapshots.back().file_offset += 4096; }},
+  };
+  for (const auto& [what, change] : changes) {
+    const auto refused = verdict(change);
+    BOOST_TEST(!refused.has_value(), what << " is not found");
+  }
+}
+
+// What a collective moves is compared with the slice of the rank that owns it, and with that rank's alone.
+BOOST_AUTO_TEST_CASE(a_piece_of_one_rank_among_thousands_from_elsewhere_is_found) {
+  constexpr uint32_t ranks = 4096, wrong = 3000;
+  const auto layout = layout_of(chain_table({uint64_t{ranks} * 1024, uint64_t{ranks} * 2048}), small_options(ranks, 2));
+  const collective_pieces places(*layout);
+  for (uint32_t bucket = 0; bucket < layout->buckets.size(); ++bucket) {
+    const auto sound = places.reduce(bucket);
+    BOOST_TEST_REQUIRE(rules::reduction(*layout, places, bucket, sound).has_value());
+    const auto of_wrong = std::ranges::find(sound, wrong, &moved_piece::owner) - sound.begin();
+    for (uint64_t moved_piece::*field : {&moved_piece::from, &moved_piece::to, &moved_piece::count})
+      for (const uint64_t by : {uint64_t{1}, ~uint64_t{0}}) {
+        auto changed = sound;
+        changed[of_wrong].*field += by;
+        BOOST_TEST(!rules::reduction(*layout, places, bucket, changed).has_value());
+      }
+    auto changed = sound;
+    changed[of_wrong].owner -= 1;
+    BOOST_TEST(!rules::reduction(*layout, places, bucket, changed).has_value());
+  }
+  auto votes = places.vote();
+  BOOST_TEST_REQUIRE(rules::vote(*layout, votes).has_value());
+  std::ranges::find(votes, wrong, &moved_piece::owner)->owner = wrong - 1;
+  BOOST_TEST(!rules::vote(*layout, votes).has_value());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "config/document/yaml_tree.hpp"
 #include "config/keys/idle.hpp"
 #include "config/keys/values.hpp"
 #include "config/waiting.hpp"
@@ -35,46 +36,6 @@ std::string_view effect_name(const effective_value& v, const job_config& c) {
          : waits                                  ? "acts_when"
          : v.held_back                            ? "no_effect"
                                                   : "acts";
-}
-
-/// The dot behind the first part of a key, which may stand in quotes; npos: there is one part.
-size_t first_dot(std::string_view key) {
-  if (!key.starts_with('"')) return key.find('.');
-  size_t end = 1;
-  while (end < key.size() && key[end] != '"') end += key[end] == '\\' ? 2 : 1;
-  return key.find('.', std::min(end, key.size()));
-}
-
-/// A tree of YAML texts by their dotted keys, in order.
-void put(ordered_json& tree, std::string_view key, std::string value) {
-  ordered_json* at = &tree;
-  for (size_t dot = first_dot(key); dot != std::string_view::npos; dot = first_dot(key)) {
-    at = &(*at)[std::string(key.substr(0, dot))];
-    key.remove_prefix(dot + 1);
-  }
-  (*at)[std::string(key)] = std::move(value);
-}
-
-/// Children `name[0]`, `name[1]` are written as a list of that name.
-void write(const ordered_json& tree, int indent, std::string& out) {
-  for (const auto& [key, value] : tree.items()) {
-    const size_t bracket = key.starts_with('"') ? std::string::npos : key.find('[');
-    if (bracket != std::string::npos) {
-      if (key.substr(bracket) == "[0]") out += fmt::format("{:{}}{}:\n", "", indent, key.substr(0, bracket));
-      std::string item;
-      write(value, indent + 4, item);
-      item[static_cast<size_t>(indent) + 2] = '-';
-      out += item;
-      continue;
-    }
-    out += fmt::format("{:{}}{}:", "", indent, key);
-    if (value.is_object()) {
-      out += "\n";
-      write(value, indent + 2, out);
-    } else {
-      out += fmt::format(" {}\n", value.get<std::string>());
-    }
-  }
 }
 
 bool is_batch_key(std::string_view key) {
@@ -143,47 +104,69 @@ std::string as_json(const std::vector<diagnostic>& all) {
   return list.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
-std::string effective_yaml(const loaded& what) {
-  ordered_json tree = ordered_json::object();
+namespace {
+
+/// The value as YAML: `null` where nothing was given and no choice is called `none`.
+std::string given_text(const effective_value& v) {
+  if (v.origin == "auto") return "auto";
+  const auto& names = v.row->choices.names;
+  const bool is_choice = std::ranges::find(names, "none") != names.end();
+  return v.value == "none" && v.row->nullable() && !is_choice ? "null" : v.value;
+}
+
+/// A plain DeepSpeed configuration describes no run: its text is what was given.
+std::string given_yaml(const loaded& what) {
+  yaml_tree tree;
+  for (const effective_value& v : what.values)
+    if (is_given(what, v.key)) tree.put(v.key, given_text(v));
+  return "# What a DeepSpeed configuration gives.\n" + tree.text();
+}
+
+/// Whether a key has no part in this run: it belongs to another type or section, or was not given where that counts.
+bool is_left_out(const key_info& row, const job_config& c) {
+  if (!row.has_field() || std::holds_alternative<model_key>(row.target.field)) return true;
+  if (row.section() == "scheduler.params" && !row.read_by(core::name_of(c.scheduler.type))) return true;
+  if (row.section() == "optimizer.params" && !row.read_by(core::name_of(c.optimizer.type))) return true;
+  if (row.section() == "zero_optimization.zenflow" && !c.zero_optimization.zenflow.enabled) return true;
+  if (row.target.told != nullptr && !was_told(row, c)) return true;
+  return c.elasticity.enabled && is_batch_key(row.key);  // elasticity gives the batch sizes and refuses others
+}
+
+void put_model(const job_config& c, yaml_tree& tree) {
+  if (c.model.hugging_face_json.empty()) return;
+  const ordered_json model = ordered_json::parse(c.model.hugging_face_json);
+  for (const auto& [key, value] : model.items())
+    tree.put("model." + part_of_key(key), value.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+}
+
+void put_row(const loaded& what, const key_info& row, yaml_tree& tree) {
   const job_config& c = what.config;
-  if (what.deepspeed_only) {
-    // There is no run to describe: what was given is.
+  if (row.key == "model") put_model(c, tree);
+  if (row.is_list()) {
+    if (const size_t items = row.target.items(c); items > 0) tree.put_list(row.list_name(), items);
+    return;
+  }
+  // Groups have names that no field has: the text says what was given.
+  if (!row.has_field() && row.key.starts_with("compression_training.") && row.any_name())
     for (const effective_value& v : what.values)
-      if (is_given(what, v.key))
-        put(tree, v.key,
-            v.origin == "auto"                                                       ? "auto"
-            : v.value == "none" && v.row->nullable() && v.row->choices.names.empty() ? "null"
-                                                                                     : v.value);
-    std::string out = "# What a DeepSpeed configuration gives.\n";
-    write(tree, 0, out);
-    return out;
+      if (v.row == &row && !v.held_back && v.value != "none") tree.put(v.key, v.value);
+  if (is_left_out(row, c)) return;
+  const key_info* list = row.in_list() ? key_named(row.section()) : nullptr;
+  for (size_t i = 0; i < (list == nullptr ? 1 : list->target.items(c)); ++i) {
+    std::string text = field_text(row, c, i);
+    const std::string key = list == nullptr ? row.key : fmt::format("{}[{}].{}", list->list_name(), i, row.name());
+    if (is_open(what, key)) text = "auto";
+    if (text != "none") tree.put(key, std::move(text));
   }
-  for (const key_info& row : key_table()) {
-    if (row.key == "model" && !c.model.hugging_face_json.empty()) {
-      const ordered_json model = ordered_json::parse(c.model.hugging_face_json);
-      for (const auto& [key, value] : model.items()) put(tree, fmt::format("model.{}", key), value.dump());
-    }
-    // Groups have names that no field has: what was given is.
-    if (!row.has_field() && row.key.starts_with("compression_training.") && row.any_name())
-      for (const effective_value& v : what.values)
-        if (v.row == &row && !v.held_back && v.value != "none") put(tree, v.key, v.value);
-    if (!row.has_field() || std::holds_alternative<model_key>(row.target.field)) continue;
-    if (row.section() == "scheduler.params" && !row.read_by(core::name_of(c.scheduler.type))) continue;
-    if (row.section() == "optimizer.params" && !row.read_by(core::name_of(c.optimizer.type))) continue;
-    if (row.section() == "zero_optimization.zenflow" && !c.zero_optimization.zenflow.enabled) continue;
-    if (row.target.told != nullptr && !was_told(row, c)) continue;
-    if (c.elasticity.enabled && is_batch_key(row.key)) continue;  // it gives them, and takes none beside it
-    const key_info* list = row.in_list() ? key_named(row.section()) : nullptr;
-    for (size_t i = 0; i < (list == nullptr ? 1 : list->target.items(c)); ++i) {
-      std::string text = field_text(row, c, i);
-      const std::string of = list == nullptr ? row.key : fmt::format("{}[{}].{}", list->list_name(), i, row.name());
-      if (is_open(what, of)) text = "auto";
-      if (text != "none") put(tree, of, std::move(text));
-    }
-  }
-  std::string out = "# The effective configuration of a run: loads to the same run from any folder.\n";
-  write(tree, 0, out);
-  return out;
+}
+
+}  // namespace
+
+std::string effective_yaml(const loaded& what) {
+  if (what.deepspeed_only) return given_yaml(what);
+  yaml_tree tree;
+  for (const key_info& row : key_table()) put_row(what, row, tree);
+  return "# The effective configuration of a run: loads to the same run from any folder.\n" + tree.text();
 }
 
 }  // namespace troupe::config

@@ -67,7 +67,10 @@ void job_text::put_below(std::string_view section, const config::node& mapping,
       continue;
     }
     if (std::ranges::any_of(except, [&](std::string_view one) { return is_within(row->key, one); })) continue;
-    if (row->type == config::value_type::section && e.value->kind == config::node_kind::mapping)
+    const bool holds_any_names = config::key_named(row->key + ".*") != nullptr;
+    if (holds_any_names && e.value->kind == config::node_kind::mapping)
+      put(row->key, config::as_yaml(*e.value));
+    else if (row->type == config::value_type::section && e.value->kind == config::node_kind::mapping)
       put_below(row->key, *e.value, except);
     else if (row->type != config::value_type::section && config::is_default(*row, *e.value))
       said_.push_back(row->key);

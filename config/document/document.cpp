@@ -58,6 +58,20 @@ std::string shown(const node& value, size_t most_characters) {
   return out.substr(0, end) + "...";
 }
 
+namespace {
+
+/// A plain text that YAML reads as the same plain text, and that is not taken for nothing.
+bool stays_bare(std::string_view text) {
+  constexpr std::string_view letters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  for (const std::string_view nothing : {"none", "null", "Null", "NULL"})
+    if (text == nothing) return false;
+  return text.find_first_of(letters) != std::string_view::npos && std::ranges::all_of(text, [&](char c) {
+           return (letters.find(c) != letters.npos) || std::string_view("_.+-").find(c) != letters.npos;
+         });
+}
+
+}  // namespace
+
 std::string as_yaml(const node& value) {
   const auto quoted = [](const std::string& text) {
     return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -70,10 +84,7 @@ std::string as_yaml(const node& value) {
       return quoted(value.text);
     case node_kind::plain: {
       // Numbers and booleans say something else in quotes; any other plain text does not.
-      const bool bare = !value.text.empty() && value.text.find_first_not_of(
-                                                   "0123456789abcdefghijklmnopqrstuvwxyz"
-                                                   "ABCDEFGHIJKLMNOPQRSTUVWXYZ_.+-") == std::string::npos;
-      return bare ? value.text : quoted(value.text);
+      return stays_bare(value.text) ? value.text : quoted(value.text);
     }
     case node_kind::sequence:
       for (const node_ptr& item : value.items) out += (out.empty() ? "" : ", ") + as_yaml(*item);

@@ -53,7 +53,9 @@ class writer {
 
 class reader {
  public:
-  explicit reader(const key_info& key) : key_(key), none_if_empty_(key.default_text == "none") {}
+  /// An item of a list has every required key, empty or not.
+  explicit reader(const key_info& key)
+      : key_(key), none_if_empty_(key.default_text == "none" && !(key.required && key.in_list())) {}
 
   [[nodiscard]] std::string of(const std::string& v) const {
     if (v.empty() && none_if_empty_) return "none";

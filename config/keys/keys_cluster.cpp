@@ -171,7 +171,10 @@ hand_made page_field() {
             c.cluster.page = v.text;
             return std::nullopt;
           },
-          [](const job& c) -> std::string { return c.cluster.page.empty() ? "\"\"" : c.cluster.page; }};
+          [](const job& c) -> std::string {
+            const bool is_port = integer_in(*make_scalar(node_kind::plain, c.cluster.page, {})).has_value();
+            return is_port ? c.cluster.page : quoted(c.cluster.page);
+          }};
 }
 
 void add_page_keys(key_rows& t) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "config/document/path_text.hpp"
+#include "config/document/yaml_tree.hpp"
 #include "config/keys/leniency.hpp"
 #include "config/keys/values.hpp"
 #include "config/rules/settings.hpp"
@@ -42,7 +43,7 @@ class collector {
         report_.error(e.at, short_name(full + e.name), fmt::format("wanted a name of at most {} bytes", most_name));
         continue;
       }
-      full += row->name() == "*" ? group_name(e.name) : std::string(row->name().substr(0, row->name().find('[')));
+      full += row->name() == "*" ? part_of_key(e.name) : std::string(row->name().substr(0, row->name().find('[')));
       if (used != nullptr && used->deprecated)
         report_.warn(e.at, full, fmt::format("{} is deprecated, write {}", e.name, row->name()));
       if (!row->deprecation.empty()) report_.warn(e.at, full, fmt::format("deprecated, write {}", row->deprecation));
@@ -78,14 +79,6 @@ class collector {
     }
     out_.lists[path] = item_;
     item_ = 0;
-  }
-
-  /// In quotes unless it is a word: dots in it separate nothing.
-  static std::string group_name(const std::string& name) {
-    const bool word = !name.empty() && name.find_first_not_of(
-                                           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                           "0123456789_-") == std::string::npos;
-    return word ? name : quoted(name);
   }
 
   static std::string short_name(const std::string& name) {

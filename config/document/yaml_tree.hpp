@@ -1,0 +1,40 @@
+// A configuration as YAML text in block form, from values by their dotted keys. Owns how sections, lists of mappings
+// and names are written; a value is YAML on one line already (config::as_yaml, config::field_text).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::config {
+
+/// A name as a part of a dotted key: in quotes unless it is a word, so that dots and brackets in it separate nothing.
+std::string part_of_key(const std::string& name);
+
+/// The values of a document, in the order in which they were put.
+class yaml_tree {
+ public:
+  /// `name[2]` as a part of `key` means item 2 of the list `name`; a part in quotes is a name as it is.
+  void put(std::string_view key, std::string value);
+  /// Gives the list `items` mappings; those that nothing is put into are written as `{}`.
+  void put_list(std::string_view key, size_t items);
+  [[nodiscard]] std::string text() const;
+
+ private:
+  struct branch {
+    std::string name;                  ///< as it stands in a key; empty: an item of a list
+    std::optional<std::string> value;  ///< none: a mapping, or a list
+    bool is_list = false;
+    std::vector<branch> children = {};
+  };
+  branch& at(std::string_view key);
+  static branch& child(branch& of, std::string_view name);
+  static branch& item(branch& of, size_t number);
+  static void write_all(const std::vector<branch>& all, size_t indent, std::string& out);
+  static void write(const branch& one, size_t indent, std::string& out);
+
+  branch root_ = {};
+};
+
+}  // namespace troupe::config

@@ -13,7 +13,7 @@ data_command::data_command(CLI::App& parent)
   auto& t = tokenized_;
   tokenize_
       ->add_option("inputs", t.inputs,
-                   "text, .jsonl, .json, Parquet, Arrow, .tar, .mds, .gz, .dz or folders, read in this order")
+                   "text, .jsonl, .json, Parquet, Arrow, .tar, .mds, .gz, .dz, .zst or folders, read in this order")
       ->required();
   tokenize_
       ->add_option("--tokenizer", t.tokenizer,

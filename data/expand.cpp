@@ -1,12 +1,15 @@
-// zlib's stream, member by member, into a scratch file.
+// The streams of zlib and of libzstd, member by member, into a scratch file.
 #include "data/expand.hpp"
 
 #include <fmt/format.h>
 #include <zlib.h>
+#include <zstd.h>
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
+#include "core/text.hpp"
 #include "data/formats/files.hpp"
 #include "data/formats/packed_text.hpp"
 
@@ -16,17 +19,86 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// Owns the z_stream; only gzip framing is accepted.
-struct inflater {
-  z_stream z{};
-  bool ready = inflateInit2(&z, 15 + 16) == Z_OK;
-  inflater() = default;
-  inflater(const inflater&) = delete;
-  inflater& operator=(const inflater&) = delete;
-  ~inflater() {
-    if (ready) inflateEnd(&z);
-  }
+/// One round of a decoder: packed bytes read, bytes written, and whether a member of the file is complete.
+struct decoded {
+  size_t taken = 0, produced = 0;
+  bool ends_member = false;
+  std::string wrong{};  ///< why the file is damaged; empty: it is sound so far
 };
+
+/// A packed file is one or more members (zstd: frames), each with its own begin, end and checksum.
+class member_decoder {
+ public:
+  member_decoder() = default;
+  member_decoder(const member_decoder&) = delete;
+  member_decoder& operator=(const member_decoder&) = delete;
+  virtual ~member_decoder() = default;
+
+  virtual decoded decode(std::span<const std::byte> in, std::span<std::byte> out) = 0;
+  [[nodiscard]] virtual const char* name() const = 0;
+  /// Tapes pad what is packed by gzip with zeros.
+  [[nodiscard]] virtual bool allows_padding() const = 0;
+};
+
+class gzip_decoder final : public member_decoder {
+ public:
+  ~gzip_decoder() override {
+    if (is_ready_) inflateEnd(&z_);
+  }
+  [[nodiscard]] bool is_ready() const { return is_ready_; }
+  [[nodiscard]] const char* name() const override { return "gzip"; }
+  [[nodiscard]] bool allows_padding() const override { return true; }
+
+  decoded decode(std::span<const std::byte> in, std::span<std::byte> out) override {
+    // zlib's interface takes a mutable pointer and only reads
+    z_.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(in.data()));
+    z_.avail_in = static_cast<uInt>(in.size());
+    z_.next_out = reinterpret_cast<Bytef*>(out.data());
+    z_.avail_out = static_cast<uInt>(out.size());
+    const int rc = inflate(&z_, Z_NO_FLUSH);
+    decoded done{in.size() - z_.avail_in, out.size() - z_.avail_out, rc == Z_STREAM_END, {}};
+    if (rc != Z_OK && rc != Z_STREAM_END && rc != Z_BUF_ERROR)
+      done.wrong = z_.msg != nullptr ? z_.msg : fmt::format("zlib error {}", rc);
+    if (done.ends_member) inflateReset(&z_);
+    return done;
+  }
+
+ private:
+  z_stream z_{};
+  bool is_ready_ = inflateInit2(&z_, 15 + 16) == Z_OK;  // only gzip framing is accepted
+};
+
+class zstd_decoder final : public member_decoder {
+ public:
+  [[nodiscard]] bool is_ready() const { return stream_ != nullptr; }
+  [[nodiscard]] const char* name() const override { return "zstd"; }
+  [[nodiscard]] bool allows_padding() const override { return false; }
+
+  decoded decode(std::span<const std::byte> in, std::span<std::byte> out) override {
+    ZSTD_inBuffer from{in.data(), in.size(), 0};
+    ZSTD_outBuffer to{out.data(), out.size(), 0};
+    const size_t left = ZSTD_decompressStream(stream_.get(), &to, &from);
+    decoded done{from.pos, to.pos, left == 0, {}};
+    if (ZSTD_isError(left) != 0) done.wrong = ZSTD_getErrorName(left);
+    return done;
+  }
+
+ private:
+  std::unique_ptr<ZSTD_DCtx, size_t (*)(ZSTD_DCtx*)> stream_{ZSTD_createDCtx(), ZSTD_freeDCtx};
+};
+
+bool is_packed_by_zstd(const std::filesystem::path& path) {
+  std::string ending = path.extension().string();
+  for (char& c : ending) c = core::ascii_lower(c);
+  return ending == ".zst";
+}
+
+template <class Decoder>
+std::unique_ptr<member_decoder> ready_decoder() {
+  auto out = std::make_unique<Decoder>();
+  if (!out->is_ready()) return nullptr;
+  return out;
+}
 
 /// A file's bytes in blocks, one after the other.
 class block_reader {
@@ -67,26 +139,26 @@ core::result<bool> only_zeros_follow(block_reader& in) {
 
 }  // namespace
 
-core::result<void> expand_gzip(const std::filesystem::path& path, uint64_t max_bytes, scratch_file& sink,
-                               const expand_watch& watch) {
+core::result<void> expand_packed(const std::filesystem::path& path, uint64_t max_bytes, scratch_file& sink,
+                                 const expand_watch& watch) {
   const auto packed = core::source_file::open(path);
   if (!packed) return fail(packed.error());
-  inflater in;
-  if (!in.ready) return fail(error_kind::limit, fmt::format("no memory to expand '{}'", path.string()));
+  const auto decoder = is_packed_by_zstd(path) ? ready_decoder<zstd_decoder>() : ready_decoder<gzip_decoder>();
+  if (decoder == nullptr) return fail(error_kind::limit, fmt::format("no memory to expand '{}'", path.string()));
 
   const auto wrong = [&](uint64_t offset, const std::string& why) {
     return fail(error_kind::bad_input,
-                fmt::format("'{}' is no sound gzip file: {} at byte {}", path.string(), why, offset));
+                fmt::format("'{}' is no sound {} file: {} at byte {}", path.string(), decoder->name(), why, offset));
   };
-  std::vector<unsigned char> block(expand_block_bytes);
+  std::vector<std::byte> block(expand_block_bytes);
   block_reader from(*packed);
   uint64_t given = 0;  // to the sink
-  bool between_members = false;
+  bool is_between_members = false, may_hold_more = false;
   for (;;) {
     if (watch && !watch(from.at(), packed->size()))
       return fail(error_kind::stopped, fmt::format("stopped while '{}' was expanded", path.string()));
     const uint64_t member = from.at();
-    if (between_members) {
+    if (is_between_members && decoder->allows_padding()) {
       const auto over = only_zeros_follow(from);
       if (!over) return fail(over.error());
       if (*over) break;
@@ -94,29 +166,19 @@ core::result<void> expand_gzip(const std::filesystem::path& path, uint64_t max_b
     }
     const auto rest = from.rest();
     if (!rest) return fail(rest.error());
-    if (rest->empty()) return wrong(from.at(), "it ends in the middle");
-    // zlib's interface takes a mutable pointer and only reads
-    in.z.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(rest->data()));
-    in.z.avail_in = static_cast<uInt>(rest->size());
-    in.z.next_out = block.data();
-    in.z.avail_out = static_cast<uInt>(block.size());
-    between_members = false;
-    const int rc = inflate(&in.z, Z_NO_FLUSH);
-    from.use(rest->size() - in.z.avail_in);
-    const uint64_t taken = from.at();
-    if (rc != Z_OK && rc != Z_STREAM_END && rc != Z_BUF_ERROR)
-      return wrong(taken, in.z.msg != nullptr ? in.z.msg : fmt::format("zlib error {}", rc));
-    const size_t produced = block.size() - in.z.avail_out;
-    if (produced > max_bytes - given)
+    if (rest->empty() && is_between_members) break;
+    if (rest->empty() && !may_hold_more) return wrong(from.at(), "it ends in the middle");
+    const decoded done = decoder->decode(*rest, block);
+    from.use(done.taken);
+    if (!done.wrong.empty()) return wrong(from.at(), done.wrong);
+    if (done.produced > max_bytes - given)
       return fail(error_kind::limit, fmt::format("'{}' expands beyond the {} bytes that data.max_bytes leaves it",
                                                  path.string(), max_bytes));
-    if (auto ok = sink.append({reinterpret_cast<const std::byte*>(block.data()), produced}); !ok)
+    if (auto ok = sink.append(std::span<const std::byte>(block).first(done.produced)); !ok)
       return fail(ok.error().in(path.string()));
-    given += produced;
-    if (rc == Z_STREAM_END) {
-      inflateReset(&in.z);
-      between_members = true;
-    }
+    given += done.produced;
+    is_between_members = done.ends_member;
+    may_hold_more = done.produced == block.size();
   }
   return {};
 }
@@ -136,7 +198,7 @@ core::result<core::source_file> open_expanded(const std::filesystem::path& path,
     scratch = std::move(*made);
   }
   const uint64_t begin = scratch.bytes();
-  if (auto ok = expand_gzip(path, max_bytes, scratch, watch); !ok) return fail(ok.error());
+  if (auto ok = expand_packed(path, max_bytes, scratch, watch); !ok) return fail(ok.error());
   return looked_at(scratch.content(path.string(), begin));
 }
 

@@ -88,8 +88,8 @@ void add_data_keys(key_rows& t) {
   t.row("data.text", path)
       .into<&job::data, &data::text>()
       .means(
-          "A text file, a .jsonl, .parquet or .arrow file or a .tar of texts, a .gz or .dz of either, a .bin of tokens "
-          "(alone or with Megatron's .idx), or a folder of such files. Required, unless there are sources.");
+          "A text file, a .jsonl, .parquet or .arrow file or a .tar of texts, a .gz, .dz or .zst of either, a .bin of "
+          "tokens (alone or with Megatron's .idx), or a folder of such files. Required, unless there are sources.");
   t.row("data.text_key", text)
       .by_default("text")
       .into<&job::data, &data::text_key>()

@@ -91,12 +91,12 @@ core::result<void> check_no_splits(const fs::path& folder) {
 
 bool is_packed(const fs::path& p) {
   const auto ending = small(p.extension());
-  return ending == ".gz" || ending == ".dz" || ending == ".tgz";
+  return ending == ".gz" || ending == ".dz" || ending == ".tgz" || ending == ".zst";
 }
 
 std::string ending_of(const fs::path& p) {
   const auto ending = small(p.extension());
-  return ending == ".gz" || ending == ".dz" ? small(p.stem().extension()) : ending;
+  return ending != ".tgz" && is_packed(p) ? small(p.stem().extension()) : ending;
 }
 
 source_kind kind_of(const fs::path& p) {

@@ -28,7 +28,7 @@ struct signature {
   const char *what = nullptr, *mend = nullptr;
 };
 constexpr signature signatures[] = {
-    {"\x28\xB5\x2F\xFD"sv, 0, {}, {}, "a file packed by zstd", unpack},
+    {"\x28\xB5\x2F\xFD"sv, 0, {}, {}, "a file packed by zstd", "give it a name in .zst"},
     {"\xFD\x37zXZ\0"sv, 0, {}, {}, "a file packed by xz", unpack},
     {"BZh"sv, 4, "1AY&SY"sv, {}, "a file packed by bzip2", unpack},
     {"\x04\x22\x4D\x18"sv, 0, {}, {}, "a file packed by LZ4", unpack},

@@ -1,5 +1,7 @@
-// gzip and dictzip: sound files, damaged ones, and bombs.
+// gzip, dictzip and zstd: sound files, damaged ones, and bombs.
 #include "data/expand.hpp"
+
+#include <zstd.h>
 
 #include "core/math.hpp"
 #include "tests/data/text.hpp"
@@ -21,7 +23,70 @@ std::string prose(size_t bytes) {
   return out;
 }
 
+/// One frame of zstd, with a checksum or without.
+std::string zstd(const std::string& text, bool has_checksum = true, int window_log = 0) {
+  const std::unique_ptr<ZSTD_CCtx, size_t (*)(ZSTD_CCtx*)> c(ZSTD_createCCtx(), ZSTD_freeCCtx);
+  ZSTD_CCtx_setParameter(c.get(), ZSTD_c_checksumFlag, has_checksum ? 1 : 0);
+  if (window_log > 0) ZSTD_CCtx_setParameter(c.get(), ZSTD_c_windowLog, window_log);
+  std::string out(ZSTD_compressBound(text.size()), '\0');
+  // The parts of a stream: a frame of a known length may have a smaller window.
+  ZSTD_inBuffer in{text.data(), text.size(), 0};
+  ZSTD_outBuffer to{out.data(), out.size(), 0};
+  ZSTD_compressStream2(c.get(), &to, &in, ZSTD_e_continue);
+  BOOST_REQUIRE_EQUAL(ZSTD_compressStream2(c.get(), &to, &in, ZSTD_e_end), 0U);
+  out.resize(to.pos);
+  return out;
+}
+
 }  // namespace
+
+BOOST_AUTO_TEST_CASE(zst_gives_back_what_went_in_whatever_its_blocks) {
+  const scratch_folder at;
+  for (const size_t bytes : {size_t{0}, size_t{1}, data::expand_block_bytes - 1, data::expand_block_bytes,
+                             2 * data::expand_block_bytes, 3 * data::expand_block_bytes + 17})
+    for (const bool has_checksum : {true, false}) {
+      const std::string text = "begin " + prose(bytes), same(bytes, 'x');
+      BOOST_TEST((as_text(*opened({.path = at.write("a.zst", zstd(text, has_checksum))})) == text), bytes);
+      BOOST_TEST((as_text(*opened({.path = at.write("a.zst", zstd(" " + same, has_checksum))})) == " " + same), bytes);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(frames_of_zstd_follow_one_another_and_nothing_else_does) {
+  const scratch_folder at;
+  const std::string skipped("\x50\x2A\x4D\x18\x03\0\0\0xyz", 11);
+  const std::string frames = zstd("one ") + zstd("") + skipped + zstd("two ", false) + zstd("three");
+  BOOST_TEST(as_text(*opened({.path = at.write("m.zst", frames)})) == "one two three");
+  BOOST_TEST(as_text(*opened({.path = at.write("m.zst", frames + skipped)})) == "one two three");
+  check_refused({.path = at.write("g.zst", frames + "garbage")}, error_kind::bad_input, "g.zst' is no sound zstd file");
+  check_refused({.path = at.write("z.zst", frames + std::string(512, '\0'))}, error_kind::bad_input, "no sound zstd");
+  const auto lines =
+      opened({.path = at.write("l.jsonl.zst", zstd("{\"text\": \"a\"}\n{\"te") + zstd("xt\": \"b\"}\n"))});
+  BOOST_TEST(lines->documents() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(a_zst_that_is_cut_or_damaged_is_refused_by_name) {
+  const scratch_folder at;
+  const std::string text = prose(5000), packed = zstd(text);
+  for (size_t n = 0; n < packed.size(); n += 1 + n / 37)
+    check_refused({.path = at.write("cut.zst", packed.substr(0, n))}, error_kind::bad_input,
+                  "cut.zst' is no sound zstd");
+  check_refused({.path = at.write("cut.zst", zstd("whole") + packed.substr(0, packed.size() - 1))},
+                error_kind::bad_input, "ends in the middle");
+  for (size_t i = 8; i < packed.size(); i += 1 + packed.size() / 60) {
+    std::string broken = packed;
+    broken[i] = static_cast<char>(broken[i] ^ 0x24);
+    check_refused({.path = at.write("bad.zst", broken)}, error_kind::bad_input, "no sound zstd");
+  }
+  check_refused({.path = at.write("plain.zst", text)}, error_kind::bad_input, "Unknown frame descriptor");
+  check_refused({.path = at.write("wide.zst", zstd(text, true, 28))}, error_kind::bad_input, "too much memory");
+}
+
+BOOST_AUTO_TEST_CASE(a_bomb_of_zstd_stops_at_the_limit) {
+  const scratch_folder at;
+  const auto bomb = at.write("bomb.zst", zstd(std::string(16 << 20, 'x')));
+  check_refused({.path = bomb, .max_bytes = 1 << 20}, error_kind::limit, "data.max_bytes");
+  BOOST_TEST(opened({.path = bomb, .max_bytes = 16 << 20})->size() == 16U << 20);
+}
 
 BOOST_AUTO_TEST_CASE(gz_and_dz_give_back_what_went_in) {
   const scratch_folder at;

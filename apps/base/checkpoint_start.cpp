@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -80,14 +79,6 @@ core::result<fs::path> make_place_aside(const fs::path& root) {
 }
 
 }  // namespace
-
-std::vector<std::string> load_keys_by_hand(const config::loaded& c) {
-  constexpr std::string_view section = "checkpoint.load.", by_hand = "--set ";
-  std::vector<std::string> out;
-  for (const auto& v : c.values)
-    if (v.key.starts_with(section) && v.origin.starts_with(by_hand)) out.push_back(v.key.substr(section.size()));
-  return out;
-}
 
 checkpoint_start::checkpoint_start(fs::path root, config::checkpoint_load_section load, start_wishes wishes)
     : root_(std::move(root)), load_(std::move(load)), wishes_(std::move(wishes)) {}

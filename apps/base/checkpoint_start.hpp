@@ -23,9 +23,6 @@ struct start_wishes {
   std::vector<std::string> keys_by_hand{};
 };
 
-/// For start_wishes::keys_by_hand.
-std::vector<std::string> load_keys_by_hand(const config::loaded& c);
-
 struct run_start {  ///< where a run begins
   /// Its path is empty where the run begins at step 0.
   config::checkpoint_load_section load;

@@ -7,7 +7,6 @@
 
 #include "cluster/job_file.hpp"
 #include "config/explain.hpp"
-#include "core/source_file.hpp"
 
 namespace troupe::apps {
 
@@ -48,9 +47,6 @@ config::load_result as_user_knows(config::load_result out, const std::string& pa
   return out;
 }
 
-/// As much as config/ reads of a file.
-constexpr uint64_t job_file_bytes_max = uint64_t{64} << 20;
-
 config::load_result load(const common_arguments& a, std::optional<uint64_t> steps, intent why, config::reading read_as,
                          const asking& besides = {}) {
   config::load_options options;
@@ -64,13 +60,7 @@ config::load_result load(const common_arguments& a, std::optional<uint64_t> step
       std::ranges::move(besides(job), std::back_inserter(out));
     return out;
   };
-  const std::filesystem::path name = cluster::name_of_job_file(a.file);
-  if (name.empty()) return config::load(a.file, options);
-  auto text = core::read_file(a.file, job_file_bytes_max);
-  if (!text) return as_user_knows(config::load(a.file, options), a.file);
-  // Paths are relative to the folder of the user's file, and a name that ends in .json decides.
-  const std::string as = name.extension() == ".json" ? name.string() : a.file;
-  return as_user_knows(config::load_text(*text, as, name.parent_path(), options), a.file);
+  return as_user_knows(config::load(a.file, options), a.file);
 }
 
 }  // namespace

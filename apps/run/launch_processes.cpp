@@ -18,6 +18,7 @@
 #include "actors/processes/swap_folder_name.hpp"
 #include "apps/base/console.hpp"
 #include "apps/base/exit_code.hpp"
+#include "apps/base/load_keys.hpp"
 #include "apps/base/signals.hpp"
 #include "apps/page/page_access.hpp"
 #include "apps/run/asked_degrees.hpp"
@@ -85,20 +86,9 @@ class swap_places {
   bool made_ = false;
 };
 
-/// The processes of a job on this machine read the user's file as it is now: one that is started again trains what the
-/// others train, whatever the user has written into the file meanwhile. A pipe is left to the first that reads it.
-void describe_job_here(const train_arguments& a, std::span<const std::string> argv, cluster::launch_options& out) {
-  std::error_code e;
-  if (!std::filesystem::is_regular_file(a.file, e)) return;
-  std::ifstream in(a.file, std::ios::binary);
-  out.order.file.assign(std::istreambuf_iterator<char>(in), {});
-  out.order.arguments.assign(argv.begin(), argv.end());
-  for (size_t i = 2; i < argv.size() && out.order.file_argument == 0; ++i)
-    if (argv[i] == a.file && argv[i - 1] != "--set") out.order.file_argument = static_cast<uint32_t>(i);
-}
-
-/// What the agents of other hosts, and the processes that they start, need to know of the job. They get the
-/// configuration as it has an effect here and now, so that paths and `--set` mean on all hosts what they mean on this one.
+/// Gives the job to its processes, here and on other hosts, as it has an effect here and now: one that is started again
+/// trains what the others train, whatever the user has written into the file meanwhile, and paths and `--set` mean on
+/// all hosts what they mean on this one. Keys of checkpoint.load that were given by hand stay so.
 void describe_job(const train_arguments& a, const config::loaded& loaded, std::span<const std::string> argv,
                   cluster::launch_options& out) {
   out.order.file = config::effective_yaml(loaded);
@@ -108,10 +98,16 @@ void describe_job(const train_arguments& a, const config::loaded& loaded, std::s
     const std::string& one = argv[i];
     if (one == "--set") ++i;
     if (one.starts_with("--set") || one == "--strict") continue;
-    const bool is_file = i >= 2 && one == a.file;
+    const bool is_file = i >= 2 && one == a.file && out.order.file_argument == 0;
     if (is_file) out.order.file_argument = static_cast<uint32_t>(out.order.arguments.size());
     const auto name = is_file ? cluster::name_of_job_file(one) : std::string();  // of a job that another host has led
     out.order.arguments.push_back(name.empty() ? one : name);
+  }
+  for (const std::string& name : load_keys_by_hand(loaded)) {
+    const std::string key = "checkpoint.load." + name;
+    const auto given = std::ranges::find(loaded.values, key, &config::effective_value::key);
+    out.order.arguments.insert(out.order.arguments.end(),
+                               {"--set", key + "=" + (given->value == "none" ? "" : given->value)});
   }
 }
 
@@ -198,10 +194,7 @@ std::optional<int> launch(int argc, char** argv, const std::filesystem::path& pr
     options.agents = agents.arrivals.get();
     options.job.secret = agents.secret;
   }
-  if (spans_hosts)
-    describe_job(*a, *loaded, arguments, options);
-  else
-    describe_job_here(*a, arguments, options);
+  describe_job(*a, *loaded, arguments, options);
   const swap_places swaps(config, options.job.places());
   const auto code = cluster::launch(options);
   if (code) return *code;

@@ -16,6 +16,7 @@
 #include "apps/base/checkpoints.hpp"
 #include "apps/base/exit_code.hpp"
 #include "apps/base/last_catch.hpp"
+#include "apps/base/load_keys.hpp"
 #include "apps/base/progress.hpp"
 #include "apps/checkpoint/companions.hpp"
 #include "apps/page/page.hpp"

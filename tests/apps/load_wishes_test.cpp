@@ -4,6 +4,7 @@
 #include <map>
 
 #include "apps/base/checkpoint_start.hpp"
+#include "apps/base/load_keys.hpp"
 #include "config/keys/key_table.hpp"
 #include "tests/apps/topology.hpp"
 #include "tests/checkpoint/native_samples.hpp"
@@ -115,6 +116,23 @@ BOOST_AUTO_TEST_CASE(every_key_of_the_load_acts_at_every_start_or_is_refused) {
     }
   }
   BOOST_TEST(keys == other_values.size());
+}
+
+BOOST_AUTO_TEST_CASE(keys_given_by_hand_stay_so_for_the_processes_of_a_job) {
+  const command_folder f;
+  const auto train = [&](const char* steps, std::vector<std::string> more) {
+    more.insert(more.begin(), {"train", "job.yaml", "--steps", steps, "--quiet", "--set", "cluster.processes=ranks",
+                               "--set", "checkpoint.every_steps=2"});
+    return f.troupe(more);
+  };
+  const auto first = train("2", {});
+  BOOST_TEST_REQUIRE(first.code == 0, first.err);
+  const auto refused =
+      train("4", {"--set", "checkpoint.load.path=elsewhere", "--set", "checkpoint.load.module_only=true"});
+  BOOST_TEST(refused.code != 0, refused.err);
+  BOOST_TEST(has(refused.err, "checkpoint.load.module_only: the run has checkpoints of its own"), refused.err);
+  const auto taken = train("4", {"--set", "checkpoint.load.optimizer_states=false"});
+  BOOST_TEST(taken.code == 0, taken.err);
 }
 
 BOOST_AUTO_TEST_CASE(a_path_given_by_hand_that_the_runs_own_checkpoints_outrank_is_said) {

@@ -235,6 +235,12 @@ core::result<std::filesystem::path> session::parts::resume(const std::filesystem
     if (!there) return fail(there.error());
     is_on_disks = *there;
   }
+  if (is_on_disks && !options.map.empty())
+    return fail(
+        error_kind::bad_input,
+        fmt::format("--map: '{}' is a checkpoint of Troupe that the disks of several machines hold, which is read "
+                    "by its own names: leave out --map",
+                    path.string()));
   auto from = is_on_disks ? checkpoint::open_native(*disks, path) : open_for(*plan.tensor.whole, path, options, say);
   if (!from) return fail(from.error());
   // A host's own model has no keys, and whoever names tensors by hand knows what they are.

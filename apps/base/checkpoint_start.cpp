@@ -157,8 +157,7 @@ core::result<run_start> checkpoint_start::choose(const say_function& say, bool a
     if (auto ok = claim_output(say); !ok && !again) return core::fail(ok.error());
   if (fs::exists(root_, e))
     if (auto ok = claim(say); !ok) return core::fail(ok.error());
-  run_start out;
-  out.load = load_;
+  run_start out{.load = load_, .own = false, .map = wishes_.map};
   if (!again && (wishes_.named_by_hand || wishes_.fresh)) {
     // People name the output folder of a run, too.
     if (!out.load.path.empty()) out.load.path = checkpoint::checkpoints_below(out.load.path);
@@ -180,6 +179,7 @@ core::result<run_start> checkpoint_start::choose(const say_function& say, bool a
                                     [](const checkpoint_name& c) { return checkpoint::step_of(c.name).has_value(); });
   if (!any_step && latest && !*latest) return out;
   out.own = true;
+  out.map.clear();  // the run's own checkpoints have the run's names
   const std::string newest = latest && *latest ? (*latest)->folder : std::string();
   if (again && (own_begin_.empty() || newest != own_begin_)) {
     out.load = {};

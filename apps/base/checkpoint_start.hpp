@@ -21,6 +21,7 @@ struct start_wishes {
   bool named_by_hand = false;  ///< --resume was given: before the run's own
   /// Keys of checkpoint.load, without that prefix, that the command line gives a value.
   std::vector<std::string> keys_by_hand{};
+  std::filesystem::path map{};  ///< --map: a file with other names for the tensors of --resume
 };
 
 struct run_start {  ///< where a run begins
@@ -28,6 +29,7 @@ struct run_start {  ///< where a run begins
   config::checkpoint_load_section load;
   /// From a checkpoint of the run's own folder: the run is the same one and resumes.
   bool own = false;
+  std::filesystem::path map{};  ///< start_wishes::map, where the run begins from what --resume names; else empty
 };
 
 /// Folders for checkpoints that are set aside: `checkpoints.1` and so on.

@@ -92,7 +92,7 @@ class training {
         opening_(a.verbosity),
         log_(process_ == nullptr ? fs::path() : fs::absolute(config_->output),
              fmt::format("process {}", process_ == nullptr ? 0 : process_->place())),
-        saved_(*config_, config::effective_yaml(loaded), {a.fresh, !a.resume.empty(), load_keys_by_hand(loaded)},
+        saved_(*config_, config::effective_yaml(loaded), {a.fresh, !a.resume.empty(), load_keys_by_hand(loaded), a.map},
                {[this](const std::string& line) { warn(line); },
                 [this](const checkpoint_event& e) {
                   if (show_) show_->checkpoint(e);
@@ -232,7 +232,7 @@ class training {
     if (!start) return core::fail(start.error());
     start_ = std::move(*start);
     actors::resume_choice out{start_.load.path, load_options_of(start_.load)};
-    out.load.map = arguments_.map;  // given beside --resume alone
+    out.load.map = start_.map;
     return out;
   }
 

@@ -50,14 +50,14 @@ struct two_folders {
 /// Where a run with these keys begins; what it says is put into `said`.
 core::result<apps::run_start> start_of(const two_folders& f, const std::string& in_file,
                                        const std::vector<std::string>& by_hand, bool is_named_by_hand,
-                                       std::string& said) {
+                                       std::string& said, const std::string& map = "") {
   config::load_options options;
   for (const auto& s : by_hand) options.overrides.push_back("checkpoint.load." + s);
   const auto loaded =
       config::load_text(smallest + "checkpoint: {load: {" + in_file + "}}\n", "job.yaml", f.at.path(), options);
   BOOST_TEST_REQUIRE(loaded.has_value());
   apps::checkpoint_start start(f.own, loaded->config.checkpoint.load,
-                               {false, is_named_by_hand, apps::load_keys_by_hand(*loaded)});
+                               {false, is_named_by_hand, apps::load_keys_by_hand(*loaded), map});
   return start.choose([&said](const std::string& line) { said += line + "\n"; });
 }
 
@@ -116,6 +116,58 @@ BOOST_AUTO_TEST_CASE(every_key_of_the_load_acts_at_every_start_or_is_refused) {
     }
   }
   BOOST_TEST(keys == other_values.size());
+}
+
+BOOST_AUTO_TEST_CASE(other_names_are_for_what_resume_names_and_not_for_the_runs_own_checkpoints_after_a_loss) {
+  for (const bool has_own : {true, false}) {
+    const two_folders f(has_own);
+    std::string said;
+    const auto named = start_of(f, "path: " + f.other.string(), {}, true, said, "names.yaml");
+    BOOST_TEST_REQUIRE(named.has_value());
+    BOOST_TEST((named->load.path == f.other && named->map == "names.yaml"));
+    load_keys load;
+    load.path = f.other;
+    apps::checkpoint_start start(f.own, load, {false, true, {}, "names.yaml"});
+    const auto again = start.choose([](const std::string&) {}, true);
+    BOOST_TEST_REQUIRE(again.has_value());
+    BOOST_TEST(again->own == has_own);
+    BOOST_TEST(again->map == (has_own ? "" : "names.yaml"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(map_without_resume_is_refused_and_compressed_weights_are_taken_at_every_start_that_permits_them) {
+  const command_folder f;
+  f.folder.write("names.yaml", "names: {a: b}\n");
+  BOOST_TEST_REQUIRE(
+      f.troupe({"train", "job.yaml", "--steps", "2", "--export", "hf", "--quiet", "--set", "checkpoint.every_steps=2"})
+          .code == 0);
+  BOOST_TEST_REQUIRE(
+      f.troupe({"compress", "hf", "packed.gguf", "--to", "gguf:q8_0", "--tokenizer", "bytes", "--quiet"}).code == 0);
+  // Own folder, --resume, a foreign folder in the file or by hand.
+  const std::vector<std::vector<std::string>> own = {{}}, foreign = {{"--set", "output=a", "--resume", "packed.gguf"},
+                                                                     {"--set", "output=b", "--set",
+                                                                      "checkpoint.load.path=packed.gguf"}};
+  const auto train = [&](std::vector<std::string> more, const std::vector<std::string>& flag) {
+    more.insert(more.begin(), {"train", "job.yaml", "--steps", "3", "--quiet"});
+    more.insert(more.end(), flag.begin(), flag.end());
+    return f.troupe(more);
+  };
+  for (const auto& start : foreign) {
+    const auto without = train(start, {});
+    BOOST_TEST(without.code != 0, without.err);
+    BOOST_TEST(has(without.err, "--dequantise"), without.err);
+    const auto with = train(start, {"--dequantise"});
+    BOOST_TEST(with.code == 0, with.err);
+  }
+  for (const auto& start : {own[0], foreign[1]}) {
+    const auto refused = train(start, {"--map", "names.yaml"});
+    BOOST_TEST(refused.code == 2, refused.err);
+    BOOST_TEST(has(refused.err, "--map requires --resume"), refused.err);
+  }
+  // The run's own checkpoint is not compressed: the flag permits what is not there.
+  const auto resumed = train(own[0], {"--dequantise"});
+  BOOST_TEST(resumed.code == 0, resumed.err);
+  BOOST_TEST(has(scratch_folder::read(f.folder / "out/config.yaml"), "dequantise: true"));
 }
 
 BOOST_AUTO_TEST_CASE(keys_given_by_hand_stay_so_for_the_processes_of_a_job) {

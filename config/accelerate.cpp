@@ -9,6 +9,8 @@
 #include <optional>
 #include <string>
 
+#include "config/document/files.hpp"
+#include "config/document/text_form.hpp"
 #include "core/text.hpp"
 
 namespace troupe::config {
@@ -299,6 +301,13 @@ class accelerate_file {
 bool is_accelerate_file(const node& root) {
   return root.find("distributed_type") != nullptr || root.find("compute_environment") != nullptr ||
          root.find("fsdp_config") != nullptr;
+}
+
+bool is_accelerate_file(const std::filesystem::path& file) {
+  const auto text = read_text(file);
+  if (!text) return false;
+  const node_ptr root = (looks_like_json(*text) ? read_json(*text, 0) : read_yaml(*text, 0)).root;
+  return root != nullptr && is_accelerate_file(*root);
 }
 
 node_ptr accelerate_root(const node& root, reporter& report) { return accelerate_file(root, report).read(); }

@@ -1,6 +1,8 @@
 // Files that Hugging Face's Accelerate writes: their keys in DeepSpeed's words. Leaves what keys mean to the key table.
 #pragma once
 
+#include <filesystem>
+
 #include "config/document/document.hpp"
 #include "config/rules/settings.hpp"
 
@@ -8,6 +10,8 @@ namespace troupe::config {
 
 /// True if a root has keys that Accelerate alone writes.
 bool is_accelerate_file(const node& root);
+/// True if such keys are in the file; false where it cannot be read.
+bool is_accelerate_file(const std::filesystem::path& file);
 
 /// The root of such a file in the words of the key table: the number of processes, the number format, and FSDP's
 /// section as keys of `zero_optimization`; what it says of machines and launchers is left out. Errors: a kind of

@@ -1,11 +1,14 @@
 #include "apps/base/configuration.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
 #include <utility>
 
 #include "cluster/job_file.hpp"
+#include "config/accelerate.hpp"
 #include "config/explain.hpp"
 
 namespace troupe::apps {
@@ -84,9 +87,11 @@ int check_configuration(const common_arguments& a, output_form form) {
   else
     std::fprintf(stderr, "%s", config::render(found).c_str());
   if (!loaded) return 2;
-  if (form == output_form::text)
-    std::printf("%s: good%s\n", a.file.substr(0, 200).c_str(),
-                loaded->deepspeed_only ? ", as a DeepSpeed configuration; a job needs model, data and steps too" : "");
+  if (form != output_form::text) return 0;
+  const char* const whose = config::is_accelerate_file(std::filesystem::path(a.file)) ? "configuration of Accelerate"
+                                                                                      : "DeepSpeed configuration";
+  const auto as = loaded->deepspeed_only ? fmt::format(", as a {}; a job needs model, data and steps too", whose) : "";
+  std::printf("%s: good%s\n", a.file.substr(0, 200).c_str(), as.c_str());
   return 0;
 }
 

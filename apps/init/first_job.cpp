@@ -91,8 +91,9 @@ class maker {
                            core::human_bytes(double(machine_.memory_bytes)),
                            machine_.gpus > 0 ? fmt::format(", {} GPUs", machine_.gpus) : ""));
     if (!a_.from.empty())
-      if (auto ok = put_source(text_, given_, a_.from, folder_); !ok) return fail(ok.error());
+      if (auto ok = put_source(text_, given_, a_.from, folder_, a_.ignored_keys); !ok) return fail(ok.error());
     if (auto ok = put_model(); !ok) return fail(ok.error());
+    if (auto ok = put_ignored_keys(); !ok) return fail(ok.error());
     if (auto ok = put_data(); !ok) return fail(ok.error());
     put_rest();
     if (auto ok = fit(); !ok) return fail(ok.error());
@@ -137,6 +138,19 @@ class maker {
       text_.put(fmt::format("model.{}", key), std::to_string(value));
     for (const char* key : {"embd_pdrop", "attn_pdrop", "resid_pdrop"}) text_.put(fmt::format("model.{}", key), "0");
     vocabulary_is_open_ = true;
+    return {};
+  }
+
+  core::result<void> put_ignored_keys() {
+    if (a_.ignored_keys.empty()) return {};
+    if (!has("model.path") && !has("model.teacher") && !has("checkpoint.load.path"))
+      return fail(error_kind::bad_input,
+                  fmt::format("--ignore-key: wanted a config.json that has the key {}: give its folder as --from or "
+                              "--model",
+                              core::shown(a_.ignored_keys.front())));
+    std::string list;
+    for (const auto& key : a_.ignored_keys) list += (list.empty() ? "" : ", ") + config::quoted(key);
+    text_.put("model.ignore_keys", "[" + list + "]");
     return {};
   }
 
@@ -220,7 +234,7 @@ class maker {
   /// Tokens that the model reads at most; 0: not known here.
   [[nodiscard]] uint64_t positions() const {
     if (!has("model.path")) return std::max(number_of("model.max_position_embeddings"), number_of("model.n_positions"));
-    const auto spec = models::read_spec(fs::is_directory(a_.model) ? fs::path(a_.model) : a_.from);
+    const auto spec = models::read_spec(fs::is_directory(a_.model) ? fs::path(a_.model) : a_.from, a_.ignored_keys);
     return spec ? spec->positions : 0;  // a model that is not read is refused by fit()
   }
 
@@ -407,10 +421,10 @@ core::result<void> check_answers(const first_job_answers& a) {
   return {};
 }
 
-core::result<source_says> look_at_source(const fs::path& from) {
+core::result<source_says> look_at_source(const fs::path& from, const std::vector<std::string>& ignored_keys) {
   job_text text;
   std::map<std::string, std::string> given;
-  if (auto ok = put_source(text, given, from, fs::current_path()); !ok) return fail(ok.error());
+  if (auto ok = put_source(text, given, from, fs::current_path(), ignored_keys); !ok) return fail(ok.error());
   const auto has = [&](std::string_view key) { return text.has(key) || given.contains(std::string(key)); };
   return source_says{.model = text.has_below("model"),
                      .text = has("data.text") || has("data.sources"),

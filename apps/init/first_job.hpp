@@ -12,10 +12,11 @@
 
 namespace troupe::apps {
 
-struct first_job_answers {  ///< what is empty or 0 is chosen
-  std::string model;        ///< a size such as 10M, or a Hugging Face folder
-  std::string text;         ///< what to train on
-  std::string tokenizer;    ///< bytes, or a path
+struct first_job_answers {                ///< what is empty or 0 is chosen
+  std::string model;                      ///< a size such as 10M, or a Hugging Face folder
+  std::string text;                       ///< what to train on
+  std::string tokenizer;                  ///< bytes, or a path
+  std::vector<std::string> ignored_keys;  ///< of the model's config.json, read as if they were not there
   uint64_t steps = 0;
   uint64_t samples = 0;         ///< of a step
   std::filesystem::path spill;  ///< the folder for states that do not fit into memory
@@ -40,7 +41,8 @@ core::result<void> check_answers(const first_job_answers& a);
 struct source_says {
   bool model = false, text = false, tokenizer = false, steps = false, samples = false;
 };
-core::result<source_says> look_at_source(const std::filesystem::path& from);
+core::result<source_says> look_at_source(const std::filesystem::path& from,
+                                         const std::vector<std::string>& ignored_keys = {});
 
 struct first_job {
   std::string yaml;

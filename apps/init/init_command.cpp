@@ -85,6 +85,12 @@ init_command::init_command(CLI::App& parent)
   command_->add_option("--text", answers_.text, "to train on: a file or a folder");
   command_->add_option("--tokenizer", answers_.tokenizer,
                        "bytes, a SentencePiece .model, or a folder with vocab.json; without it the model's own");
+  command_
+      ->add_option(
+          "--ignore-key", answers_.ignored_keys,
+          "a key of the model's config.json to read as if it were not there (model.ignore_keys); may be repeated")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
   const auto at_least_one = CLI::Range(uint64_t{1}, std::numeric_limits<uint64_t>::max());
   command_->add_option("--steps", answers_.steps, "optimizer steps")->check(at_least_one);
   command_->add_option("--samples", answers_.samples, "of a step, over all ranks")->check(at_least_one);
@@ -103,7 +109,7 @@ int init_command::run() {
     return failed({core::error_kind::bad_input, fmt::format("{} is there already: --force writes over it", file_)});
   source_says known;
   if (!answers_.from.empty()) {
-    const auto said = look_at_source(answers_.from);
+    const auto said = look_at_source(answers_.from, answers_.ignored_keys);
     if (!said) return failed(said.error());
     known = *said;
   }

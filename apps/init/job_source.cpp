@@ -57,13 +57,14 @@ uint64_t samples_of_a_step(const checkpoint::source_run& run) {
 }  // namespace
 
 core::result<void> put_source(job_text& text, std::map<std::string, std::string>& given, const fs::path& from,
-                              const fs::path& folder) {
+                              const fs::path& folder, const std::vector<std::string>& ignored_keys) {
   std::error_code e;
   const bool is_yaml = from.extension() == ".yaml" || from.extension() == ".yml";
   if ((from.extension() == ".json" || is_yaml) && fs::is_regular_file(from, e) && !checkpoint::is_index_name(from))
     return import_deepspeed(text, given, from, folder);
   source_arguments a;
   a.path = from.string();
+  a.ignored_keys = ignored_keys;
   const auto opened = open_described(a, {});
   if (!opened)
     return fail(opened.error().kind,

@@ -176,6 +176,31 @@ BOOST_AUTO_TEST_CASE(a_file_that_train_would_refuse_is_not_written) {
   is_good(at, "more.yaml");
 }
 
+BOOST_AUTO_TEST_CASE(keys_of_a_model_that_are_not_known_are_passed_over_by_a_flag_that_the_refusal_names) {
+  command_folder at;
+  BOOST_TEST_REQUIRE(at.troupe({"train", "job.yaml", "--steps", "1", "--export", "hf", "--quiet"}).code == 0);
+  auto keys = nlohmann::json::parse(scratch_folder::read(at.folder / "hf/config.json"));
+  keys["n_embed"] = 32;
+  keys["a: key"] = true;
+  at.folder.write("hf/config.json", keys.dump());
+  for (const std::string how : {"--from", "--model"}) {
+    std::vector<std::string> command{"init", how.substr(2) + ".yaml", how, "hf", "--text", "corpus.txt"};
+    const auto refused = at.troupe(command);
+    BOOST_TEST(refused.code == 2, refused.out);
+    BOOST_TEST(has(refused.err, "not known here and may change the model"), refused.err);
+    BOOST_TEST(has(refused.err, "--ignore-key n_embed"), refused.err);
+    command.insert(command.end(), {"--ignore-key", "n_embed", "--ignore-key", "a: key"});
+    const auto made = at.troupe(command);
+    BOOST_TEST_REQUIRE(made.code == 0, made.err);
+    BOOST_TEST(value_in(at, command[1], "model.ignore_keys") == "[\"n_embed\", \"a: key\"]");
+    is_good(at, command[1]);
+  }
+  const auto nothing =
+      at.troupe({"init", "no.yaml", "--model", "1M", "--text", "corpus.txt", "--ignore-key", "n_embed"});
+  BOOST_TEST(nothing.code == 2);
+  BOOST_TEST(has(nothing.err, "--ignore-key: wanted a config.json that has the key"), nothing.err);
+}
+
 BOOST_AUTO_TEST_CASE(batch_sizes_that_a_deepspeed_file_leaves_open_are_chosen) {
   command_folder at;
   at.folder.write("auto.json",

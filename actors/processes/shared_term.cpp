@@ -222,9 +222,16 @@ shared_segment shared_term::segment_of(uint32_t rank) const {
 std::shared_ptr<fabric::communicator> shared_term::join(uint32_t communicator, uint32_t member, fabric::waker wake) {
   const auto& m = meetings_[communicator];
   if (m.within) return m.within->join(member, std::move(wake));
-  // Until the member has ended, its board stays mapped and its bells can be rung.
-  auto made = m.between ? m.between->join(member, std::move(wake)) : m.across->join(member, std::move(wake));
-  return {made.release(), [keep = shared_from_this()](fabric::communicator* x) { delete x; }};
+  // Until the member has ended, its board stays mapped and its bells can be rung. The member owns the term, not what
+  // counts its owners: weak references to it, as the pulses have that the term owns, would keep that alive.
+  struct seated {
+    std::shared_ptr<shared_term> term;
+    std::unique_ptr<fabric::communicator> member;
+  };
+  const auto out = std::make_shared<seated>(
+      seated{shared_from_this(),
+             m.between ? m.between->join(member, std::move(wake)) : m.across->join(member, std::move(wake))});
+  return {out, out->member.get()};
 }
 
 core::result<void> shared_term::show_pulses(const std::shared_ptr<pulse_board>& board, std::chrono::nanoseconds every) {

@@ -107,8 +107,8 @@ core::result<void> checkpoints::save_last(actors::session& s, moment why) {
     (void)save(s);
     if (saved_step_ == step) return {};
     const double left_s = until_s - double(core::now_ns()) / 1e9;
-    if (!s.may_save()) return core::fail(*missing_);
-    if (left_s <= 0) break;
+    if (!s.may_save() && why == moment::end) return core::fail(*missing_);
+    if (!s.may_save() || left_s <= 0) break;
     heard_.on_warning(fmt::format("{}; it is tried again for {:.1f} s (checkpoint.retry_for)", missing_->text, left_s));
     std::this_thread::sleep_for(std::chrono::duration<double>(std::min(pause_s, left_s)));
   }

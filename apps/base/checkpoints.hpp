@@ -56,7 +56,8 @@ class checkpoints {
   /// The last one is tried again for `checkpoint.retry_for`; `unsaved` says that it could not be written.
   core::result<void> after_step(actors::session& s, moment why);
 
-  /// The checkpoint that the run should have ended with could not be written: why not, and which step is safe.
+  /// The checkpoint that the run should have ended with could not be written: why not, and which step is safe. Also of
+  /// a run that another error ends, whose states were whole.
   [[nodiscard]] const std::optional<core::error>& unsaved() const { return unsaved_; }
   /// "step 10 is safe in 'out/checkpoints/step-00000010'", as the folder says at this moment.
   [[nodiscard]] std::string what_is_safe() const;

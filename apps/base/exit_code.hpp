@@ -14,7 +14,7 @@ inline volatile std::sig_atomic_t asked_by_signal = 0;
 /// The code that shells give: 130 for SIGINT, 143 for SIGTERM, which a batch system sends.
 inline int stopped_code() { return 128 + (asked_by_signal != 0 ? asked_by_signal : SIGINT); }
 
-/// Of a run that has done its steps, where what it should have kept of them is not all there.
+/// The code of a run that could not keep what it should have kept, whether it did its steps or another error ended it.
 inline constexpr int unkept_code = 3;
 
 /// 2 for bad input, stopped_code() where somebody stopped it, 1 otherwise.

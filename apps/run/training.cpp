@@ -154,9 +154,15 @@ class training {
     stop_.on_second({});
     if (!end) {
       failed(end.error());
-      if (config_->checkpoint.is_on()) apps::warn(saved_.what_is_safe());
-      if (session_->steps_done() >= config_->steps) (void)export_weights();  // what failed came after the last step
+      const auto& unsaved = saved_.unsaved();
+      if (unsaved)
+        failed(*unsaved);
+      else if (config_->checkpoint.is_on())
+        apps::warn(saved_.what_is_safe());
+      // An error after the last step leaves weights that can be exported.
+      const bool is_exported = session_->steps_done() < config_->steps || export_weights();
       session_->finish({end.error(), {}, config::effective_yaml(loaded_), {}});
+      if (unsaved || !is_exported) return unkept_code;
       return end.error().kind == core::error_kind::stopped ? stopped_code() : 1;
     }
     const bool is_exported = export_weights();

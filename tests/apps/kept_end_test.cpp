@@ -15,6 +15,11 @@ namespace fs = std::filesystem;
 const std::string quick = replaced(smallest, "steps: 6", "steps: 2") + "telemetry: {trace: false, report: false}\n";
 const std::string without_end = replaced(quick, "steps: 2", "steps: 100000");
 
+void small_files() {
+  const rlimit limit{100'000, 100'000};
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+}
+
 process started(const command_folder& f, std::vector<std::string> more) {
   more.insert(more.begin(), {troupe::places::troupe_binary, "train", "job.yaml", "--json"});
   return process(more, f.folder.path());
@@ -27,10 +32,6 @@ BOOST_AUTO_TEST_SUITE(kept_end)
 // After SimpleTuner 2353 and open_lm 154.
 BOOST_AUTO_TEST_CASE(a_run_whose_last_checkpoint_could_not_be_written_ends_with_code_3_and_says_which_step_is_safe) {
   const command_folder f(quick + "checkpoint: {every_steps: 2, retry_for: 0}\n");
-  const auto small_files = [] {
-    const rlimit limit{100'000, 100'000};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  };
   const auto none = f.troupe({"train", "job.yaml", "--json"}, small_files);
   BOOST_TEST(none.code == 3, none.err);
   BOOST_TEST(has(none.err, "troupe: error: the last checkpoint of step 2: "), none.err);
@@ -48,6 +49,22 @@ BOOST_AUTO_TEST_CASE(a_run_whose_last_checkpoint_could_not_be_written_ends_with_
     BOOST_TEST(has(later.out, "ended after 3 steps"), later.out);
     BOOST_TEST(!has(later.out, "done after"), later.out);
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_another_error_ends_says_that_error_and_the_save_that_failed_and_ends_with_code_3) {
+  const command_folder f(without_end + "checkpoint: {every_steps: 1000000, retry_for: 0}\n");
+  BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet", "--steps", "2"}).code == 0);
+  process p({troupe::places::troupe_binary, "train", "job.yaml", "--json"}, f.folder.path(), small_files);
+  BOOST_TEST_REQUIRE(p.wait_for("\"step\":4,"));
+  fs::resize_file(f.folder / "corpus.txt", 0);
+  const auto r = p.end();
+  BOOST_TEST(r.code == 3, r.err);
+  const auto cause = r.err.find("corpus.txt': it had 20000 bytes when it was opened and has become shorter");
+  const auto save = r.err.find("troupe: error: the last checkpoint of step ");
+  BOOST_TEST(cause != std::string::npos, r.err);
+  BOOST_TEST_REQUIRE(save != std::string::npos, r.err);
+  BOOST_TEST(cause < save, r.err);
+  BOOST_TEST(has(r.err, "; step 2 is safe in '" + (f.folder / "out/checkpoints/step-00000002").string() + "'\n"), r.err);
 }
 
 BOOST_AUTO_TEST_CASE(the_last_checkpoint_is_tried_again_until_it_can_be_written) {

@@ -1,0 +1,150 @@
+// Which steps checkpoints are of where the disk is still busy with the one before. The disk takes nothing until a test
+// lets it, so that no time decides.
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include <condition_variable>
+#include <mutex>
+#include <vector>
+
+#include "apps/base/checkpoints.hpp"
+#include "checkpoint/commit/commit.hpp"
+#include "checkpoint/native/manifest_file.hpp"
+#include "tests/small_job.hpp"
+
+namespace {
+
+class gate {
+ public:
+  void close() { set(false); }
+  void open() { set(true); }
+  void pass() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_open_; });
+  }
+
+ private:
+  void set(bool is_open) {
+    const std::lock_guard lock(mutex_);
+    is_open_ = is_open;
+    changed_.notify_all();
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_open_ = true;
+};
+
+gate disk;
+
+}  // namespace
+
+/// Replaces the C library's, by which storage syncs a file.
+extern "C" int fdatasync(int file) {
+  disk.pass();
+  return static_cast<int>(::syscall(SYS_fdatasync, file));
+}
+
+BOOST_AUTO_TEST_SUITE(busy_disk)
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+/// A run whose checkpoints are due after each second step, for which the disk is busy from its begin on.
+class busy_run {
+ public:
+  explicit busy_run(const std::string& more)
+      : config_(job_.config({"checkpoint={every_steps: 2" + more + "}", "output=" + (job_.folder() / "out").string()})),
+        saved_(*config_, "", {}, {[](const std::string&) {}, [this](const apps::checkpoint_event& e) { hear(e); }}) {
+    actors::session_options options;
+    options.config = config_;
+    options.hooks.on_saved = [this](const actors::save_report& r) { saved_.heard(r); };
+    const auto start = saved_.choose_start();
+    BOOST_TEST_REQUIRE(start.has_value());
+    auto opened = actors::session::open(std::move(options));
+    BOOST_TEST_REQUIRE(opened.has_value());
+    session_ = std::move(*opened);
+    BOOST_TEST_REQUIRE(saved_.begin(*start, *session_).has_value());
+    disk.close();
+  }
+  ~busy_run() { disk.open(); }
+
+  void step() { step_of(*session_); }
+  void save(apps::checkpoints::moment why = apps::checkpoints::moment::step) {
+    const auto did = saved_.after_step(*session_, why);
+    BOOST_TEST(did.has_value(), (did ? "" : did.error().text));
+  }
+  void train(int steps) {
+    for (int i = 0; i < steps; ++i) {
+      step();
+      save();
+    }
+  }
+  /// Returns when the disk has taken everything.
+  void wait() { BOOST_TEST(session_->wait_for_saves().has_value()); }
+
+  [[nodiscard]] const std::vector<uint64_t>& steps_written() const { return written_; }
+  [[nodiscard]] uint64_t left_out() const { return saved_.counts().skipped; }
+
+ private:
+  void hear(const apps::checkpoint_event& e) {
+    const auto inside = checkpoint::read_manifest(checkpoint::real_files(), e.folder);
+    BOOST_TEST_REQUIRE(inside.has_value());
+    BOOST_TEST(inside->content.run.step == e.step);
+    BOOST_TEST(checkpoint::step_of(e.folder.filename().string()).value_or(0) == e.step);
+    written_.push_back(e.step);
+  }
+
+  small_job job_;
+  std::shared_ptr<const config::job_config> config_;
+  std::vector<uint64_t> written_;
+  apps::checkpoints saved_;
+  std::unique_ptr<actors::session> session_;
+};
+
+constexpr auto at_the_end = apps::checkpoints::moment::end;
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(training_waits_for_the_disk_so_that_a_checkpoint_that_stays_is_of_its_very_step) {
+  busy_run run(", keep_every: 6, keep_last: 1");
+  run.train(5);
+  run.step();
+  BOOST_TEST(run.steps_written().empty());
+  disk.open();
+  run.save();  // without the wait the one of step 2 would still be under way here
+  run.train(1);
+  run.step();
+  run.save(at_the_end);
+  BOOST_TEST(run.steps_written() == (std::vector<uint64_t>{2, 6, 8}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_late_checkpoint_has_the_number_of_the_step_that_it_holds) {
+  busy_run run("");
+  run.train(4);
+  run.step();
+  disk.open();
+  run.wait();
+  disk.close();
+  run.save();
+  run.train(2);
+  run.step();
+  disk.open();
+  run.save(at_the_end);
+  BOOST_TEST(run.steps_written() == (std::vector<uint64_t>{2, 5, 8}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(checkpoints_that_are_due_meanwhile_are_left_out_and_counted_where_the_file_says_so) {
+  busy_run run(", when_busy: skip, keep_every: 6");
+  run.train(7);
+  run.step();
+  disk.open();
+  run.save(at_the_end);
+  BOOST_TEST(run.steps_written() == (std::vector<uint64_t>{2, 8}), boost::test_tools::per_element());
+  BOOST_TEST(run.left_out() == 2U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -81,6 +81,10 @@ class agent {
     if (children_) children_->let_end();
     return {};
   }
+  core::result<void> follow(const tell_people& x) {
+    options_.say(x.line);
+    return {};
+  }
   core::result<void> follow(const start_place& x) {
     if (const auto ok = children_->start(x.place); !ok)
       state_.process_ended(x.place, "cannot be started: " + ok.error().text);

@@ -59,6 +59,11 @@ core::result<void> agent_state::hear(message m, int64_t now_ns) {
 void agent_state::pass_down(uint32_t place, message m) {
   std::vector<shared_descriptor> with;
   if (const auto* x = std::get_if<begin_term>(&m)) term_ = *x;
+  // People of every host read why: the text names both ends of a link that was lost.
+  if (const auto* x = std::get_if<end_term>(&m); x != nullptr && !x->is_final && x->term > ended_term_) {
+    ended_term_ = x->term;
+    actions_.emplace_back(tell_people{fmt::format("term {} ends, another one follows: {}", x->term, x->text)});
+  }
   if (const auto* x = std::get_if<kept_file>(&m)) {
     const auto all = saves_.of(x->path.substr(0, x->path.find_last_of('/')));
     if (const auto at = all.find(x->path); at != all.end()) with = at->second->with;

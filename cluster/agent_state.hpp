@@ -26,11 +26,15 @@ struct let_end {
   std::string why{};     ///< for people; empty: nothing is to be said
   bool goes_on = false;  ///< the job does, without this host
 };
+/// A line for the console's log.
+struct tell_people {
+  std::string line;
+};
 /// A machine_question, which comes before a job, is answered with a machine_answer. A job_order is the first action of
 /// a job: processes can be started from now on. start_place and kill_place mean what they mean to an agent, and
 /// signalled is a signal for the process in that place.
-using agent_action = std::variant<tell_supervisor, tell_process, let_end, job_order, start_place, kill_place, signalled,
-                                  machine_question>;
+using agent_action = std::variant<tell_supervisor, tell_process, let_end, tell_people, job_order, start_place, kill_place,
+                                  signalled, machine_question>;
 
 class agent_state {  ///< of one agent that has joined; one thread
  public:
@@ -67,6 +71,7 @@ class agent_state {  ///< of one agent that has joined; one thread
 
   std::optional<job_order> order_;
   std::optional<begin_term> term_;
+  uint64_t ended_term_ = 0;  ///< the last whose end people were told
   kept_saves saves_;
   std::optional<int> code_, wanted_code_;
   bool is_let_go_ = false;

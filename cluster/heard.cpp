@@ -56,6 +56,7 @@ void supervision::hear(uint32_t place, parcel p, int64_t now_ns) {
     if (is_of_term(x->term)) relay_to_others(place, p);
   } else if (const auto* x = std::get_if<kept_save>(&p.what)) {
     kept_.whole(x->folder, x->written);
+    before_.steps = x->step;
     fruitless_ = 0;
     for (uint32_t machine = 1; machine < machines_.size(); ++machine)
       if (machines_[machine].is_there && machine != job_.machine_of(place))
@@ -123,6 +124,7 @@ void supervision::heard(uint32_t place, const failed& x, int64_t now_ns) {
   if (is_before && term_.is != phase::none) actions_.push_back(say{"error: " + named.text});
   if (is_before || !may_follow_another(x.kind)) return end(true, named);
   members_[place].follows = true;
+  members_[place].lost_place = x.lost_place;
   if (!followed_) {
     followed_ = why;
     followed_ns_ = now_ns;
@@ -133,11 +135,25 @@ void supervision::heard(uint32_t place, const failed& x, int64_t now_ns) {
 
 // Nobody says why. Between machines a connection may end though both are there: that is a loss like any other.
 void supervision::end_followed() {
-  const core::error why = *followed_;
+  core::error why = *followed_;
   if (why.kind != error_kind::peer_lost || !crosses_machines()) return end(true, why);
+  if (const auto links = lost_links(); !links.empty()) why = why.in(links);
   actions_.emplace_back(say{why.text});
   ++losses_;
   end_by_loss(why);
+}
+
+// Both ends of a link may have lost it.
+std::string supervision::lost_links() const {
+  std::string out;
+  for (const seat& s : term_.seats) {
+    const uint32_t other = members_[s.place].lost_place;
+    if (other == no_place || other >= members_.size()) continue;
+    if (members_[other].lost_place == s.place && other < s.place) continue;
+    out += fmt::format("{}the link between {} and {} was lost", out.empty() ? "" : ", ", process_of(s.place),
+                       process_of(other));
+  }
+  return out;
 }
 
 void supervision::heard(uint32_t place, const ready& x) {
@@ -145,6 +161,7 @@ void supervision::heard(uint32_t place, const ready& x) {
   member& m = members_[place];
   m.is_ready = true;
   m.digest = x.digest;
+  m.step = x.step;
   const auto& first = members_[leader()];
   for (const seat& s : term_.seats) {
     const member& other = members_[s.place];
@@ -153,15 +170,7 @@ void supervision::heard(uint32_t place, const ready& x) {
                                                             difference(first.digest, other.digest))};
     return is_newcomer(s.place) ? leave_out(s.place, why) : end(true, why);
   }
-  if (!std::ranges::all_of(term_.seats, [&](const seat& s) { return members_[s.place].is_ready; })) return;
-  term_.is = phase::running;
-  has_run_ = true;
-  for (const seat& s : term_.seats) {
-    members_[s.place].has_run = true;
-    send(s.place, started{term_.number});
-  }
-  tell_who_is_there();
-  ask_to_join();
+  if (std::ranges::all_of(term_.seats, [&](const seat& s) { return members_[s.place].is_ready; })) start_term();
 }
 
 // Who leads says why a run ends; the others may leave before it, once the run is to end.

@@ -20,7 +20,7 @@ void fields(F& f, offer& x) {
 }
 template <class F>
 void fields(F& f, ready& x) {
-  f(x.term, x.digest);
+  f(x.term, x.digest, x.step);
 }
 template <class F>
 void fields(F& f, quiet& x) {
@@ -28,7 +28,7 @@ void fields(F& f, quiet& x) {
 }
 template <class F>
 void fields(F& f, failed& x) {
-  f(x.term, x.kind, x.text);
+  f(x.term, x.kind, x.text, x.lost_place);
 }
 template <class F>
 void fields(F& f, call& x) {
@@ -67,8 +67,16 @@ void fields(F& f, seat& x) {
   f(x.place, x.first, x.count, x.machine);
 }
 template <class F>
+void fields(F& f, run_so_far::degree& x) {
+  f(x.step, x.data);
+}
+template <class F>
+void fields(F& f, run_so_far& x) {
+  f(x.degrees, x.steps, x.steps_again, x.lost_ns);
+}
+template <class F>
 void fields(F& f, begin_term& x) {
-  f(x.number, x.data, x.seats, x.folder, x.cause, x.secret);
+  f(x.number, x.data, x.seats, x.folder, x.cause, x.secret, x.before);
 }
 template <class F>
 void fields(F& f, started& x) {

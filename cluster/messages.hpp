@@ -17,6 +17,9 @@
 
 namespace troupe::cluster {
 
+/// No process.
+inline constexpr uint32_t no_place = ~uint32_t{0};
+
 // ---- process -> supervisor
 
 /// I am here. Two processes of one job say the same version and configuration.
@@ -40,6 +43,7 @@ struct offer {
 struct ready {
   uint64_t term = 0;
   std::string digest;
+  uint64_t step = 0;  ///< steps done that its ranks begin with
 };
 /// My ranks have ended, nothing of the term's memory is used any more.
 struct quiet {
@@ -50,6 +54,7 @@ struct failed {
   uint64_t term = 0;
   core::error_kind kind = core::error_kind::bug;
   std::string text;
+  uint32_t lost_place = no_place;  ///< of another machine, to which this process has lost its link
 };
 /// From the process that leads to all others of the term.
 struct call {
@@ -111,6 +116,16 @@ struct seat {
   uint32_t machine = 0;
   friend bool operator==(const seat&, const seat&) = default;
 };
+struct run_so_far {  ///< what terms before have come to: a process that is new to the run cannot know it
+  struct degree {
+    uint64_t step = 0;  ///< so many steps were done before it
+    uint32_t data = 0;
+  };
+  std::vector<degree> degrees;  ///< data ranks, from which step on
+  uint64_t steps = 0;           ///< done, as saves in memory tell
+  uint64_t steps_again = 0;     ///< of these, done once more in terms before
+  int64_t lost_ns = 0;          ///< without a term, since the first one began
+};
 struct begin_term {  ///< to each process that has a seat in it
   uint64_t number = 0;
   uint32_t data = 0;        ///< data ranks
@@ -118,6 +133,7 @@ struct begin_term {  ///< to each process that has a seat in it
   std::string folder;       ///< of the save in memory that it continues from; empty: none
   std::string cause;        ///< why there is another term than before
   std::string secret;       ///< known to this term's processes alone: by it they trust each other over the network
+  run_so_far before{};
 };
 /// All processes are ready.
 struct started {

@@ -164,8 +164,8 @@ core::result<term_order> process::next_term() {
   return wait([&] { return state_.next_term(); });
 }
 
-core::result<void> process::ready(const std::string& digest) {
-  send(cluster::ready{term(), digest});
+core::result<void> process::ready(const std::string& digest, uint64_t step) {
+  send(cluster::ready{term(), digest, step});
   return wait([&] { return state_.started(); });
 }
 
@@ -178,7 +178,9 @@ void process::quiet() {
   send(cluster::quiet{term()});
 }
 
-void process::fail(const core::error& why) { (void)link_.send({failed{term(), why.kind, why.text}, {}}); }
+void process::fail(const core::error& why, uint32_t lost_place) {
+  (void)link_.send({failed{term(), why.kind, why.text, lost_place}, {}});
+}
 
 void process::change(uint32_t data) {
   {

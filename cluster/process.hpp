@@ -66,12 +66,14 @@ class process {
   [[nodiscard]] end_term wait_for_end();
   /// Called once when the term that runs ends, and at once if it has.
   void on_end(std::function<void(const core::error&)> tell);
-  /// Says that this process's ranks are ready, and waits until all are. Errors: the term has ended.
-  core::result<void> ready(const std::string& digest);
+  /// Says that this process's ranks are ready, with so many steps done, and waits until all are. Errors: the term has
+  /// ended.
+  core::result<void> ready(const std::string& digest, uint64_t step = 0);
   /// This process's ranks have ended and use nothing of the others.
   void quiet();
-  /// A rank of this process failed: the run ends. Waits for nothing.
-  void fail(const core::error& why);
+  /// A rank of this process failed: the run ends, unless another process is lost, or the link to one. `lost_place`:
+  /// the process of another machine to which this one has lost its link. Waits for nothing.
+  void fail(const core::error& why, uint32_t lost_place = no_place);
   /// Whether processes wait to join, so that the term should end at the next boundary (`change`).
   [[nodiscard]] bool is_join_wanted() const;
   /// Of the process that leads, between two steps whose states are kept: ends the term for one with `data` data ranks

@@ -153,6 +153,7 @@ std::optional<std::string> supervision::beyond_limit() const {
 void supervision::end(bool is_final, const core::error& why) {
   if (final_) return;
   if (is_final) final_ = why;
+  if (term_.is == phase::running) without_term_ns_ = ticked_ns_;
   if (term_.is == phase::none) {  // nobody has ranks: all are told, and the job is over
     for (uint32_t p = 0; p < members_.size(); ++p)
       if (members_[p].is == standing::idle) send(p, end_term{0, true, why.kind, why.text});
@@ -227,14 +228,42 @@ void supervision::begin_next() {
                          term_.seats,
                          folder,
                          std::exchange(cause_, {}),
-                         crosses && job_.secret ? job_.secret() : std::string()};
+                         crosses && job_.secret ? job_.secret() : std::string(),
+                         so_far()};
   for (const seat& s : term_.seats) {
     member& m = members_[s.place];
     m.is = standing::working;
     m.is_ready = m.follows = false;
+    m.lost_place = no_place;
     send_kept(s, order.folder);
     send(s.place, order);
   }
+}
+
+run_so_far supervision::so_far() const {
+  run_so_far out = before_;
+  if (without_term_ns_) out.lost_ns += ticked_ns_ - *without_term_ns_;
+  return out;
+}
+
+// A run may be back at a step before its last change of degrees: what was changed from there on has not been.
+void supervision::start_term() {
+  before_ = so_far();
+  without_term_ns_.reset();
+  const uint64_t step = members_[leader()].step;
+  if (before_.steps > step) before_.steps_again += before_.steps - step;
+  before_.steps = step;
+  auto& degrees = before_.degrees;
+  std::erase_if(degrees, [&](const auto& x) { return x.step >= step; });
+  if (degrees.empty() || degrees.back().data != term_.data) degrees.push_back({step, term_.data});
+  term_.is = phase::running;
+  has_run_ = true;
+  for (const seat& s : term_.seats) {
+    members_[s.place].has_run = true;
+    send(s.place, started{term_.number});
+  }
+  tell_who_is_there();
+  ask_to_join();
 }
 
 void supervision::end_job(int32_t code) {

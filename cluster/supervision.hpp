@@ -158,6 +158,8 @@ class supervision {  ///< of one job; one thread
     bool has_run = false;              ///< has been in a term that ran
     std::optional<core::error> lacks;  ///< why it is left out
     bool follows = false;              ///< has failed since another process gave up, or says so
+    uint32_t lost_place = no_place;    ///< to which it has lost its link, in the term
+    uint64_t step = 0;                 ///< steps done that its ranks began the term with
     uint64_t process_id = 0;
     std::string digest;
     clock_offset clock;
@@ -186,6 +188,11 @@ class supervision {  ///< of one job; one thread
   /// A loss that costs the term; the run ends where it has had too many.
   void end_by_loss(const core::error& why);
   void end_followed();
+  /// Names the links that processes of the term have lost, with their hosts; empty where none has.
+  [[nodiscard]] std::string lost_links() const;
+  /// Lets the term's steps begin: all of its processes are ready.
+  void start_term();
+  [[nodiscard]] run_so_far so_far() const;
   /// Why no more losses are recovered from; nothing while they are.
   [[nodiscard]] std::optional<std::string> beyond_limit() const;
   void end(bool is_final, const core::error& why);
@@ -247,6 +254,8 @@ class supervision {  ///< of one job; one thread
   uint32_t last_leader_ = 0;
   bool replaces_ = false;  ///< the term is to end for one with other hosts and as many ranks
   std::string cause_;
+  run_so_far before_;
+  std::optional<int64_t> without_term_ns_;  ///< since when no term runs, after the first one
   std::optional<core::error> final_;
   std::optional<int64_t> final_ns_;  ///< since when who leads has had time to say so
   /// Of the first process that failed since another gave up: the other's reason has not come yet.

@@ -94,9 +94,15 @@ void machine_wire::lose(uint32_t place, const core::error& why) {
   std::unique_lock lock(mutex_);
   if (lost_) return;
   lost_ = why;
+  lost_place_ = place;
   const auto tell = tell_;
   lock.unlock();
   if (tell) tell(why);
+}
+
+uint32_t machine_wire::lost_place() const {
+  const std::lock_guard lock(mutex_);
+  return lost_place_;
 }
 
 void machine_wire::stop(const core::error& why) {

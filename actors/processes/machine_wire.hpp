@@ -40,6 +40,9 @@ class machine_wire {
   /// Called once for a process that is not there any more. Any thread.
   void on_lost(std::function<void(const core::error&)> tell);
 
+  /// The process that was lost first, or the link to it; cluster::no_place: none was.
+  [[nodiscard]] uint32_t lost_place() const;
+
   /// The term has ended: whoever waits is told, and no memory is touched any more when it returns.
   void stop(const core::error& why);
 
@@ -48,7 +51,8 @@ class machine_wire {
   void lose(uint32_t place, const core::error& why);
 
   std::vector<uint32_t> others_;  // processes of other machines
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  uint32_t lost_place_ = cluster::no_place;
   std::function<void(const core::error&)> tell_;
   std::optional<core::error> lost_;
   std::shared_ptr<machine_files> files_;

@@ -215,6 +215,8 @@ struct session::parts {
   /// Takes part in the terms that come until one has begun in which this process has ranks. Errors: the run is over.
   core::result<void> enter_term(opening_watch& watch);
   core::result<void> make_processes_term(const cluster::term_order& order, opening_watch& watch);
+  /// Called in a process that leads and did not before.
+  void count_terms_before(const cluster::run_so_far& before, int64_t begin_ns);
   core::result<void> serve_until_masks();
   core::result<void> take_states(const cluster::term_order& order, const opening_call& opening, opening_watch& watch);
   /// Gives the ranks up, after `why`, or since the term has ended. Errors: the run is over.

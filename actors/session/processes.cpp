@@ -81,7 +81,7 @@ core::result<void> session::parts::join_processes(const session_options& options
                                               return core::result<resume_choice>(from);
                                             };
   if (auto ok = enter_term(watch); !ok) return ok;
-  x.counts.degrees = {{progress.steps, plan.config->parallel.data}};
+  note_degree(x.counts.degrees, {progress.steps, plan.config->parallel.data});
   return {};
 }
 
@@ -121,6 +121,7 @@ core::result<void> session::parts::enter_term(opening_watch& watch) {
 core::result<void> session::parts::make_processes_term(const cluster::term_order& order, opening_watch& watch) {
   auto& x = processes;
   auto& link = *x.link;
+  const int64_t begin_ns = core::now_ns();
   if (auto ok = watch.begin("beginning a term"); !ok) return ok;
   x.members = term_members{link.place(), order.order.seats};
   x.secret = order.order.secret;
@@ -223,7 +224,20 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
     parts->give_up(why);
     shared->stop(why);
   });
-  return link.ready(digests_of(plan, memory.ranks, data.loader, host_values));
+  if (auto ok = link.ready(digests_of(plan, memory.ranks, data.loader, host_values), progress.steps); !ok) return ok;
+  if (x.leads() && !x.has_led) count_terms_before(order.order.before, begin_ns);
+  x.has_led = x.leads();
+  return {};
+}
+
+// The process that led before, and counted, is lost.
+void session::parts::count_terms_before(const cluster::run_so_far& before, int64_t begin_ns) {
+  auto& to = processes.counts;
+  if (before.degrees.empty()) return;
+  to.degrees.clear();
+  for (const auto& x : before.degrees) to.degrees.push_back({x.step, x.data});
+  to.steps_again = before.steps_again + before.steps - std::min(before.steps, progress.steps);
+  to.lost_s = double(before.lost_ns + core::now_ns() - begin_ns) / 1e9;
 }
 
 core::result<void> session::parts::take_states(const cluster::term_order& order, const opening_call& opening,
@@ -269,7 +283,9 @@ core::result<void> session::parts::leave_term(const core::error& why) {
   auto& x = processes;
   auto end = x.link->ending();
   if (!end) {
-    x.link->fail(why);  // nobody was lost: the run ends for all
+    const auto* const wire = x.shared != nullptr ? x.shared->wire() : nullptr;
+    // Where nobody was lost the run ends for all.
+    x.link->fail(why, wire != nullptr ? wire->lost_place() : cluster::no_place);
     end = x.link->wait_for_end();
   }
   x.link->on_end({});

@@ -43,6 +43,7 @@ struct session_processes {
   uint32_t passes_data = 0;                            ///< data ranks that `passes` were chosen for
   std::optional<std::vector<told_schedule>> schedule;  ///< in place of the configuration's; none: no host gave one
   bool has_seen_output = false;  ///< the folder of outputs that the process which leads writes into
+  bool has_led = false;          ///< the term before
   recovery_counts counts;
 
   [[nodiscard]] bool is_on() const { return link != nullptr; }

@@ -80,9 +80,11 @@ void say_end(const end_summary& e, const train_arguments& a, const char* unit) {
                 std::isnan(e.last_loss) ? std::fabs(e.last_loss) : e.last_loss, unit);
 }
 
-std::string recovery_sentence(const actors::recovery_counts& r, uint64_t steps, const config::parallel_section& p) {
-  return fmt::format("{}; {} step{} done again, {:.1f} s lost",
-                     job::as_sentence(r.degrees, steps, job::ranks_of_replica(p)), r.steps_again,
+std::string recovery_sentence(const actors::recovery_counts& r, uint64_t steps, const config::parallel_section& p,
+                              bool took_over) {
+  return fmt::format("{}; {}{} step{} done again, {:.1f} s lost",
+                     job::as_sentence(r.degrees, steps, job::ranks_of_replica(p)), took_over ? "at least " : "",
+                     r.steps_again,
                      r.steps_again == 1 ? "" : "s", r.lost_s);
 }
 

@@ -23,8 +23,10 @@ void announce(const actors::session& s, const config::job_config& c, const run_s
 /// What a run that came to its end says last.
 void say_end(const end_summary& e, const train_arguments& a, const char* unit);
 
-/// What the terms of a job of several processes were, once it is over.
-std::string recovery_sentence(const actors::recovery_counts& r, uint64_t steps, const config::parallel_section& p);
+/// What the terms of a job of several processes were, once it is over. `took_over`: who had counted the steps that were
+/// done again is lost, and the supervisor knows those alone that were saved in memory.
+std::string recovery_sentence(const actors::recovery_counts& r, uint64_t steps, const config::parallel_section& p,
+                              bool took_over);
 
 /// What has entered each host; empty where the job's last term had one.
 std::string network_sentence(const actors::network_count& n, const std::vector<config::cluster_host>& hosts);

@@ -139,6 +139,7 @@ class training {
       say(fmt::format("term {}: {} data ranks after step {}: {}", r.terms + 1, r.degrees.back().data,
                       session_->steps_done(), r.cause));
     }
+    took_over_ = session_->recoveries().terms > 0;
     if (const auto refused = begin()) return *refused;
     const double flops =
         flops_per_token(session_->table(), config_->train_micro_batch_size_per_gpu * session_->sequence());
@@ -173,7 +174,7 @@ class training {
     } else {
       const auto& r = session_->recoveries();
       if (const auto network = network_sentence(r.network, config_->cluster.hosts); !network.empty()) say(network);
-      say(recovery_sentence(r, end->steps, config_->parallel));
+      say(recovery_sentence(r, end->steps, config_->parallel, took_over_));
     }
     if (saved_.unsaved()) failed(*saved_.unsaved());
     if (saved_.unsaved() || !is_exported) return unkept_code;
@@ -421,6 +422,7 @@ class training {
   fs::path newest_;                                      // the checkpoint that was written last
   fs::path exported_;                                    // the folder that --export has filled
   uint64_t resumed_at_ = 0;                              // the step before the first
+  bool took_over_ = false;                               // another process led before this one
   std::unique_ptr<actors::session> session_;             // behind the others: it calls them until it ends
   std::unique_ptr<ask_socket> questions_;                // behind the session: it asks it
   std::atomic<const actors::session*> asked_ = nullptr;  // by the page, once its steps begin

@@ -146,4 +146,20 @@ BOOST_AUTO_TEST_CASE(another_process_leads_where_that_of_the_first_rank_is_kille
   BOOST_TEST(tests::degrees(did.terms) == "4 3 4", did.terms);
 }
 
+BOOST_AUTO_TEST_CASE(people_at_an_agent_read_once_why_a_term_ends) {
+  agent_state a(0);
+  job_order order;
+  order.machine = 1;
+  order.places = {1, 2};
+  BOOST_TEST_REQUIRE(a.hear(order, 1).has_value());
+  const std::string why = "the link between process 1 on b and process 3 on c was lost";
+  for (const bool is_final : {false, true})
+    for (const uint32_t place : order.places)
+      BOOST_TEST(a.hear(passed{place, encode(end_term{3, is_final, core::error_kind::peer_lost, why})}, 2).has_value());
+  std::string said;
+  for (const auto& x : a.take())
+    if (const auto* const line = std::get_if<tell_people>(&x)) said += line->line + "\n";
+  BOOST_TEST(said == "term 3 ends, another one follows: " + why + "\n");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -98,6 +98,19 @@ class job_with_a_spare {
     BOOST_TEST(agents_hear == out);
     return out;
   }
+  /// The link between two hosts of the term: a third one's process may be the first to fail, and knows nothing of it.
+  void lose_link(uint32_t one, uint32_t other) {
+    const auto seats = s_.seats();
+    const auto fail = [&](uint32_t machine, uint32_t lost) {
+      const failed why{s_.term(), core::error_kind::peer_lost, "rank " + std::to_string(machine) + " waits", lost};
+      s_.hear(machine, {why, {}}, ++now_);
+    };
+    for (const seat& s : seats)
+      if (s.machine != one && s.machine != other) fail(s.machine, no_place);
+    fail(one, other);
+    fail(other, one);
+    end_term();
+  }
   [[nodiscard]] const std::string& said() const { return said_; }
   [[nodiscard]] const std::string& continued_from() const { return folder_; }
   /// What the last agent was told that was left out.
@@ -187,6 +200,22 @@ BOOST_AUTO_TEST_CASE(a_process_that_refuses_is_named_with_its_host_to_the_others
     for (const uint32_t all : {0U, 1U, 2U, 3U}) j.join(all);
     BOOST_TEST(j.fail(m, "cannot read 'text'") ==
                std::string("process ") + "0123"[m] + " on " + "abcd"[m] + ": cannot read 'text'");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_link_that_is_lost_is_named_with_the_hosts_at_its_ends) {
+  for (const auto& [one, other] : {std::pair(1U, 2U), {2U, 1U}, {0U, 2U}}) {
+    job_with_a_spare j;
+    for (const uint32_t all : {0U, 1U, 2U, 3U}) j.join(all);
+    j.save();
+    j.lose_link(one, other);
+    const auto name = [](uint32_t m) { return std::string("process ") + "0123"[m] + " on " + "abcd"[m]; };
+    const uint32_t first = std::min(one, other), third = 3 - one - other;
+    BOOST_TEST(j.said().find("the link between " + name(first) + " and " + name(one + other - first) +
+                             " was lost: rank " + std::to_string(third) + " waits\n") != std::string::npos,
+               j.said());
+    BOOST_TEST(j.hosts() == "abc");
+    BOOST_TEST((*j).term() == 2U);
   }
 }
 

@@ -98,6 +98,15 @@ class world {
   [[nodiscard]] bool two_terms() const { return two_terms_; }
   [[nodiscard]] uint64_t steps_of(uint32_t p) const { return members_[p].steps; }
   [[nodiscard]] std::string ended_with(uint32_t p) const { return members_[p].ended_with; }
+  /// "3@0,2@2; 4 steps, 1 again": what a process was told of the terms before its own.
+  [[nodiscard]] std::string before_of(uint32_t p) const {
+    const run_so_far& x = members_[p].before;
+    std::string out;
+    for (const auto& d : x.degrees)
+      out += (out.empty() ? "" : ",") + std::to_string(d.data) + "@" + std::to_string(d.step);
+    return out + "; " + std::to_string(x.steps) + " steps, " + std::to_string(x.steps_again) + " again";
+  }
+  [[nodiscard]] int64_t lost_ns_of(uint32_t p) const { return members_[p].before.lost_ns; }
   void digest_of(uint32_t p, std::string d) { members_[p].digest = std::move(d); }
 
  private:
@@ -105,6 +114,7 @@ class world {
     bool alive = false, runs = false, leads = false, joins = false, done = false;
     uint64_t term = 0, steps = 0;
     std::string digest = "d", ended_with;
+    run_so_far before;
     std::deque<message> up, down;
   };
 
@@ -135,7 +145,8 @@ class world {
       m.runs = m.joins = false;
       m.leads = x->seats.front().place == p;
       m.steps = x->folder.empty() ? 0 : std::stoull(x->folder);
-      m.up.push_back(ready{m.term, m.digest});
+      m.before = x->before;
+      m.up.push_back(ready{m.term, m.digest, m.steps});
     } else if (const auto* x = std::get_if<started>(&what)) {
       if (x->term == m.term) m.runs = true;
     } else if (const auto* x = std::get_if<join_wanted>(&what)) {
@@ -267,6 +278,26 @@ BOOST_AUTO_TEST_CASE(processes_that_are_all_lost_at_once_are_started_again_and_c
   for (int i = 0; i < 97; ++i) w.step(0, 99);
   w.settle();
   BOOST_TEST((w.code() == 0));
+}
+
+BOOST_AUTO_TEST_CASE(processes_that_are_all_new_are_told_what_the_run_has_come_to) {
+  world w(job_of(3));
+  w.settle();
+  BOOST_TEST(w.before_of(0) == "; 0 steps, 0 again");
+  for (int i = 0; i < 2; ++i) w.step(0, 99);
+  w.settle();
+  w.lose(2);
+  w.settle();
+  for (int i = 0; i < 2; ++i) w.step(0, 99);
+  w.settle();
+  for (uint32_t p = 0; p < 3; ++p) w.lose(p);
+  w.settle();
+  w.pass(2'000 * ms);
+  w.settle();
+  BOOST_TEST(ranks_of(w.supervisor()) == 3U);
+  BOOST_TEST(w.before_of(0) == "3@0,2@2; 4 steps, 0 again");
+  BOOST_TEST(w.before_of(2) == w.before_of(0));
+  BOOST_TEST(w.lost_ns_of(0) == 2'000 * ms);
 }
 
 BOOST_AUTO_TEST_CASE(processes_that_are_lost_all_at_once_again_and_again_end_the_run) {

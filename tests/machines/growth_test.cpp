@@ -111,7 +111,7 @@ struct watched {
     BOOST_TEST_REQUIRE(ask({"resume", output}).code == 0);
     return out;
   }
-  /// Of the term that runs; 0 where nobody answers, as between two terms.
+  /// Ranks of the term that runs; 0 where nobody answers, as between two terms.
   [[nodiscard]] size_t ranks_there() const {
     const auto told = ask({"diagnose", output, "--json"});
     size_t out = 0;
@@ -150,8 +150,8 @@ uint64_t late_term() { return wanted_cases("TROUPE_TERMS", 36) / 2 * 2; }
 
 /// Of steps that are each less than a thousand bytes of what an allocator keeps.
 constexpr allowed few_bytes{uint64_t{3} << 20};
-/// Of terms that each map and allocate a third of a MiB: threads that come and go leave arenas to the allocator, and
-/// a term that has just begun has fewer saves in memory.
+/// A term maps and allocates a third of a MiB. Threads that come and go leave arenas to the allocator, and a term that
+/// has just begun has fewer saves in memory.
 constexpr allowed less_than_terms{uint64_t{8} << 20, 10, 8};
 
 /// `ranks`: so many of them are there at both moments; 0: however many.

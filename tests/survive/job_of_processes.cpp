@@ -23,7 +23,7 @@ std::optional<told_terms> terms_told(const std::string& out) {
   std::optional<told_terms> found;
   std::istringstream lines(out);
   const std::regex form(
-      "([0-9]+(?: -> [0-9]+)*) (?:data )?ranks?(?: of [0-9]+ ranks)? at steps? ([0-9, ]+); [0-9]+ steps? done again.*");
+      "([0-9]+(?: -> [0-9]+)*) (?:data )?ranks?(?: of [0-9]+ ranks)? at steps? ([0-9, ]+); (?:at least )?[0-9]+ steps? done again.*");
   for (std::string line; std::getline(lines, line);) {
     std::smatch m;
     const auto begin = line.find_first_of("0123456789");

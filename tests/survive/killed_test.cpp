@@ -161,6 +161,9 @@ BOOST_AUTO_TEST_CASE(processes_that_are_all_killed_at_once_are_started_again_and
   const auto ended = run.end();
   BOOST_REQUIRE_MESSAGE(ended.code == 0, ended.err);
   BOOST_TEST(places_in(path).empty());
+  const auto terms = terms_told(ended.err);
+  BOOST_REQUIRE_MESSAGE(terms.has_value(), ended.err);
+  BOOST_TEST(terms->degrees == "3@0", terms->line);
   const auto lost = steps_of(path / "lost");
   BOOST_TEST(lost.size() == lost.rbegin()->first);
   const auto twin = tests::run(train("twin", {"--set", "cluster.processes=one", "--steps", std::to_string(lost.size())}),

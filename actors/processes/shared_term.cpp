@@ -73,11 +73,7 @@ core::result<std::shared_ptr<storage::shared_memory>> mapped(const cluster::shar
 
 shared_term::shared_term(const term_members& who, uint64_t boards_bytes) : who_(who), boards_bytes_(boards_bytes) {}
 
-shared_term::~shared_term() {
-  if (watch_ == nullptr) return;
-  if (bell_) watch_->remove(bell_->number());
-  if (timer_) watch_->remove(timer_->number());
-}
+shared_term::~shared_term() { stop({core::error_kind::stopped, "the term has ended"}); }
 
 core::result<std::shared_ptr<shared_term>> shared_term::make(cluster::process& link, const term_members& who,
                                                              const plan::job_layout& layout,
@@ -270,6 +266,11 @@ bool shared_term::speaks_for_machine() const { return who_.first_place_of(who_.m
 
 void shared_term::stop(const core::error& why) {
   if (wire_ != nullptr) wire_->stop(why);
+  if (watch_ == nullptr) return;
+  // A callback that looks at pulses owns members for a moment, and with them the term, whose end waits for the thread
+  // of callbacks: none may run by then.
+  if (bell_) watch_->remove(bell_->number());
+  if (timer_) watch_->remove(timer_->number());
 }
 
 }  // namespace troupe::actors

@@ -54,6 +54,8 @@ session::~session() {
     link->on_note({});
   }
   parts_->end_actors();
+  if (const auto& shared = parts_->processes.shared)
+    shared->stop({core::error_kind::stopped, "the session has ended"});
 }
 
 std::shared_ptr<step_order> session::parts::order_for(plan::plan_choice which, uint64_t step, const run_wish& wish) {

@@ -73,8 +73,8 @@ wheel-check: wheel ## installs the wheel as users would and tries it (minutes; A
 soak: setup ## runs the tests that draw cases at random, with many times the cases; ARGS=FOLDER those of one folder, ARGS=cluster kills and stops processes
 	@$(call configure,release)
 	@ninja -C build/release -j $(JOBS)
-	@for folder in $$(grep -rlE '"TROUPE_(MUTATIONS|SEEDS|KILLS|CASES|LOSSES|STEPS|WAYS)"' tests | cut -d/ -f2 | sort -u $(if $(ARGS),| grep -x $(ARGS:cluster=survive))); do \
-	   TROUPE_MUTATIONS=100000 TROUPE_SEEDS=10000 TROUPE_KILLS=300 TROUPE_CASES=20000 TROUPE_LOSSES=200 TROUPE_STEPS=1000 TROUPE_TERMS=200 TROUPE_WAYS=1000 build/release/tests/$$folder/tests_$$folder $(if $(filter cluster,$(ARGS)),--run_test=killed,thrown) || exit 1; done
+	@for folder in $$(grep -rlE '"TROUPE_(MUTATIONS|SEEDS|KILLS|CASES|LOSSES|SESSIONS|STEPS|WAYS)"' tests | cut -d/ -f2 | sort -u $(if $(ARGS),| grep -x $(ARGS:cluster=survive))); do \
+	   TROUPE_MUTATIONS=100000 TROUPE_SEEDS=10000 TROUPE_KILLS=300 TROUPE_CASES=20000 TROUPE_LOSSES=200 TROUPE_SESSIONS=200 TROUPE_STEPS=1000 TROUPE_TERMS=200 TROUPE_WAYS=1000 build/release/tests/$$folder/tests_$$folder $(if $(filter cluster,$(ARGS)),--run_test=killed,thrown) || exit 1; done
 	$(if $(filter-out machines,$(ARGS)),,@TROUPE_CUTS=100 build/release/tests/machines/cuts $(CURDIR)/build/release/troupe $(CURDIR)/build/soak_cuts)
 
 asan: setup ## runs all tests under the address and undefined-behaviour sanitizers

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <thread>
 
@@ -13,6 +14,7 @@
 #include "actors/session/parts.hpp"
 #include "actors/session/thread_room.hpp"
 #include "tests/actors/ranks.hpp"
+#include "tests/crash/wanted_cases.hpp"
 #include "tests/small_job.hpp"
 #include "tests/thread_limit.hpp"
 
@@ -71,6 +73,12 @@ class worker {
 size_t entries_of(const char* folder) {
   const std::filesystem::directory_iterator all(folder);
   return static_cast<size_t>(std::distance(begin(all), end(all)));
+}
+
+uint64_t resident_bytes() {
+  uint64_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
 /// A thread that has ended is counted until the kernel has removed it.
@@ -160,6 +168,57 @@ BOOST_AUTO_TEST_CASE(no_session_opens_without_threads_and_nothing_is_left) {
     });
     BOOST_TEST(code == 0, "with " << threads << " threads: " << code);
   }
+}
+
+// Each session trains, evaluates, generates and saves; kinds with stages, with states in files and in a host's actor
+// system take turns.
+BOOST_AUTO_TEST_CASE(sessions_that_are_opened_and_closed_again_and_again_leave_nothing_behind) {
+  constexpr uint64_t early = 20, beyond_the_first_sessions_bytes = uint64_t{8} << 20;
+  const uint64_t late = wanted_cases("TROUPE_SESSIONS", 100);
+  const small_job job;
+  const std::string swaps = (job.folder() / "swap").string();
+  const std::vector<settings> kinds{
+      {"parallel.data=2", "data.validation_fraction=0.1"},
+      {"parallel.pipeline=2", "pipeline={schedule: zb_v, chunks: 2}", "gradient_accumulation_steps=2",
+       "zero_optimization.stage=1", "data.validation_fraction=0.1"},
+      {"zero_optimization={stage: 3, offload_optimizer: {device: nvme, nvme_path: " + swaps + "}}", "parallel.data=2",
+       "data.validation_fraction=0.1"}};
+  std::vector<std::shared_ptr<const config::job_config>> configs;
+  for (const auto& kind : kinds) configs.push_back(job.config(kind));
+  caf::actor_system_config settings_of_host;
+  actors::add_message_types(settings_of_host);
+  caf::actor_system system(settings_of_host);
+  size_t threads = 0, descriptors = 0;
+  uint64_t resident = 0;
+  for (uint64_t i = 1; i <= late; ++i) {
+    actors::session_options options;
+    options.config = configs[i % configs.size()];
+    if (i % 2 == 0) options.system = &system;
+    auto s = actors::session::open(std::move(options));
+    BOOST_TEST_REQUIRE(s.has_value(), (s ? "" : s.error().text));
+    step_of(**s);
+    BOOST_TEST((*s)->evaluate(1).has_value());
+    BOOST_TEST((*s)->generate({1, 2}, 2, 0).has_value());
+    actors::save_request request;
+    request.root = job.folder() / "kept";
+    BOOST_TEST((*s)->save_async(request).has_value());
+    step_of(**s);
+    BOOST_TEST((*s)->wait_for_saves().has_value());
+    s->reset();
+    std::filesystem::remove_all(job.folder() / "kept");
+    if (i != early) continue;
+    threads = entries_of("/proc/self/task");
+    descriptors = entries_of("/proc/self/fd");
+    resident = resident_bytes();
+  }
+  // A thread that has ended is counted until the kernel has removed it.
+  for (int i = 0; i < 500 && entries_of("/proc/self/task") > threads; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  BOOST_TEST(entries_of("/proc/self/task") <= threads);
+  BOOST_TEST(entries_of("/proc/self/fd") == descriptors);
+  const uint64_t now = resident_bytes();
+  BOOST_TEST_MESSAGE(resident / 1000 << " -> " << now / 1000 << " KB");
+  BOOST_TEST(now <= resident + beyond_the_first_sessions_bytes);
 }
 
 BOOST_AUTO_TEST_CASE(a_host_with_floating_point_traps_trains_and_keeps_them) {

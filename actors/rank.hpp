@@ -32,10 +32,10 @@ struct rank_setup {  ///< a rank's constants
       missing;        ///< tells whether a collective waits for this rank or for peers; named in reports of a stall
   vote_memory votes;  ///< of all its runs; empty: each run has plain memory
   std::shared_ptr<pulse_board> pulses;  ///< of all ranks; null: this one runs alone
-  /// From the rank's thread: a run has ended well, and nobody was told yet. May be empty.
+  /// Called on the rank's thread when a run has ended well, before anyone is told. May be empty.
   std::function<void(step_context&)> ended;
-  /// From the rank's thread: the run waits, longer than usual, for a disk or the loader, which have no limit. May be
-  /// empty.
+  /// Called on the rank's thread when the run waits longer than usual for a disk or the loader, which have no limit.
+  /// May be empty.
   std::function<void(const std::string&)> tell;
 };
 

@@ -61,8 +61,8 @@ namespace {
 // " (stage 2, chunk 1)", where the model is cut.
 std::string in_brackets(const std::string& place) { return place.empty() ? "" : " (" + place + ")"; }
 
-// Those who have not come: "rank 3 (stage 1)". The rank itself has not done its share either while it waits for others,
-// who are named alone.
+// Names the ranks that are missing: "rank 3 (stage 1)". A rank that waits for others has not done its share either, and
+// only the others are named.
 std::string absent_text(const plan::rank_plan& p, const plan::instruction& x, std::vector<uint32_t> who) {
   const auto& l = *p.layout;
   if (who.size() > 1) std::erase(who, p.rank);
@@ -75,7 +75,7 @@ std::string absent_text(const plan::rank_plan& p, const plan::instruction& x, st
   return out;
 }
 
-// What a lane is in, or what it waits for before it starts `x`.
+// Describes the instruction that a lane runs, or its reason to wait before it starts `x`.
 std::string explain(const step_context& context, const plan::instruction& x, const missing_members& missing) {
   const auto& p = context.plan();
   std::string out = std::string(plan::name_of(x.lane)) + " lane" + in_brackets(plan::place_text(*p.layout, x)) + " ";

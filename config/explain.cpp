@@ -122,7 +122,7 @@ std::string given_yaml(const loaded& what) {
   return "# What a DeepSpeed configuration gives.\n" + tree.text();
 }
 
-/// Whether a key has no part in this run: it belongs to another type or section, or was not given where that counts.
+/// True if a key has no part in this run: it belongs to another type or section, or was not given where that counts.
 bool is_left_out(const key_info& row, const job_config& c) {
   if (!row.has_field() || std::holds_alternative<model_key>(row.target.field)) return true;
   if (row.section() == "scheduler.params" && !row.read_by(core::name_of(c.scheduler.type))) return true;

@@ -29,7 +29,7 @@ inline constexpr size_t open_files_max = 256;
 /// Files to read. Their names say how (data/formats/files.hpp).
 struct source_options {
   std::filesystem::path path;                 ///< a file, or a folder read whole, sorted by path
-  uint64_t max_bytes = uint64_t{16} << 30;    ///< most that all `.gz` and `.dz` together may expand to
+  uint64_t max_bytes = uint64_t{16} << 30;    ///< most that all packed files together may expand to
   bin_width bin = bin_width::u16;             ///< of a `.bin`'s tokens where no description beside it says otherwise
   uint64_t vocab_size = 256;                  ///< every token must be below it
   std::filesystem::path scratch = {};         ///< expanded text and tokens lie here, nameless; empty: the system's

@@ -60,7 +60,7 @@ class io_executor final : public executor {
   timer timer_;
   std::shared_ptr<step_context> context_;
   using plan_moves = std::vector<std::vector<swap_move>>;  // [instruction]
-  /// By the place of the states: of each plan of the rank that somebody still has, and of the last run's.
+  /// Moves by the place of the states, for each live plan of the rank and for the plan of the last run.
   std::map<std::shared_ptr<const program>, std::array<plan_moves, 2>> moves_;
   const std::array<plan_moves, 2>* last_ = nullptr;  // the last run's
   const plan_moves* current_ = nullptr;

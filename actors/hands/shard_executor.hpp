@@ -54,8 +54,8 @@ class shard_executor final : public executor {
   /// Leaves sub-group `group` as it was before `speculate`.
   template <class State>
   void take_back(uint32_t group);
-  /// What an update of a piece whose states are in files overwrites in memory is kept in its undo copy, from `kept` on,
-  /// or put back from there. Returns where the next piece's begins.
+  /// Copies the memory that an update overwrites, for a piece whose states are in files, to its undo copy at `kept`, or
+  /// back from there. Returns the begin of the next piece's copy.
   enum class undo_copy : uint8_t { make, put_back };
   std::byte* undo_in_memory(undo_copy what, uint32_t group, const plan::owned_piece& piece, std::byte* kept);
   [[nodiscard]] core::result<void> undo(const plan::instruction& x);

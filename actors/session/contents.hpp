@@ -1,5 +1,5 @@
-// What a session holds: its host's model, data, memory, actors, progress, saves. What changes together stands together:
-// each struct here says which event writes it. For the sources of this folder alone.
+// The state of a session: its host's model, data, memory, actors, progress, saves. Each struct groups the values that
+// one event writes, and names that event. Only the sources of this folder include it.
 #pragma once
 
 #include <atomic>
@@ -40,16 +40,16 @@ namespace troupe::actors {
 /// Where the first weights come from when a session is opened.
 enum class first_weights : uint8_t { drawn, from_checkpoint };
 
-/// Whether a checkpoint is taken over before the actors exist or while they live.
+/// The time at which a checkpoint is loaded: before the actors exist, or while they live.
 enum class resume_time : uint8_t { while_opening, while_running };
 
-/// What processes that load between two steps agree on. Empty functions: nobody else loads.
+/// Agreements of the processes that load between two steps. Empty functions: no other process loads.
 struct load_agreement {
   std::function<core::result<void>()> before_changes{};  ///< nothing refuses the checkpoint here
   std::function<core::result<void>()> after_changes{};   ///< the states of this process are those of the checkpoint
 };
 
-/// Whether a save that is still being written is left alone or waited for.
+/// The treatment of a save that is still being written: left alone, or waited for.
 enum class unfinished_save : uint8_t { leave, wait };
 
 /// The host's own model, where it has one. Written when the session is opened.
@@ -61,7 +61,7 @@ struct host_modules {
   std::string changes{};                                ///< what passes over units did, a line for each
 };
 
-/// What the session has to tell its host.
+/// Messages of the session to its host.
 struct host_messages {
   session_hooks hooks;
   std::shared_ptr<line_box> warnings = std::make_shared<line_box>(warnings_max, "warnings");
@@ -79,7 +79,7 @@ struct session_memory {
   std::shared_ptr<pruning_masks> masks;             ///< null: nothing is pruned. Steps change which of them act
 };
 
-/// What snip_momentum knows between steps. Each step writes it, and a load.
+/// The state of snip_momentum between steps. Each step and each load writes it.
 struct snip_scores {
   std::vector<std::vector<float>> sums;    ///< [pruned module]: by element as (out, in); empty: another method
   std::vector<std::vector<float>> before;  ///< likewise: the weights that the step under way began with
@@ -92,10 +92,10 @@ struct read_texts {
   std::shared_ptr<const data::corpus> corpus;
 };
 
-/// What is trained on.
+/// The training data.
 struct session_data {
   std::shared_ptr<data::tokenizer> tokenizer;  ///< null for a host's own model
-  /// What checkpoints say of the data; none: not asked for yet, or it could not be read.
+  /// The record of the data for checkpoints; none: not asked for yet, or the data could not be read.
   std::optional<checkpoint::data_record> record;
   loader_setup loader;
 };
@@ -161,7 +161,7 @@ struct training_progress {
   std::vector<double> recent_losses;           ///< that on_spike compares with
   job::judged_loss judged;                     ///< of the last step
 
-  /// As a checkpoint keeps it.
+  /// The loss scale in the form of a checkpoint.
   [[nodiscard]] checkpoint::loss_scale_record scale_record() const {
     return {scale.cur_scale, scale.cur_iter, scale.last_overflow_iter, scale.cur_hysteresis};
   }
@@ -205,7 +205,7 @@ struct run_over {
       std::make_shared<std::atomic<uint64_t>>(std::numeric_limits<uint64_t>::max());
 };
 
-/// What a run of a plan is told beside its step.
+/// The options of one run of a plan, in addition to its step.
 struct run_wish {
   std::shared_ptr<const data::batch> given{};  ///< step_order::given
   uint32_t micros = 0;                         ///< step_order::micros
@@ -239,7 +239,7 @@ struct pass_schedule {
   [[nodiscard]] bool is_measured() const { return times.steps() > 0 && times.is_warm(); }
 };
 
-/// What a change of degrees makes anew: plans, memory and actors of the ranks.
+/// Everything that a change of degrees rebuilds: plans, memory and actors of the ranks.
 struct term {
   job::blueprint plan;
   std::vector<std::shared_ptr<rank_programs>> programs;

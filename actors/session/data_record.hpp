@@ -1,4 +1,4 @@
-// Whether the data of a run are those that a checkpoint's position is a place in. Owns what is compared: the tokens,
+// Compares the data of a run with the data that a checkpoint's position refers to. Owns the properties: the tokens,
 // how they are cut into windows, what is held out, how sources are mixed; not where files lie, when they were written
 // or how they are packed.
 #pragma once
@@ -12,8 +12,8 @@
 
 namespace troupe::actors {
 
-/// Of all sources together so many tokens are read for the digests at most: all of a shorter source, else blocks that
-/// lie evenly over it, its first and last tokens among them.
+/// The most tokens that the digests read of all sources together: all of a shorter source, else blocks that are spread
+/// evenly over it, including its first and last tokens.
 inline constexpr uint64_t digested_tokens = uint64_t{1} << 22;
 inline constexpr uint64_t digested_block_tokens = 4096;
 
@@ -28,7 +28,7 @@ struct data_change {
 
 data_change compare(const checkpoint::data_record& was, const checkpoint::data_record& now);
 
-/// What happens where the run goes on nevertheless, from `sample` on.
+/// A sentence for people: the effects of the change on a run that continues at `sample`.
 std::string sentence_of(const data_change& change, uint64_t sample);
 
 }  // namespace troupe::actors

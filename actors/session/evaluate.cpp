@@ -33,7 +33,7 @@ struct weighted_loss {
   double sum = 0, weight = 0;
 };
 
-/// Of the `m`-th micro-batch of a run, which is number `micro` of the evaluation.
+/// Returns the loss of the `m`-th micro-batch of a run, which is number `micro` of the evaluation.
 weighted_loss loss_of(const rank_report& ran, uint32_t m, uint64_t micro, const window_share& share) {
   const plan::job_layout& l = *ran.spans.plan->layout;
   const uint32_t all = l.options.data(), in_columns = l.options.sequence_ranks();

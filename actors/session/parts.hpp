@@ -50,9 +50,9 @@ struct session::parts {
   // open.cpp
   core::result<void> make_own_system();
   core::result<void> take_memory(first_weights weights, opening_watch& watch);
-  /// Of this process.
+  /// The swap folder of this process.
   [[nodiscard]] std::filesystem::path swap_folder() const;
-  /// With the telemetry actor of the term before, if there was one.
+  /// Starts the actors; keeps the telemetry actor of the term before, if there was one.
   core::result<void> start_actors();
 
   // session.cpp: running
@@ -62,16 +62,16 @@ struct session::parts {
   [[nodiscard]] const std::shared_ptr<const program>& program_of(plan::plan_choice which, uint32_t rank) const {
     return (*programs[rank])[static_cast<size_t>(which)];
   }
-  /// What the ranks are told for a run of this plan.
+  /// The order to the ranks for a run of this plan.
   [[nodiscard]] std::shared_ptr<step_order> order_for(plan::plan_choice which, uint64_t step, const run_wish& wish);
-  /// The same by the ranks of this process.
+  /// Runs the plan on the ranks of this process.
   core::result<run_outcome> run_here(plan::plan_choice which, const std::shared_ptr<step_order>& order);
   /// One training step, booked and recorded; the host is not told.
   core::result<step_report> train_once();
   void book(const run_outcome& did);
   /// Runs a plan once. Warnings wait: the caller tells the host after it has booked what the run did.
   core::result<run_outcome> run(plan::plan_choice which, uint64_t step, const run_wish& wish = {});
-  /// The same, and the host is told at once.
+  /// Runs a plan once, as run() does, and tells the host at once.
   core::result<run_outcome> run_and_tell(plan::plan_choice which, uint64_t step, const run_wish& wish = {});
 
   // evaluate.cpp, state.cpp: once, by the ranks as they are
@@ -81,7 +81,7 @@ struct session::parts {
   // compile.cpp
   /// The configuration's schedule, from the step that the run begins with.
   void schedule_passes();
-  /// Of the process that leads, as a term begins: with the passes of the term before, or from the beginning.
+  /// Called in the leading process as a term begins: takes the passes of the term before, or begins anew.
   void schedule_passes_again();
   /// Before a step: changes the plans of training if the schedule says so.
   core::result<void> change_passes();
@@ -116,14 +116,14 @@ struct session::parts {
   void add_older_places(saved_places& to, uint64_t newest) const;
   /// False: that checkpoint cannot be taken, and the run is as it was.
   core::result<bool> go_back_on_disk(const saved_places::place& to, std::vector<core::left_out_steps> left_out);
-  /// Of a run that has taken `first_sample` samples in `first_step` steps, and has these decisions from before.
+  /// Decisions for a run that has taken `first_sample` samples in `first_step` steps; it keeps the `recorded` ones.
   core::result<std::vector<core::left_out_steps>> decide_left_out(std::vector<core::left_out_steps> recorded,
                                                                   uint64_t first_step, uint64_t first_sample) const;
-  /// What a run that begins at step 0 leaves out.
+  /// Decides which samples a run that begins at step 0 leaves out.
   core::result<void> leave_out_from_the_start();
   /// A line for each decision, for people.
   [[nodiscard]] std::vector<std::string> left_out_lines() const;
-  /// From now on; whoever calls tells the loader.
+  /// Applies these decisions from now on; the caller tells the loader.
   void leave_out(std::vector<core::left_out_steps> decided);
 
   // data.cpp
@@ -135,8 +135,8 @@ struct session::parts {
                                                                       opening_watch& watch) const;
   core::result<void> make_corpus(std::vector<std::shared_ptr<const data::token_stream>> streams);
   core::result<uint64_t> num_evaluations(uint64_t wanted) const;
-  /// What checkpoints say of the data, measured once; none for a host's own batches, or where it cannot be read any
-  /// more.
+  /// The record of the data for checkpoints, measured once; none for a host's own batches, or where the data cannot be
+  /// read any more.
   const std::optional<checkpoint::data_record>& data_record();
 
   // resume.cpp
@@ -148,7 +148,7 @@ struct session::parts {
   /// the run is over.
   core::result<std::filesystem::path> resume(const std::filesystem::path& from, load_options options, resume_time when,
                                              opening_watch& watch, const load_agreement& agreed = {});
-  /// The same from a checkpoint that is open.
+  /// Takes over a checkpoint that is open, as resume() does.
   core::result<void> take_over(const checkpoint::tensor_source& from, load_options options, resume_time when,
                                opening_watch& watch, const load_agreement& agreed = {});
   /// session::load, once.
@@ -157,7 +157,7 @@ struct session::parts {
 
   // pruning.cpp
   [[nodiscard]] core::result<std::vector<float>> whole_weight(uint32_t parameter) const;
-  /// Of the weights as they are now, where `saved` has none.
+  /// Makes the masks: from `saved`, and where that has none from the weights as they are now.
   core::result<void> make_masks(const std::vector<checkpoint::mask_record>& saved);
   [[nodiscard]] std::vector<checkpoint::mask_record> saved_masks() const;
   /// snip_momentum, around a step: |w g| of what it began with and of its gradients goes to the scores.
@@ -165,7 +165,7 @@ struct session::parts {
   core::result<void> end_saliency();
   /// Before any run: masks of the updates so far.
   void turn_masks();
-  /// Of the process that leads, which alone makes masks: the others get them.
+  /// Called in the leading process, which alone makes masks: sends them to the others.
   void tell_masks() const;
 
   // model_file.cpp
@@ -221,9 +221,9 @@ struct session::parts {
   core::result<void> take_states(const cluster::term_order& order, const opening_call& opening, opening_watch& watch);
   /// Gives the ranks up, after `why`, or since the term has ended. Errors: the run is over.
   core::result<void> leave_term(const core::error& why);
-  /// Both.
+  /// Leaves the term because of `why` and enters the next one.
   core::result<void> recover(const core::error& why);
-  /// The same, and the run is where it was after so many steps. `begin_ns`: of what was interrupted.
+  /// Recovers to the state after `steps` steps. `begin_ns`: the begin of the interrupted work.
   core::result<void> recover_to(uint64_t steps, const core::error& why, int64_t begin_ns);
   /// After something that failed: where the term has ended, the run as it was is over. A save or a read that waits for
   /// another process's bytes fails without any rank that does.
@@ -252,7 +252,7 @@ struct session::parts {
   // together.cpp: what all processes do between two steps
   core::result<void> obey(uint64_t number, const load_call& c);
   core::result<void> obey(uint64_t number, const offload_call& c);
-  /// Of the process that leads: what came of a call in the others, in the order of their ranks. Errors: the term has
+  /// Called in the leading process: the others' results of a call, in the order of their ranks. Errors: the term has
   /// ended, and so has the run as it was.
   core::result<std::vector<deed_answer>> deeds(uint64_t number);
   core::result<std::filesystem::path> load_together(const std::filesystem::path& path, const load_options& options);
@@ -270,12 +270,12 @@ struct session::parts {
   /// Where there is to be one folder of all: each machine sees what who leads has put there, while `sign` lives, and
   /// may write there. Errors: bad_input.
   core::result<void> look_at_output(std::optional<output_sign>& sign);
-  /// Whether this job's are.
+  /// True if this job's checkpoints are on the disks of its machines.
   [[nodiscard]] bool has_disks_of_machines() const;
   [[nodiscard]] std::unique_ptr<node_local_files> files_of_machines() const;
   /// Where this process writes its part of a save on the disk, and syncs it.
   core::result<save_invitation> place_of_part(const save_invitation& invitation) const;
-  /// Of the process that leads, after a save: the other machines keep what is theirs.
+  /// Called in the leading process after a save: tells the other machines to keep their parts.
   void tell_machines(const save_job& save, const save_report& report);
   core::result<void> obey(const committed_call& c);
 

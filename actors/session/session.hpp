@@ -48,7 +48,7 @@ struct host_model;
 struct read_texts;
 class state_access;
 
-/// What one optimizer step did.
+/// The report of one optimizer step.
 struct step_report {
   uint64_t step = 0;  ///< from 1
   double loss = 0;    ///< mean over the global batch, nats per token
@@ -95,7 +95,7 @@ struct passes_report {
   std::optional<slower> went_back{};
 };
 
-/// What the session tells its host. Each is called by the thread that is in a call of the session, before that call
+/// Callbacks to the session's host. Each is called by the thread that is in a call of the session, before that call
 /// returns; any may be empty. They may call `stop`, nothing else of the session. An exception of theirs leaves through
 /// that call, whose work is done and counted; the session can still be used.
 struct session_hooks {
@@ -119,19 +119,19 @@ struct session_hooks {
   /// The ranks' votes on the steps that were measured, before they are joined: what a host knows of a rank (it was
   /// suspended, it shared its cores) it may say in its `failure`. Then all ranks stay with the plan that they have.
   std::function<void(std::vector<plan::rank_vote>&)> on_votes{};
-  /// Of several processes: a term has begun after the first, and the run is where it was. In the process that leads.
+  /// A term after the first has begun, and the run is where it was. Called in the leading process of several.
   std::function<void(const term_report&)> on_term{};
   /// Before `on_term`: a step that `on_step` has told before and that was done again, with what came of it this time.
   std::function<void(const step_report&)> on_step_again{};
   /// After a save has ended, well or not: during the next call, at the latest that which waits for it.
   std::function<void(const save_report&)> on_saved{};
-  /// Of several processes, in each that serves: how it names the checkpoint of the states after `step` steps, which the
-  /// one that leads saves now. Other names than that one's are what `checkpoint.tag_validation` says. Empty: it has
-  /// none of its own.
+  /// Called in each serving process of several: its name for the checkpoint of the states after `step` steps, which the
+  /// leading one saves now. `checkpoint.tag_validation` decides about other names than the leader's. Empty: it has no
+  /// name of its own.
   std::function<std::string(uint64_t step)> tag_of{};
 };
 
-/// What a host may add to the end of a run; the rest is known.
+/// Values that a host may add to the end of a run; the rest is known.
 struct session_ending {
   std::optional<core::error> failure;  ///< none: the session's own, if there is one
   std::optional<double> seconds;       ///< none: those of the steps
@@ -139,7 +139,7 @@ struct session_ending {
   std::string sample;                  ///< text that the model wrote, for the report
 };
 
-/// What a run recorded, once its files are written.
+/// The records of a run, once its files are written.
 struct session_records {
   std::string report_file;               ///< empty where none was wanted or it could not be written
   std::string communication_table;       ///< comms_logger's, empty where that is off
@@ -163,7 +163,7 @@ struct evaluated_output {
   std::span<const float> values;
 };
 
-/// What is evaluated, and what is asked of it beside the loss.
+/// The batches of an evaluation, and the results that are wanted in addition to the loss.
 struct evaluation_request {
   uint64_t batches = 0;  ///< global micro-batches at most; 0: all
   /// Called batch after batch, in each in the order of data ranks, on the caller's thread; what it is given is gone
@@ -207,7 +207,7 @@ struct session_options {  ///< what a session is opened with
   /// The host's own, alive for longer than the session, with Troupe's message types (`add_message_types` of
   /// actors/host.hpp). Null: the session makes one.
   caf::actor_system* system = nullptr;
-  /// What to resume from: a checkpoint of any format that checkpoint/convert/open_source.hpp knows, or a folder of
+  /// The checkpoint to resume from, in any format that checkpoint/convert/open_source.hpp knows, or a folder of
   /// checkpoints, whose `latest` says which. Any stage, precision and number of ranks may have written it. Where it
   /// does not say everything that a run is, a warning names what was assumed. Empty: from the beginning.
   std::filesystem::path resume{};
@@ -222,8 +222,8 @@ struct session_options {  ///< what a session is opened with
   /// Instead of `resume` and `load`, of several processes: asked in the one that leads, where a term cannot begin with
   /// a save in memory. `again`: steps of this run have been done.
   std::function<core::result<resume_choice>(bool again)> choose_resume{};
-  /// Of several processes, where `config` is the job at another data degree than its file's: the file's, as whose the
-  /// batch is cut at every degree. Null: `config`.
+  /// The job as its file has it, for several processes whose `config` has another data degree: every degree cuts the
+  /// batch of the file's job. Null: `config`.
   std::shared_ptr<const config::job_config> file{};
 };
 
@@ -238,7 +238,7 @@ class session {  ///< a training run
   /// behind. `pipeline.profile: never` runs none. `open` does all this where nobody has. Errors: as `open`; bad_input
   /// where no way can run, with the least budget that one could.
   static core::result<run_degrees> choose_degrees(const session_options& options);
-  /// The same with an actor system of its own.
+  /// Opens a session with an actor system of its own.
   static core::result<std::unique_ptr<session>> open(std::shared_ptr<const config::job_config> config,
                                                      session_hooks hooks = {});
   /// Ends the actors, waits for the instructions in hand and gives everything back, whatever state the run is in. On
@@ -260,7 +260,7 @@ class session {  ///< a training run
   /// them, and `save` still works.
   core::result<step_report> step();
 
-  /// From the next step on the same job at other degrees (also at another ZeRO stage, or with other tiers), in this
+  /// Continues the job at other degrees from the next step on (also another ZeRO stage, or other tiers), in this
   /// process: plans, memory and actors are made anew, states are taken over as from a checkpoint, the data continue at
   /// their sample. So steps have the bits of a run that was saved here and resumed with `next`, whose batch, seed and
   /// model are this run's. Needs room for both while it works. Between steps only. Errors (the run continues as it
@@ -277,10 +277,10 @@ class session {  ///< a training run
   /// Mean loss over the validation part, in nats per token; at most `batches` global micro-batches (0: all). Every
   /// window counts once: the last global micro-batch may have fewer of them, and some ranks none.
   core::result<double> evaluate(uint64_t batches = 0);
-  /// The same with the loss of each micro-batch and, on request, what the model put out. The numbers are those of an
-  /// uncut run of the same data degree, whatever the cut into stages; of a pipeline several micro-batches are in
-  /// flight.
-  /// Of several processes: where one is lost meanwhile, outputs come once more from the first batch on.
+  /// Evaluates and returns the loss of each micro-batch too and, on request, the model's outputs. The numbers equal
+  /// those of an uncut run of the same data degree, whatever the cut into stages; several micro-batches of a pipeline
+  /// are in flight.
+  /// If one of several processes is lost meanwhile, outputs come once more from the first batch on.
   core::result<evaluation_report> evaluate(const evaluation_request& request);
 
   /// Continues `prompt` by `tokens` tokens, drawn at `temperature` (0: the likeliest) from the run's seed. Errors:
@@ -292,24 +292,24 @@ class session {  ///< a training run
   [[nodiscard]] data::tokenizer* tokenizer() const;
   /// True where every token is one byte of text: losses are nats per byte.
   [[nodiscard]] bool tokens_are_bytes() const;
-  /// What was read of each source, a sentence for people; none of a host's own batches.
+  /// A sentence for people on each source that was read; none for a host's own batches.
   [[nodiscard]] std::vector<std::string> read_sources() const;
 
-  /// Of several processes: whether this one leads, so that its host calls the steps. Where it does not, `serve` does
-  /// what the leading one asks, until this one leads (it may, when that one is lost). Errors: the run is over; stopped,
-  /// where that is no failure.
+  /// True if this process leads, so that its host calls the steps; one process always does. If it does not, `serve`
+  /// executes the requests of the leading one, until this one leads (after the loss of that one). Errors: the run is
+  /// over; stopped,
   [[nodiscard]] bool leads() const;
   core::result<void> serve();
   /// Where processes were lost since the last call: the run recovers now and not with its next call, for a host that
   /// waits between steps. Else, and of one process, it does nothing. Errors: the run is over.
   core::result<void> recover();
-  /// Whether `recover` has something to do.
+  /// True if `recover` has something to do.
   [[nodiscard]] bool has_losses() const;
   /// The terms so far, of the process that leads.
   [[nodiscard]] const recovery_counts& recoveries() const;
 
-  /// What each rank is in and waits for at this moment, who holds up the others first. From any thread, at once, also
-  /// while ranks hang; of ranks of other processes as half a second ago, at most.
+  /// The current instruction of each rank and its reason to wait, the rank that blocks the others first. Callable from
+  /// any thread, returns at once, also while ranks hang; other processes' ranks are shown with at most 0.5 s of delay.
   [[nodiscard]] std::vector<rank_diagnosis> diagnose() const;
 
   /// Ends the run in hand as soon as the lanes notice. From any thread.
@@ -322,13 +322,13 @@ class session {  ///< a training run
   /// synced: a crash at any instant leaves this one or the one before. Between steps only. Errors: io, no_space; the
   /// run may continue. A save that is under way is waited for first.
   core::result<std::filesystem::path> save(const save_request& request);
-  /// The same beside training: the next step copies the states before it changes them, writers do the rest while steps
+  /// Saves during training: the next step copies the states before it changes them, writers do the rest while steps
   /// continue, and `on_saved` tells how it ended. Errors: as `save` for what is known at once; `limit` while another
   /// save is under way.
   core::result<void> save_async(const save_request& request);
-  /// Whether `save` can: until the run is over, and after an error that has left the states whole.
+  /// True if `save` is possible: until the run is over, and after an error that has left the states whole.
   [[nodiscard]] bool may_save() const;
-  /// Whether a save was begun and `on_saved` has not been called for it.
+  /// True if a save was begun and `on_saved` has not been called for it.
   [[nodiscard]] bool save_under_way() const;
   /// Returns when no save is under way any more; without a next step the copies are taken here. Errors: the save's.
   core::result<void> wait_for_saves();
@@ -339,7 +339,7 @@ class session {  ///< a training run
   /// for is of the states before and is finished first. Errors: as `open`; bad_input while states are offloaded.
   /// Where it is refused before anything changed, the run may continue; a later failure (io, a digest) ends the run.
   core::result<loaded_checkpoint> load(const std::filesystem::path& path, load_options options = {});
-  /// What `save` was given as client state by the run that this one resumes; null's text otherwise.
+  /// The client state that the resumed run gave to `save`; null's text otherwise.
   [[nodiscard]] const std::string& client_state() const;
 
   [[nodiscard]] uint64_t steps_done() const;
@@ -354,11 +354,11 @@ class session {  ///< a training run
   /// folder they are the order of the next run too. Empty where nothing was searched.
   [[nodiscard]] std::string found_schedule() const;
   [[nodiscard]] std::string found_schedule_note() const;
-  /// What `run_degrees::file` says, where opening this session has chosen degrees; else empty.
+  /// The text of `run_degrees::file`, if opening this session has chosen degrees; else empty.
   [[nodiscard]] std::string found_degrees() const;
-  /// What passes over a host's units did, a line for each; empty without any.
+  /// A line for each change by passes over a host's units; empty without any.
   [[nodiscard]] std::string changed_units() const;
-  /// What the plan chose for states that are swapped, as YAML to paste; empty where none are.
+  /// The plan's choice of tiers for swapped states, as YAML to paste; empty where none are swapped.
   [[nodiscard]] std::string chosen_tiers() const;
 
   /// Master weights of a parameter from element `first` on, as fp32 (rounded in reference mode), wherever they lie.

@@ -14,13 +14,13 @@ namespace troupe::data {
 /// Most regular files below one data folder; more are refused.
 inline constexpr uint64_t max_source_files = uint64_t{1} << 20;
 
-/// The name says how a file is read, capitals or not, a last `.gz` or `.dz` aside: `.bin` holds tokens; each object of
-/// a
+/// The name says how a file is read, capitals or not, a last `.gz`, `.dz` or `.zst` aside: `.bin` holds tokens; each
+/// object of a
 /// `.jsonl`, `.ndjson` or `.json`, each row of a `.parquet` or of an Arrow file or stream (`.arrow`, `.arrows`, `.ipc`,
 /// `.feather`), each sample of a `.tar` or `.tgz` and of MosaicML's `.mds` is a document; everything else is one text.
 enum class source_kind : uint8_t { text, json_lines, tokens, parquet, arrow, tar, mds };
 
-bool is_packed(const std::filesystem::path& path);       ///< by its ending: .gz, .dz or .tgz
+bool is_packed(const std::filesystem::path& path);       ///< by its ending: .gz, .dz, .tgz or .zst
 source_kind kind_of(const std::filesystem::path& path);  ///< by its ending, that of compression aside
 /// The ending in small letters, that of compression aside.
 std::string ending_of(const std::filesystem::path& path);

@@ -63,20 +63,20 @@ class unit_walk {
 
   /// Calls f for all windows, in order, those that pass at once together.
   core::result<void> each(const std::function<core::result<void>(window_range)>& f) const;
-  /// What these windows become in step `step`, whose unit is loaded; behind the last one in the head: their mean loss.
+  /// The output of step `step`, whose unit is loaded, for these windows; after the head, the last one, their mean loss.
   core::result<at::Tensor> forward(uint64_t step, window_range windows, walk_stream of, input_watch* watch) const;
-  /// What goes into step `step`, (windows, columns, width); undefined for the first.
+  /// The input of step `step`, (windows, columns, width); undefined for the first.
   core::result<at::Tensor> input_of(uint64_t step, window_range windows, walk_stream of) const;
-  /// That is what comes out of it, and goes into the next one.
+  /// Keeps `out` as the output of step `step`, which is the input of the next one.
   core::result<void> keep(uint64_t step, window_range windows, walk_stream of, const at::Tensor& out);
-  /// What came out of `step` survives a crash of the machine.
+  /// Makes the output of `step` survive a crash of the machine.
   [[nodiscard]] core::result<void> sync(uint64_t step) const;
-  /// Of all hidden states that go into step `step`; of the first step, which has none, empty.
+  /// The digest of all hidden states that go into step `step`; empty for the first step, which has none.
   [[nodiscard]] core::result<std::string> digest(uint64_t step, walk_stream of) const;
 
   /// All windows through a step. What comes out is kept for the next one where `writes`.
   core::result<void> run(uint64_t step, walk_stream of, input_statistics* watch, bool writes);
-  /// All of it; mean cross-entropy a token, from the first step on.
+  /// Runs all steps from the first on and returns the mean cross-entropy a token.
   core::result<double> loss();
 
  private:

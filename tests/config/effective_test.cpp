@@ -63,7 +63,7 @@ struct takes_item : std::false_type {};
 template <class T>
 struct takes_item<item_field_of<T>> : std::true_type {};
 
-/// Whether the field that a row fills is the same in both, by its value and not by its text.
+/// True if the field that a row fills is the same in both, by its value and not by its text.
 bool same_field(const key_info& row, job_config& a, job_config& b, size_t item) {
   return std::visit(
       [&](const auto& f) {
@@ -186,7 +186,7 @@ std::vector<std::string> values_for(const key_info& row) {
   }
 }
 
-/// What some keys want beside them, as `--set` has it; the rows that begin with the name.
+/// Further keys that some keys need, as `--set` texts; a name stands for all rows that begin with it.
 const std::vector<std::pair<std::string, std::vector<std::string>>> company = {
     {"model.path", {"model=", "model.path=m"}},
     {"model.model_type", {"model=", "model.model_type=llama"}},

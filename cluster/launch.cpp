@@ -21,6 +21,42 @@ namespace {
 /// The same signal within so long, from another host or from this one, is the same.
 constexpr int64_t same_signal_ns_max = 1'000'000'000;
 
+core::result<void> check_machines(const launch_options& o) {
+  const supervised_job& job = o.job;
+  const auto wanted = [](const std::string& what) {
+    return core::refused("a job on several machines: wanted " + what);
+  };
+  if (job.machines.empty()) return {};
+  if (job.machines.size() != job.places())
+    return wanted(fmt::format("a machine for each of {} processes, got {}", job.places(), job.machines.size()));
+  const uint32_t last = *std::ranges::max_element(job.machines);
+  if (last >= std::max<size_t>(1, job.hosts.size()))
+    return wanted(fmt::format("a host for machine {}, got {} hosts", last, job.hosts.size()));
+  if (const auto lost = std::ranges::find_if(job.lost, [&](uint32_t m) { return m >= job.hosts.size(); });
+      lost != job.lost.end())
+    return wanted(fmt::format("lost machines among {} hosts, got machine {}", job.hosts.size(), *lost));
+  if (last > 0 && o.agents == nullptr) return wanted("their agents, got none");
+  return {};
+}
+
+core::result<void> check(const launch_options& o) {
+  const supervised_job& job = o.job;
+  const auto wanted = [](const std::string& what) { return core::refused("the processes of a job: wanted " + what); };
+  if (job.processes == 0 || job.ranks_each == 0 || job.data == 0 || job.replica_ranks == 0)
+    return wanted(
+        fmt::format("at least one process, rank of each, data rank and rank of a replica, got {}, {}, {} and {}",
+                    job.processes, job.ranks_each, job.data, job.replica_ranks));
+  if (uint64_t{job.data} * job.replica_ranks > uint64_t{job.processes} * job.ranks_each)
+    return wanted(fmt::format("at most {} ranks in {} processes, got {} data ranks of {} each",
+                              uint64_t{job.processes} * job.ranks_each, job.processes, job.data, job.replica_ranks));
+  if (job.lost_after_ns <= 0 || job.backoff_ns < 0)
+    return wanted("a limit of silence above 0 ns and a wait of at least 0 ns, got " +
+                  std::to_string(job.lost_after_ns) + " and " + std::to_string(job.backoff_ns));
+  if (o.program.empty()) return wanted("a program, got none");
+  if (!job.feasible || !o.say) return wanted("functions that say what ranks can do and that take lines, got none");
+  return check_machines(o);
+}
+
 class launcher {
  public:
   explicit launcher(const launch_options& o)
@@ -209,6 +245,7 @@ class launcher {
 }  // namespace
 
 core::result<int> launch(const launch_options& options) {
+  if (auto ok = check(options); !ok) return core::fail(ok.error());
   if (options.order.file.empty() || options.order.file_argument == 0) return launcher(options).run();
   const auto file = file_of(options.order);
   if (!file) return core::fail(file.error());

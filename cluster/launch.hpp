@@ -55,7 +55,8 @@ inline constexpr int64_t ending_ns_max = 5'000'000'000;
 /// For so long a host that was lost may come back to hear that the job is over; a signal ends the wait.
 inline constexpr int64_t coming_back_ns_max = 3'000'000'000;
 
-/// Runs the job to its end and gives its exit code. Errors: limit, where the system refuses a process or a link;
+/// Runs the job to its end and gives its exit code. Errors: bad_input, for options that no job has, before anything is
+/// started; limit, where the system refuses a process or a link;
 /// peer_lost, where another host leads the job now: no process is left here.
 core::result<int> launch(const launch_options& options);
 

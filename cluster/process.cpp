@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
@@ -35,9 +36,15 @@ std::optional<link_place> take_link_place() {
 
 process::process(shared_descriptor end, process_setup setup)
     : setup_(std::move(setup)),
-      link_(std::move(end)),
+      link_(end != nullptr ? std::move(end) : own(-1)),
       wake_(own(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC))),
-      state_(setup_.place, setup_.lost_after_ns, core::now_ns()) {
+      state_(setup_.place, std::max<int64_t>(setup_.lost_after_ns, 1), core::now_ns()) {
+  if (link_.number() < 0 || setup_.lost_after_ns <= 0) {
+    lost_supervisor(link_.number() < 0
+                        ? "a link to it was wanted, got none"
+                        : "a limit of silence above 0 ns was wanted, got " + std::to_string(setup_.lost_after_ns));
+    return;
+  }
   send(hello{static_cast<uint64_t>(::getpid()), setup_.version, setup_.configuration});
   listener_ = std::thread([this] { listen(); });
 }
@@ -50,7 +57,7 @@ process::~process() {
   }
   stopping_ = true;
   wake();
-  listener_.join();
+  if (listener_.joinable()) listener_.join();
 }
 
 void process::wake() const {
@@ -190,7 +197,12 @@ void process::change(uint32_t data) {
   send(between_steps{term(), data});
 }
 
-void process::give(uint32_t number, const shared_descriptor& what) { send(offer{term(), number}, {what}); }
+core::result<void> process::give(uint32_t number, const shared_descriptor& what) {
+  if (what == nullptr)
+    return core::refused("memory that processes share, number " + std::to_string(number) + ": wanted some, got none");
+  send(offer{term(), number}, {what});
+  return {};
+}
 
 core::result<std::map<uint32_t, shared_descriptor>> process::take(const std::vector<uint32_t>& numbers) {
   return wait([&] { return state_.take(numbers); });
@@ -209,6 +221,9 @@ uint64_t process::tell(std::string what) {
 }
 
 core::result<std::vector<answer>> process::answers(uint64_t number, size_t count) {
+  if (number > number_)
+    return core::refused("answers to call " + std::to_string(number) + ": wanted one of the " +
+                         std::to_string(number_) + " that were made");
   return wait([&] { return state_.answers(number, count); });
 }
 
@@ -223,8 +238,10 @@ void process::on_note(std::function<void(const answer&)> hear) {
   note_ = std::move(hear);
 }
 
-void process::keep(const std::string& path, uint64_t bytes, const shared_descriptor& with) {
+core::result<void> process::keep(const std::string& path, uint64_t bytes, const shared_descriptor& with) {
+  if (with == nullptr) return core::refused("'" + path + "': wanted the memory that holds it, got none");
   send(kept_file{path, bytes}, {with});
+  return {};
 }
 
 void process::keep_whole(const std::string& folder, const std::string& written, uint64_t step) {

@@ -43,7 +43,8 @@ std::optional<link_place> take_link_place();
 /// The session's thread calls; handlers run on the listening thread, and only tell.
 class process {
  public:
-  /// Says hello. `end` is the inherited one.
+  /// Says hello. `end` is the inherited one. Without one, or with a limit of silence of 0 or less, the supervisor
+  /// counts as lost at once: `next_term` says why.
   process(shared_descriptor end, process_setup setup);
   process(const process&) = delete;
   process& operator=(const process&) = delete;
@@ -81,7 +82,8 @@ class process {
   void change(uint32_t data);
 
   // ---- memory of the term
-  void give(uint32_t number, const shared_descriptor& what);
+  /// Errors: bad_input, where there is nothing to give.
+  core::result<void> give(uint32_t number, const shared_descriptor& what);
   /// Waits for what others offer under these numbers. Errors: the term has ended.
   core::result<std::map<uint32_t, shared_descriptor>> take(const std::vector<uint32_t>& numbers);
   /// Where this process takes bytes from those of other machines.
@@ -92,7 +94,8 @@ class process {
   // ---- calls
   /// Of the process that leads: to all others of the term. Gives the number that answers have.
   uint64_t tell(std::string what);
-  /// Waits for as many answers. [in the order that they came] Errors: the term has ended.
+  /// Waits for as many answers. [in the order that they came] Errors: the term has ended; bad_input, for a number that
+  /// `tell` has not given.
   core::result<std::vector<answer>> answers(uint64_t number, size_t count);
   /// Waits for the next call. Errors: the term has ended, as `ending` says; stopped, where the job is over.
   core::result<call> next_call();
@@ -101,7 +104,8 @@ class process {
   void on_note(std::function<void(const answer&)> hear);
 
   // ---- saves in memory
-  void keep(const std::string& path, uint64_t bytes, const shared_descriptor& with);
+  /// Errors: bad_input, where no memory holds it.
+  core::result<void> keep(const std::string& path, uint64_t bytes, const shared_descriptor& with);
   /// The files written under `written` are whole, and are those of `folder`.
   void keep_whole(const std::string& folder, const std::string& written, uint64_t step);
 

@@ -39,16 +39,16 @@ class in_process_group::member final : public communicator {
 
 std::shared_ptr<in_process_group> in_process_group::make(uint32_t size, device::device_id device,
                                                          std::vector<uint32_t> ranks) {
-  assert(size > 0 && (ranks.empty() || ranks.size() == size));
   return std::shared_ptr<in_process_group>(new in_process_group(size, device, std::move(ranks)));
 }
 
 std::unique_ptr<communicator> in_process_group::join(uint32_t rank, waker wake) {
-  if (wake) {
-    const std::lock_guard lock(mutex_);
-    assert(rank < rendezvous_.size() && !wakers_[rank]);
-    wakers_[rank] = std::make_shared<const waker>(std::move(wake));
-  }
+  const std::lock_guard lock(mutex_);
+  const uint32_t size = rendezvous_.size();
+  if (const auto why = wrong_ ? wrong_ : wrong_rank(rank, size, rank < size && joined_[rank]))
+    return refused_member(rank, size, *why);
+  joined_[rank] = true;
+  if (wake) wakers_[rank] = std::make_shared<const waker>(std::move(wake));
   return std::make_unique<member>(shared_from_this(), rank);
 }
 

@@ -6,11 +6,13 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "device/device_id.hpp"
 #include "fabric/communicator.hpp"
+#include "fabric/refused_member.hpp"
 #include "fabric/rendezvous.hpp"
 
 namespace troupe::fabric {
@@ -23,13 +25,15 @@ inline constexpr uint64_t last_arrival_does_all_bytes = uint64_t{64} << 10;
 /// copies by who receives it.
 class in_process_group : public std::enable_shared_from_this<in_process_group> {
  public:
-  /// A group of `size` >= 1 members, each of which joins once; the memory of all lies on `device`. `ranks`: what errors
-  /// call them, where that is not their number here.
+  /// A group of `size` >= 1 members, each of which joins once; the memory of all lies on `device`. `ranks`: the numbers
+  /// that errors call them by, where those are others than their numbers here. A group that cannot be has only members
+  /// that say so.
   static std::shared_ptr<in_process_group> make(uint32_t size, device::device_id device = {},
                                                 std::vector<uint32_t> ranks = {});
 
   /// Makes `rank` < size a member; `wake` may be empty for a member that calls `advance` by itself. Members may post
-  /// before all have joined. Callable from any thread.
+  /// before all have joined. Another rank, or one that has joined before, gets a communicator whose calls all fail
+  /// (bad_input). Callable from any thread.
   std::unique_ptr<communicator> join(uint32_t rank, waker wake);
 
  private:
@@ -37,7 +41,11 @@ class in_process_group : public std::enable_shared_from_this<in_process_group> {
   using wakes = std::vector<std::pair<std::shared_ptr<const waker>, uint64_t>>;
 
   in_process_group(uint32_t size, device::device_id device, std::vector<uint32_t> ranks)
-      : device_(device), rendezvous_(size, std::move(ranks)), wakers_(size) {}
+      : device_(device),
+        wrong_(wrong_size(size, ranks)),
+        rendezvous_(size, std::move(ranks)),
+        wakers_(size),
+        joined_(size, false) {}
 
   core::result<void> post(uint32_t rank, const request& r);
   core::result<progress> advance(uint32_t rank, uint64_t sequence);
@@ -53,10 +61,12 @@ class in_process_group : public std::enable_shared_from_this<in_process_group> {
                               uint32_t last);
 
   device::device_id device_;
+  std::optional<core::error> wrong_;  ///< why there can be no such group
   mutable std::mutex mutex_;
   std::condition_variable moved_;
   rendezvous rendezvous_;
   std::vector<std::shared_ptr<const waker>> wakers_;  ///< by rank; null when absent
+  std::vector<bool> joined_;                          ///< by rank
   uint32_t moving_ = 0;                               ///< calls of `move` that run without the lock
   std::atomic<bool> stop_ = false;                    ///< there is a failure: copies may end early
 };

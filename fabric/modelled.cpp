@@ -1,7 +1,6 @@
 #include "fabric/modelled.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -46,12 +45,21 @@ class modelled_group::member final : public communicator {
 
 std::shared_ptr<modelled_group> modelled_group::make(uint32_t size, linear_link link, virtual_time time,
                                                      std::vector<uint32_t> ranks) {
-  assert(size > 0 && time.now_ns && time.schedule);
-  return std::shared_ptr<modelled_group>(new modelled_group(size, link, std::move(time), std::move(ranks)));
+  const bool has_clock = time.now_ns && time.schedule;
+  const bool moves = link.bytes_per_second > 0 && link.latency_us >= 0 && std::isfinite(link.latency_us);
+  std::shared_ptr<modelled_group> out(new modelled_group(size, link, std::move(time), std::move(ranks)));
+  if (!out->wrong_ && !(has_clock && moves))
+    out->wrong_ = core::error{core::error_kind::bad_input,
+                              has_clock ? "a link of more than 0 bytes a second and a finite latency was wanted"
+                                        : "a clock with both of its functions was wanted"};
+  return out;
 }
 
 std::unique_ptr<communicator> modelled_group::join(uint32_t rank, waker wake) {
-  assert(rank < rendezvous_.size() && !wakers_[rank]);
+  const uint32_t size = rendezvous_.size();
+  if (const auto why = wrong_ ? wrong_ : wrong_rank(rank, size, rank < size && joined_[rank]))
+    return refused_member(rank, size, *why);
+  joined_[rank] = true;
   wakers_[rank] = std::move(wake);
   return std::make_unique<member>(shared_from_this(), rank);
 }

@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "fabric/communicator.hpp"
+#include "fabric/refused_member.hpp"
 #include "fabric/rendezvous.hpp"
 
 namespace troupe::fabric {
@@ -33,26 +35,34 @@ struct virtual_time {
 /// they are few enough and no member came without any memory (a simulation needs none). Failures use the wakers.
 class modelled_group : public std::enable_shared_from_this<modelled_group> {
  public:
-  /// A group of `size` >= 1 members, each of which joins once. `ranks`: what errors call them, where that is not their
-  /// number here.
+  /// A group of `size` >= 1 members, each of which joins once. `ranks`: the numbers that errors call them by, where
+  /// those are others than their numbers here. A group that cannot be has only members that say so.
   static std::shared_ptr<modelled_group> make(uint32_t size, linear_link link, virtual_time time,
                                               std::vector<uint32_t> ranks = {});
 
-  /// Makes `rank` < size a member; `wake` is called at once when the communicator fails and may be empty.
+  /// Makes `rank` < size a member; `wake` is called at once when the communicator fails and may be empty. Another rank,
+  /// or one that has joined before, gets a communicator whose calls all fail (bad_input).
   std::unique_ptr<communicator> join(uint32_t rank, waker wake);
 
  private:
   class member;
 
   modelled_group(uint32_t size, linear_link link, virtual_time time, std::vector<uint32_t> ranks)
-      : rendezvous_(size, std::move(ranks)), wakers_(size), link_(link), time_(std::move(time)) {}
+      : wrong_(wrong_size(size, ranks)),
+        rendezvous_(size, std::move(ranks)),
+        wakers_(size),
+        joined_(size, false),
+        link_(link),
+        time_(std::move(time)) {}
 
   core::result<void> post(uint32_t rank, const request& r);
   core::result<progress> advance(uint32_t rank, uint64_t sequence);
   void end_with(uint32_t rank, const core::error& why);
 
+  std::optional<core::error> wrong_;  ///< why there can be no such group
   rendezvous rendezvous_;
   std::vector<waker> wakers_;  ///< by rank; empty when absent
+  std::vector<bool> joined_;   ///< by rank
   linear_link link_;
   virtual_time time_;
   int64_t link_free_ns_ = 0;  ///< when the operation that began last ends

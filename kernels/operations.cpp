@@ -133,7 +133,7 @@ void distil_rows(std::byte* logits, const std::byte* teacher, core::dtype type, 
 }
 
 template <class State>
-constexpr optimizer_operations<State> updates_on_cpu{.update = update,
+constexpr optimizer_operations<State> updates_on_cpu{.update = update_unchecked,
                                                      .update_keeping = update_keeping,
                                                      .take_back = take_back,
                                                      .prepare_lamb = prepare,
@@ -145,7 +145,8 @@ constexpr optimizer_operations<State> updates_on_cpu{.update = update,
                                                      .update_selected = update_selected,
                                                      .update_deferred = update_deferred};
 
-constexpr operations on_cpu{.cast = cast,
+constexpr operations on_cpu{.cast = [](const std::byte* in, core::dtype from, std::byte* out, core::dtype to,
+                                       uint64_t count) { cast(in, from, out, to, count); },
                             .block_square_sums = block_square_sums,
                             .sum_in_rank_order = sum_in_rank_order,
                             .column_sums = column_sums,

@@ -113,7 +113,8 @@ core::result<void> session::parts::end_saliency() {
       return core::fail(ok.error().in("scores of '" + m.module + "'"));
     std::vector<float> mean(sums.size());
     for (size_t e = 0; e < sums.size(); ++e) mean[e] = static_cast<float>(sums[e] * *progress.gradient_factor);
-    kernels::add_saliency(snip.sums[i], snip.before[i], in_order(m.matrix, std::move(mean)));
+    if (auto ok = kernels::add_saliency(snip.sums[i], snip.before[i], in_order(m.matrix, std::move(mean))); !ok)
+      return core::fail(ok.error().in("scores of '" + m.module + "'"));
     snip.before[i] = {};
   }
   return {};
@@ -132,7 +133,8 @@ void session::parts::turn_masks() {
       const auto rule = *job::snip_rule_of(section, group->dense_ratio, m.matrix);  // proved when it was chosen
       if (!rule.schedule.is_turn(progress.applied)) continue;
       std::vector<uint8_t> keep(m.matrix.elements());
-      kernels::snip_mask(rule.matrix, snip.sums[i], rule.schedule.sparsity_at(progress.applied), keep);
+      // The rule, the sums and the mask are of one matrix: nothing is refused.
+      (void)kernels::snip_mask(rule.matrix, snip.sums[i], rule.schedule.sparsity_at(progress.applied), keep);
       masks.set(i, kernels::packed_mask(keep));
       turned = true;
     }

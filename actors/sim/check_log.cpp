@@ -186,6 +186,12 @@ std::optional<demand> demand_of(const sim_fault& f) {
 
 core::result<void> check_log(const std::vector<shared_rank_plans>& plans, const sim_result& result, uint32_t window) {
   std::vector<run_checker> runs;
+  for (const auto& run : result.runs)
+    if (static_cast<size_t>(run.which) >= plans.size() ||
+        std::ranges::find(plans[static_cast<size_t>(run.which)], nullptr) !=
+            plans[static_cast<size_t>(run.which)].end())
+      return core::refused("a simulated run: wanted the plans of its kind, " +
+                           std::to_string(static_cast<size_t>(run.which)) + ", got none");
   for (size_t i = 0; i < result.runs.size(); ++i)
     runs.emplace_back(plans[static_cast<size_t>(result.runs[i].which)], result.runs[i], i + 1, window);
   for (size_t i = 0; i < result.log.size(); ++i) {
@@ -201,6 +207,7 @@ core::result<void> check_log(const std::vector<shared_rank_plans>& plans, const 
 
 core::result<void> check_ending(const sim_result& result, const sim_options& options, size_t num_ordered) {
   const auto bug = [](std::string text) { return core::fail(error_kind::bug, std::move(text)); };
+  if (result.runs.empty()) return core::refused("a simulated run: wanted at least one that has ended, got none");
   const auto& last = result.runs.back();
   const auto& failure = last.outcome.failure;
   const auto wanted = demand_of(options.fault);

@@ -1,6 +1,7 @@
 #include "actors/sim/sim.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <random>
 #include <span>
@@ -43,7 +44,7 @@ class world {
     std::vector<rank_parts> ranks(num_ranks_);
     for (uint32_t r = 0; r < num_ranks_; ++r) furnish(ranks[r], r);
     loader_setup loader;
-    loader.shape.ranks = plans.front().front()->options().data() / plans.front().front()->options().sequence_ranks();
+    loader.shape.ranks = any_plan().options().data() / any_plan().options().sequence_ranks();
     loader.cut = [](const next_batch&) { return std::make_shared<const data::batch>(); };
     company_ = assemble(system_, std::move(ranks), std::move(loader), {}, lane_threads::scheduler).value();
   }
@@ -171,8 +172,12 @@ class world {
     post(company_->supervisor, give_up{core::error_kind::stopped, told_.front()});
   }
 
+  /// A plan of the first kind that has some.
+  [[nodiscard]] const plan::rank_plan& any_plan() const {
+    return *std::ranges::find_if(plans_, [](const shared_rank_plans& x) { return !x.empty(); })->front();
+  }
   [[nodiscard]] const std::vector<plan::communicator>& communicators() const {
-    return plans_.front().front()->layout->communicators;
+    return any_plan().layout->communicators;
   }
   std::shared_ptr<fabric::modelled_group> make_group(uint32_t c) {
     const auto& members = communicators()[c].members;
@@ -289,10 +294,63 @@ std::chrono::nanoseconds delay_of(const sim_fault& f, std::chrono::nanoseconds s
   return stall_after * static_cast<int64_t>(11 + any % (works ? 14 : 200)) / 10;
 }
 
+tl::unexpected<core::error> no_world(const std::string& what) {
+  return core::refused("a simulated run: wanted " + what);
+}
+
+/// Plans that are there, each of its own rank, all of one job.
+core::result<void> check_plans(const std::vector<shared_rank_plans>& plans) {
+  if (plans.size() > plan::num_plan_choices)
+    return no_world("plans of " + std::to_string(plan::num_plan_choices) + " kinds at most, got " +
+                    std::to_string(plans.size()));
+  const plan::rank_plan* first = nullptr;
+  for (size_t which = 0; which < plans.size(); ++which)
+    for (size_t r = 0; r < plans[which].size(); ++r) {
+      const plan::rank_plan* p = plans[which][r].get();
+      const std::string at = "kind " + std::to_string(which) + ", rank " + std::to_string(r) + ": ";
+      if (p == nullptr || p->layout == nullptr) return no_world("plans with their layouts, " + at + "got none");
+      if (first == nullptr) first = p;
+      if (p->rank != r || plans[which].size() != p->options().ranks() ||
+          p->options().ranks() != first->options().ranks())
+        return no_world("the plans of all ranks of one job, in their order, " + at + "got that of rank " +
+                        std::to_string(p->rank) + " of " + std::to_string(p->options().ranks()));
+    }
+  return {};
+}
+
+core::result<void> check_order(const std::vector<shared_rank_plans>& plans,
+                               const std::vector<plan::plan_choice>& order) {
+  if (order.empty()) return no_world("at least one order, got none");
+  for (const auto which : order)
+    if (static_cast<size_t>(which) >= std::min(plans.size(), plan::num_plan_choices) ||
+        plans[static_cast<size_t>(which)].empty())
+      return no_world("orders of kinds that have plans, got kind " + std::to_string(static_cast<size_t>(which)));
+  return {};
+}
+
+core::result<void> check_options(const sim_options& o, uint32_t ranks) {
+  if (!(std::isfinite(o.noise) && o.noise >= 0))
+    return no_world("a noise of at least 0, got " + core::number_text(o.noise));
+  if (!(o.link.bytes_per_second > 0) || !(std::isfinite(o.link.latency_us) && o.link.latency_us >= 0))
+    return no_world("a link of more than 0 bytes a second and a latency of at least 0 us, got " +
+                    core::number_text(o.link.bytes_per_second) + " and " + core::number_text(o.link.latency_us));
+  if (o.latency_max.count() < 0 || o.stall_after.count() <= 0 || o.work_min.count() < 0 || o.fault.delay.count() < 0)
+    return no_world("times of at least 0 ns, and a limit of silence above 0 ns");
+  if (o.window == 0) return no_world("a window of at least one instruction, got 0");
+  if (o.fault.rank >= ranks || static_cast<uint32_t>(o.fault.lane) >= plan::num_lanes || !(o.fault.factor > 0))
+    return no_world("a fault of one of " + std::to_string(ranks) + " ranks, with a factor above 0, got rank " +
+                    std::to_string(o.fault.rank) + " and " + core::number_text(o.fault.factor));
+  return {};
+}
+
 }  // namespace
 
 core::result<sim_result> simulate(const std::vector<shared_rank_plans>& plans,
                                   const std::vector<plan::plan_choice>& order, const sim_options& options) {
+  if (auto ok = check_plans(plans); !ok) return core::fail(ok.error());
+  if (auto ok = check_order(plans, order); !ok) return core::fail(ok.error());
+  const auto ranks = static_cast<uint32_t>(plans[static_cast<size_t>(order.front())].size());
+  if (auto ok = check_options(options, ranks); !ok) return core::fail(ok.error());
   sim_result out;
   world w(plans, options);
   for (const auto which : order) {
@@ -312,6 +370,7 @@ sim_fault draw_fault(uint64_t seed, const std::vector<shared_rank_plans>& plans,
                      const std::vector<plan::plan_choice>& order, std::chrono::nanoseconds stall_after) {
   std::mt19937_64 random(seed * 2654435761U + 17);
   sim_fault f;
+  if (!check_plans(plans) || !check_order(plans, order)) return f;
   const size_t run = random() % order.size();
   f.run = run + 1;
   const auto& ranks = plans[static_cast<size_t>(order[run])];

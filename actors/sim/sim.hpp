@@ -53,20 +53,22 @@ struct sim_result {               ///< everything that happened
 /// Runs the plans of `order` one after the other. `plans` holds, by plan_choice, those of all ranks; kinds that are not
 /// ordered may be empty. The host stops a run when it is told that it waits for a silent disk. Errors (kind `bug`): a
 /// run gave no answer after 4 x its patience without any event, a failed company did not come to rest, or a second
-/// order after a failure was not refused with the same words.
+/// order after a failure was not refused with the same words; kind `bad_input`: no order, an order of a kind without
+/// plans, plans that are not those of all ranks of one job, options that no world has.
 core::result<sim_result> simulate(const std::vector<shared_rank_plans>& plans,
                                   const std::vector<plan::plan_choice>& order, const sim_options& options);
 
 /// Proves from the log that the runs followed their plans: every instruction once (at most once if the run failed),
-/// lanes in order, dependencies and collectives respected, no lane beyond its window. The error names the instruction.
+/// lanes in order, dependencies and collectives respected, no lane beyond its window. The error names the instruction;
+/// `bad_input`: runs of a kind without plans.
 core::result<void> check_log(const std::vector<shared_rank_plans>& plans, const sim_result& result, uint32_t window);
 
 /// Proves that the runs ended as the fault demands: well, however long something was frozen, or soon, with one error of
 /// the right kind that names the rank, after which no lane starts anything.
 core::result<void> check_ending(const sim_result& result, const sim_options& options, size_t num_ordered);
 
-/// A fault of any kind somewhere in these runs. A working lane is frozen for less than three times `stall_after`, which
-/// the world's `work_min` has to allow.
+/// A fault of any kind somewhere in these runs; none where there are no runs, or a run of a kind without plans. A
+/// working lane is frozen for less than three times `stall_after`, which the world's `work_min` has to allow.
 sim_fault draw_fault(uint64_t seed, const std::vector<shared_rank_plans>& plans,
                      const std::vector<plan::plan_choice>& order, std::chrono::nanoseconds stall_after);
 

@@ -103,10 +103,19 @@ uint64_t board::bytes_of(const board_shape& shape) {
   return sizeof(head) + shape.members * (sizeof(line) + uint64_t{shape.operations} * sizeof(slot));
 }
 
-board::board(std::span<std::byte> memory, const board_shape& shape) : memory_(memory.data()), shape_(shape) {
-  assert(memory.size() >= bytes_of(shape) && std::has_single_bit(shape.operations) && shape.members > 0 &&
-         reinterpret_cast<uintptr_t>(memory_) % 64 == 0);
+core::result<void> board::check(std::span<const std::byte> memory, const board_shape& shape) {
+  if (shape.members == 0 || !std::has_single_bit(shape.operations))
+    return core::refused("a board of at least one member and a power of two of operations was wanted, got " +
+                         std::to_string(shape.members) + " members and " + std::to_string(shape.operations) +
+                         " operations");
+  if (memory.size() < bytes_of(shape) || reinterpret_cast<uintptr_t>(memory.data()) % 64 != 0)
+    return core::refused("a board of " + std::to_string(shape.members) + " members: wanted " +
+                         std::to_string(bytes_of(shape)) + " bytes at a multiple of 64, got " +
+                         std::to_string(memory.size()) + " bytes");
+  return {};
 }
+
+board::board(std::span<std::byte> memory, const board_shape& shape) : memory_(memory.data()), shape_(shape) {}
 
 board::head& board::first() const { return *reinterpret_cast<head*>(memory_); }
 

@@ -60,7 +60,10 @@ class board {
   /// Bytes that a board of this shape takes; zeros are a board that nobody has used.
   static uint64_t bytes_of(const board_shape& shape);
 
-  /// A view of it. `memory`: bytes_of(shape), at a multiple of 64.
+  /// Refuses (bad_input) memory that is too small or not at a multiple of 64, and shapes that no board has.
+  static core::result<void> check(std::span<const std::byte> memory, const board_shape& shape);
+
+  /// A view of it. `memory` and `shape`: what `check` takes.
   board(std::span<std::byte> memory, const board_shape& shape);
 
   [[nodiscard]] const board_shape& shape() const { return shape_; }

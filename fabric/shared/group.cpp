@@ -4,6 +4,7 @@
 
 #include "fabric/layout.hpp"
 #include "fabric/movement.hpp"
+#include "fabric/refused_member.hpp"
 #include "fabric/sentences.hpp"
 
 namespace troupe::fabric {
@@ -45,14 +46,22 @@ shared_group::shared_group(const board& b, std::shared_ptr<const address_space> 
 std::shared_ptr<shared_group> shared_group::make(std::span<std::byte> memory, const board_shape& shape,
                                                  std::shared_ptr<const address_space> space, bell ring,
                                                  device::device_id device, std::vector<uint32_t> ranks) {
-  assert(ranks.empty() || ranks.size() == shape.members);
-  return std::shared_ptr<shared_group>(
+  auto wrong = wrong_size(shape.members, ranks);
+  if (const auto ok = board::check(memory, shape); !wrong && !ok) wrong = ok.error();
+  if (!wrong && (space == nullptr || !ring))
+    wrong = core::error{core::error_kind::bad_input, space == nullptr ? "the segments that processes share were wanted"
+                                                                      : "a bell for the other processes was wanted"};
+  std::shared_ptr<shared_group> out(
       new shared_group(board(memory, shape), std::move(space), std::move(ring), device, std::move(ranks)));
+  out->wrong_ = std::move(wrong);
+  return out;
 }
 
 std::unique_ptr<communicator> shared_group::join(uint32_t rank, waker wake) {
   const std::lock_guard lock(mutex_);
-  assert(rank < board_.shape().members && !here_.contains(rank));
+  const uint32_t size = board_.shape().members;
+  if (const auto why = wrong_ ? wrong_ : wrong_rank(rank, size, here_.contains(rank)))
+    return refused_member(rank, size, *why);
   here_[rank].wake = wake ? std::make_shared<const waker>(std::move(wake)) : nullptr;
   return std::make_unique<member>(shared_from_this(), rank);
 }
@@ -82,6 +91,7 @@ void shared_group::tell(const wakes& whom) const {
 }
 
 void shared_group::look() {
+  if (wrong_) return;
   std::unique_lock lock(mutex_);
   if (board_.failure()) stop_.store(true, std::memory_order_relaxed);
   wakes whom = due();

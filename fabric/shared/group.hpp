@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -35,13 +36,15 @@ using bell = std::function<void(uint32_t member)>;
 class shared_group : public std::enable_shared_from_this<shared_group> {
  public:
   /// `memory`: the board, of which all processes have the same bytes (board.hpp), kept mapped by the caller, like the
-  /// segments of `space`. `ranks`: what errors call members, where that is not their number here.
+  /// segments of `space`. `ranks`: the numbers that errors call members by, where those are others than their numbers
+  /// here. A group that cannot be (too little memory, no address space, no bell) has only members that say so.
   static std::shared_ptr<shared_group> make(std::span<std::byte> memory, const board_shape& shape,
                                             std::shared_ptr<const address_space> space, bell ring,
                                             device::device_id device = {}, std::vector<uint32_t> ranks = {});
 
   /// Makes `rank` < members one of this process; `wake` may be empty for a member that calls `advance` by itself.
-  /// Members may post before all have joined. Callable from any thread.
+  /// Members may post before all have joined. Another rank, or one that has joined before, gets a communicator whose
+  /// calls all fail (bad_input). Callable from any thread.
   std::unique_ptr<communicator> join(uint32_t rank, waker wake);
 
   /// Somebody has rung: wakes the members of this process that have something to do. Any thread.
@@ -76,6 +79,7 @@ class shared_group : public std::enable_shared_from_this<shared_group> {
   // Without it:
   void tell(const wakes& whom) const;
 
+  std::optional<core::error> wrong_;  ///< why there can be no such group
   board board_;
   std::shared_ptr<const address_space> space_;
   bell ring_;

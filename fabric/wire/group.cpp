@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "fabric/layout.hpp"
+#include "fabric/refused_member.hpp"
 #include "fabric/sentences.hpp"
 
 namespace troupe::fabric {
@@ -14,8 +15,27 @@ constexpr uint32_t nobody = ~uint32_t{0};
 uint32_t machine_of_place(const homes& where, uint32_t place) {
   for (uint32_t m = 0; m < where.size(); ++m)
     if (where.place_of(m) == place) return where.machine_of(m);
-  assert(false);
-  return 0;
+  return 0;  // check_setting refuses such a place
+}
+
+core::result<void> check_setting(const wire_setting& s) {
+  if (const auto wrong = wrong_size(s.shape.members, s.ranks)) return core::fail(*wrong);
+  const auto lacks = [](const std::string& what) {
+    return core::refused("a communicator over several machines: wanted " + what);
+  };
+  if (s.where.size() != s.shape.members)
+    return lacks("the homes of its " + std::to_string(s.shape.members) + " members, got " +
+                 std::to_string(s.where.size()));
+  bool is_here = false;
+  for (uint32_t m = 0; m < s.where.size(); ++m) is_here = is_here || s.where.place_of(m) == s.place;
+  if (!is_here) return lacks("a member in this process, " + std::to_string(s.place) + ", got none");
+  if (auto ok = board::check(s.memory, s.shape); !ok) return ok;
+  if (const uint64_t bytes = machine_record::bytes_of(s.shape); s.memory.size() < bytes)
+    return lacks(std::to_string(bytes) + " bytes of memory, got " + std::to_string(s.memory.size()));
+  if (s.space == nullptr) return lacks("the segments that processes share, got none");
+  if (!s.ring) return lacks("a bell for the other processes, got none");
+  if (s.mover == nullptr || s.notes == nullptr) return lacks("a mover of bytes and notes to other machines, got none");
+  return {};
 }
 
 }  // namespace
@@ -66,7 +86,7 @@ wire_group::wire_group(wire_setting s)
 }
 
 core::result<std::shared_ptr<wire_group>> wire_group::make(wire_setting s) {
-  assert(s.where.size() == s.shape.members && (s.ranks.empty() || s.ranks.size() == s.shape.members));
+  if (auto ok = check_setting(s); !ok) return core::fail(ok.error());
   if (auto ok = check_limits(s.limits, s.shape.members); !ok) return core::fail(ok.error());
   std::shared_ptr<wire_group> out(new wire_group(std::move(s)));
   if (out->carrier_)
@@ -79,7 +99,13 @@ core::result<std::shared_ptr<wire_group>> wire_group::make(wire_setting s) {
 
 std::unique_ptr<communicator> wire_group::join(uint32_t rank, waker wake) {
   const std::lock_guard lock(mutex_);
-  assert(rank < setting_.where.size() && setting_.where.place_of(rank) == setting_.place && !here_.contains(rank));
+  const uint32_t size = setting_.where.size();
+  auto wrong = wrong_rank(rank, size, here_.contains(rank));
+  if (!wrong && setting_.where.place_of(rank) != setting_.place)
+    wrong = core::error{core::error_kind::bad_input, "member " + std::to_string(rank) + " lives in process " +
+                                                         std::to_string(setting_.where.place_of(rank)) +
+                                                         ", not in this one, " + std::to_string(setting_.place)};
+  if (wrong) return refused_member(rank, size, *wrong);
   local& me = here_[rank];
   me.wake = wake ? std::make_shared<const waker>(std::move(wake)) : nullptr;
   me.work = std::make_unique<member_work>(links_, rank, record_.sent, std::make_shared<transfer_ends>(me.wake));

@@ -53,11 +53,12 @@ struct wire_setting {
 class wire_group : public std::enable_shared_from_this<wire_group> {
  public:
   /// `memory` and the segments of `space` are kept mapped by the caller, who keeps the group as long as any process
-  /// has members: this one may speak for its machine. Errors: limit.
+  /// has members: this one may speak for its machine. Errors: limit; bad_input, for a setting that lacks something.
   static core::result<std::shared_ptr<wire_group>> make(wire_setting s);
 
   /// Makes `rank` one of this process, where it lives; `wake` may be empty for a member that calls `advance` by itself.
-  /// Members may post before all have joined. Callable from any thread.
+  /// Members may post before all have joined. Another rank, or one that has joined before, gets a communicator whose
+  /// calls all fail (bad_input). Callable from any thread.
   std::unique_ptr<communicator> join(uint32_t rank, waker wake);
 
   /// Somebody has rung: wakes the members of this process that have something to do. Any thread.

@@ -1,6 +1,5 @@
 #include "fabric/wire/homes.hpp"
 
-#include <cassert>
 #include <map>
 #include <set>
 #include <string>
@@ -8,7 +7,7 @@
 namespace troupe::fabric {
 
 core::result<homes> homes::make(const std::vector<home>& of_members) {
-  assert(!of_members.empty());
+  if (of_members.empty()) return core::refused("a communicator of at least one member was wanted");
   homes out;
   std::set<uint32_t> seen;
   std::map<uint32_t, uint32_t> machine_of_place;

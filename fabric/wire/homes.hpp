@@ -19,7 +19,8 @@ struct home {
 /// Members and machines of one communicator; its machines are counted from 0 in the order of their members.
 class homes {
  public:
-  /// [member]; at least one. Errors: mismatch, where members of a machine are no neighbours, or a process is on two.
+  /// [member]; at least one, else bad_input. Errors: mismatch, where members of a machine are no neighbours, or a
+  /// process is on two.
   static core::result<homes> make(const std::vector<home>& of_members);
 
   [[nodiscard]] uint32_t size() const { return static_cast<uint32_t>(machine_.size()); }

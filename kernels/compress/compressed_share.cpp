@@ -73,7 +73,7 @@ void share_ranges(const matrix_share& share, const quantiser& grid, core::dtype 
   std::ranges::fill(out, grid.has_grid() ? value_range<double>{infinity, -infinity} : value_range<double>{});
   look_at_parts(share, type, weight, [&](uint64_t group, const std::byte* values, uint64_t count) {
     const grouped_values part{values, type, 1, count};
-    if (!grid.has_grid()) return add(out[group], {sum_above(part, -1).sum, static_cast<double>(count)});
+    if (!grid.has_grid()) return add(out[group], {sum_above(part, -1)->sum, static_cast<double>(count)});
     value_range<double> here;
     group_ranges(part, {&here, 1});
     out[group] = joined(out[group], here);
@@ -86,7 +86,7 @@ void share_sums_above(const matrix_share& share, const quantiser& grid, core::dt
   const auto above = out.subspan(share.recipe.groups);
   std::ranges::fill(above, value_range<double>{});
   look_at_parts(share, type, weight, [&](uint64_t group, const std::byte* values, uint64_t count) {
-    add(above[group], sum_above({values, type, 1, count}, ternary_threshold(type, added(share, told, group))));
+    add(above[group], *sum_above({values, type, 1, count}, ternary_threshold(type, added(share, told, group))));
   });
 }
 
@@ -115,10 +115,11 @@ void compress_share(const matrix_share& share, core::dtype type, const std::byte
         assert(told.size() % share.told() == 0 && !told.empty());
         const grouped_values part{from + local * element_bytes, type, 1, count};
         std::byte* const out_of_part = to + local * element_bytes;
-        if (!grid.has_grid())
-          return fake_quantise_by_sums(part, grid, added(share, told, group),
-                                       share.is_ternary ? added(share, told, groups + group) : magnitudes{},
-                                       out_of_part);
+        if (!grid.has_grid()) {
+          fake_quantise_by_sums(part, grid, added(share, told, group),
+                                share.is_ternary ? added(share, told, groups + group) : magnitudes{}, out_of_part);
+          return;
+        }
         value_range<double> range = told[group];
         for (uint64_t at = share.told() + group; at < told.size(); at += share.told()) range = joined(range, told[at]);
         const auto rounding = noise(first);

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cassert>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -313,8 +313,38 @@ void quantise_reference(const quantise_call& call) {
   }
 }
 
+tl::unexpected<core::error> wanted(const std::string& what) {
+  return core::refused("quantised values: wanted " + what);
+}
+
+core::result<void> check(const grouped_values& x) {
+  if (!is_float(x.type)) return wanted("values of a floating type, got " + std::string(core::name_of(x.type)));
+  if (x.x == nullptr && x.groups > 0 && x.group_size > 0)
+    return wanted(std::to_string(x.groups) + " groups of " + std::to_string(x.group_size) + " values, got none");
+  return {};
+}
+
+core::result<void> check_call(const grouped_values& x, const quantiser& q, const std::byte* y) {
+  if (auto ok = check(x); !ok) return ok;
+  if (q.bits == 0 || q.bits > max_quantiser_bits)
+    return wanted("1 to " + std::to_string(max_quantiser_bits) + " bits, got " + std::to_string(q.bits));
+  if (y == nullptr && x.groups > 0 && x.group_size > 0) return wanted("a place for the result, got none");
+  return {};
+}
+
+core::result<void> check_ranges(const grouped_values& x, const quantiser& q, size_t ranges) {
+  if (!q.has_grid()) return wanted("a quantiser with a grid beside ranges, got ternary or binary");
+  if (ranges == 1 || ranges == x.groups) return {};
+  return wanted("one range, or one for each of " + std::to_string(x.groups) + " groups, got " + std::to_string(ranges));
+}
+
+core::result<void> check_sums(const grouped_values& x) {
+  if (auto ok = check(x); !ok) return ok;
+  if (x.groups == 1) return {};
+  return wanted("one group, or a part of one, got " + std::to_string(x.groups));
+}
+
 void run(const quantise_call& call, bool with_vectors) {
-  assert(is_float(call.x.type) && (call.ranges == nullptr || call.q.has_grid()));
   if (call.x.group_size == 0) return;
   if (with_vectors && call.x.type != core::dtype::f64) return HWY_DYNAMIC_DISPATCH(quantise)(call);
   with_float_dtype(call.x.type, [&]<class T>(std::type_identity<T>) { quantise_reference<T>(call); });
@@ -322,8 +352,11 @@ void run(const quantise_call& call, bool with_vectors) {
 
 }  // namespace
 
-void fake_quantise(const grouped_values& x, const quantiser& q, std::byte* y, const stochastic_rounding* rounding) {
+core::result<void> fake_quantise(const grouped_values& x, const quantiser& q, std::byte* y,
+                                 const stochastic_rounding* rounding) {
+  if (auto ok = check_call(x, q, y); !ok) return ok;
   run({.x = x, .q = q, .y = y, .rounding = rounding}, true);
+  return {};
 }
 
 void fake_quantise_reference(const grouped_values& x, const quantiser& q, std::byte* y,
@@ -331,21 +364,23 @@ void fake_quantise_reference(const grouped_values& x, const quantiser& q, std::b
   run({.x = x, .q = q, .y = y, .rounding = rounding}, false);
 }
 
-void fake_quantise_within(const grouped_values& x, const quantiser& q, std::span<const value_range<double>> ranges,
-                          std::byte* y, const stochastic_rounding* rounding) {
-  assert(ranges.size() == 1 || ranges.size() == x.groups);
+core::result<void> fake_quantise_within(const grouped_values& x, const quantiser& q,
+                                        std::span<const value_range<double>> ranges, std::byte* y,
+                                        const stochastic_rounding* rounding) {
+  if (auto ok = check_call(x, q, y); !ok) return ok;
+  if (auto ok = check_ranges(x, q, ranges.size()); !ok) return ok;
   run({x, q, ranges.data(), ranges.size(), y, rounding}, true);
+  return {};
 }
 
 void fake_quantise_within_reference(const grouped_values& x, const quantiser& q,
                                     std::span<const value_range<double>> ranges, std::byte* y,
                                     const stochastic_rounding* rounding) {
-  assert(ranges.size() == 1 || ranges.size() == x.groups);
   run({x, q, ranges.data(), ranges.size(), y, rounding}, false);
 }
 
-magnitudes sum_above(const grouped_values& x, double threshold) {
-  assert(is_float(x.type) && x.groups == 1);
+core::result<magnitudes> sum_above(const grouped_values& x, double threshold) {
+  if (auto ok = check_sums(x); !ok) return core::fail(ok.error());
   magnitudes out;
   if (x.type == core::dtype::f64)
     return sum_above_reference(reinterpret_cast<const double*>(x.x), x.group_size, threshold);
@@ -358,17 +393,26 @@ double ternary_threshold(core::dtype type, const magnitudes& all) {
                                   : double{threshold_of(mean_of<float>(all.sum, all.count))};
 }
 
-void fake_quantise_by_sums(const grouped_values& x, const quantiser& q, const magnitudes& all, const magnitudes& above,
-                           std::byte* y) {
-  assert(!q.has_grid() && x.groups == 1);
+core::result<void> fake_quantise_by_sums(const grouped_values& x, const quantiser& q, const magnitudes& all,
+                                         const magnitudes& above, std::byte* y) {
+  if (auto ok = check_call(x, q, y); !ok) return ok;
+  if (auto ok = check_sums(x); !ok) return ok;
+  if (q.has_grid()) return wanted("a ternary or binary quantiser beside sums, got one with a grid");
   const magnitudes both[] = {all, above};
   run({.x = x, .q = q, .y = y, .sums = both}, true);
+  return {};
 }
 
-void group_ranges(const grouped_values& x, std::span<value_range<double>> out) {
-  assert(is_float(x.type) && out.size() == x.groups && x.group_size > 0);
-  if (x.type == core::dtype::f64) return group_ranges_reference(x, out);
-  HWY_DYNAMIC_DISPATCH(ranges)(x, out.data());
+core::result<void> group_ranges(const grouped_values& x, std::span<value_range<double>> out) {
+  if (auto ok = check(x); !ok) return ok;
+  if (out.size() != x.groups || x.group_size == 0)
+    return wanted("groups of at least one value and a range for each, got " + std::to_string(x.groups) + " groups of " +
+                  std::to_string(x.group_size) + " and " + std::to_string(out.size()) + " ranges");
+  if (x.type == core::dtype::f64)
+    group_ranges_reference(x, out);
+  else
+    HWY_DYNAMIC_DISPATCH(ranges)(x, out.data());
+  return {};
 }
 
 void group_ranges_reference(const grouped_values& x, std::span<value_range<double>> out) {

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "core/dtype.hpp"
+#include "core/error.hpp"
 #include "kernels/base/random.hpp"
 #include "kernels/compress/quantiser.hpp"
 
@@ -31,16 +32,19 @@ struct stochastic_rounding {
 /// y = x, each group on its own grid. In fp32 (fp64 for f64), rounded to the type once; sums of |x| in fp64: element i
 /// of a group belongs to lane i mod 16, lanes are added in halves. A group without a range, or that holds what is not
 /// finite, keeps its values. y may be x. `rounding`: null rounds to nearest; ternary and binary do not round.
-void fake_quantise(const grouped_values& x, const quantiser& q, std::byte* y,
-                   const stochastic_rounding* rounding = nullptr);
+/// Refused (bad_input), here and below, with nothing written: values or a result without memory, a type that is not a
+/// floating one, a quantiser of no bits or more than max_quantiser_bits, ranges that are neither one nor one per group.
+core::result<void> fake_quantise(const grouped_values& x, const quantiser& q, std::byte* y,
+                                 const stochastic_rounding* rounding = nullptr);
 
 /// The least and the largest value of each group: `out` has x.groups. For quantisers with a grid whose groups lie on
-/// several ranks, and for static ranges of activations.
-void group_ranges(const grouped_values& x, std::span<value_range<double>> out);
+/// several ranks, and for static ranges of activations. Refused: groups of no elements, too.
+core::result<void> group_ranges(const grouped_values& x, std::span<value_range<double>> out);
 
 /// fake_quantise() with ranges that are known: those of all groups, or one for all of them. `q` has a grid.
-void fake_quantise_within(const grouped_values& x, const quantiser& q, std::span<const value_range<double>> ranges,
-                          std::byte* y, const stochastic_rounding* rounding = nullptr);
+core::result<void> fake_quantise_within(const grouped_values& x, const quantiser& q,
+                                        std::span<const value_range<double>> ranges, std::byte* y,
+                                        const stochastic_rounding* rounding = nullptr);
 
 /// Some magnitudes: their sum, and how many they are.
 struct magnitudes {
@@ -49,13 +53,13 @@ struct magnitudes {
 
 /// Of all |x| above `threshold`, below which nothing is where it is -1; added as in fake_quantise(). x is one group, or
 /// a part of one whose others lie elsewhere.
-magnitudes sum_above(const grouped_values& x, double threshold);
+core::result<magnitudes> sum_above(const grouped_values& x, double threshold);
 /// What ternary and binary groups of a type become, of which `all` are the magnitudes: signs with `above` added by
 /// whoever has a part. Binary ones need no `above`.
 double ternary_threshold(core::dtype type, const magnitudes& all);
 /// fake_quantise() of a part of such a group.
-void fake_quantise_by_sums(const grouped_values& x, const quantiser& q, const magnitudes& all, const magnitudes& above,
-                           std::byte* y);
+core::result<void> fake_quantise_by_sums(const grouped_values& x, const quantiser& q, const magnitudes& all,
+                                         const magnitudes& above, std::byte* y);
 
 /// The scalar twins: the same bits; fp64 throughout for f64.
 void fake_quantise_reference(const grouped_values& x, const quantiser& q, std::byte* y,

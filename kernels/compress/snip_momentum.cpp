@@ -1,7 +1,6 @@
 #include "kernels/compress/snip_momentum.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <charconv>
 #include <cmath>
 #include <string>
@@ -27,6 +26,9 @@ core::result<prune_block> prune_block_from(std::string_view text) {
 }
 
 core::result<void> check(const pruned_matrix& m) {
+  if (m.block.rows == 0 || m.block.columns == 0)
+    return fail(error_kind::bad_input, "blocks of at least one row and one column were wanted, got " +
+                                           to_string(m.block.rows) + " x " + to_string(m.block.columns));
   if (m.rows % m.block.rows == 0 && m.columns % m.block.columns == 0) return {};
   return fail(error_kind::bad_input, "blocks of " + to_string(m.block.rows) + " x " + to_string(m.block.columns) +
                                          " do not divide a weight of " + to_string(m.rows) + " x " +
@@ -48,22 +50,30 @@ double prune_schedule::sparsity_at(uint64_t step) const {
   const double target = 1 - dense_ratio;
   if (step < begin) return 0;
   if (step >= end) return target;
-  const uint64_t turn = begin + (step - begin) / stride * stride;
+  const uint64_t every = std::max<uint64_t>(stride, 1), turn = begin + (step - begin) / every * every;
   const double left = 1 - static_cast<double>(turn - begin) / static_cast<double>(end - begin);
   return target * (1 - left * left * left);
 }
 
 bool prune_schedule::is_turn(uint64_t step) const {
-  return step == end || (step >= begin && step < end && (step - begin) % stride == 0);
+  return step == end || (step >= begin && step < end && (step - begin) % std::max<uint64_t>(stride, 1) == 0);
 }
 
-void add_saliency(std::span<float> scores, std::span<const float> weight, std::span<const float> gradient) {
-  assert(scores.size() == weight.size() && scores.size() == gradient.size());
+core::result<void> add_saliency(std::span<float> scores, std::span<const float> weight,
+                                std::span<const float> gradient) {
+  if (scores.size() != weight.size() || scores.size() != gradient.size())
+    return fail(error_kind::bad_input, "a weight and a gradient for each of " + to_string(scores.size()) +
+                                           " scores were wanted, got " + to_string(weight.size()) + " and " +
+                                           to_string(gradient.size()));
   for (size_t i = 0; i < scores.size(); ++i) scores[i] = snip_momentum * scores[i] + std::fabs(weight[i] * gradient[i]);
+  return {};
 }
 
-std::vector<float> block_scores(const pruned_matrix& m, std::span<const float> scores) {
-  assert(scores.size() == m.rows * m.columns);
+core::result<std::vector<float>> block_scores(const pruned_matrix& m, std::span<const float> scores) {
+  if (auto ok = check(m); !ok) return fail(ok.error());
+  if (scores.size() != m.rows * m.columns)
+    return fail(error_kind::bad_input, "a score for each of " + to_string(m.rows) + " x " + to_string(m.columns) +
+                                           " elements was wanted, got " + to_string(scores.size()));
   std::vector<float> out;
   for (uint64_t r = 0; r < m.rows; r += m.block.rows)
     for (uint64_t c = 0; c < m.columns; c += m.block.columns) {
@@ -75,16 +85,23 @@ std::vector<float> block_scores(const pruned_matrix& m, std::span<const float> s
   return out;
 }
 
-void snip_mask(const pruned_matrix& m, std::span<const float> scores, double sparsity, std::span<uint8_t> keep) {
-  assert(keep.size() == m.rows * m.columns);
+core::result<void> snip_mask(const pruned_matrix& m, std::span<const float> scores, double sparsity,
+                             std::span<uint8_t> keep) {
+  const auto of_blocks = block_scores(m, scores);
+  if (!of_blocks) return fail(of_blocks.error());
+  if (keep.size() != scores.size() || !(sparsity >= 0 && sparsity <= 1))
+    return fail(error_kind::bad_input, "a mask of " + to_string(scores.size()) +
+                                           " elements and a sparsity from 0 to 1 were wanted, got " +
+                                           to_string(keep.size()) + " and " + core::number_text(sparsity));
   const uint64_t blocks = m.blocks();
   const auto pruned = static_cast<uint64_t>(sparsity * static_cast<double>(blocks));
   std::vector<uint8_t> kept(blocks);
-  keep_largest(block_scores(m, scores), blocks - std::min(blocks, pruned), kept);
+  keep_largest(*of_blocks, blocks - std::min(blocks, pruned), kept);
   const uint64_t blocks_of_row = m.columns / m.block.columns;
   for (uint64_t r = 0; r < m.rows; ++r)
     for (uint64_t c = 0; c < m.columns; ++c)
       keep[r * m.columns + c] = kept[r / m.block.rows * blocks_of_row + c / m.block.columns];
+  return {};
 }
 
 }  // namespace troupe::kernels

@@ -27,7 +27,7 @@ struct pruned_matrix {
 
   [[nodiscard]] uint64_t blocks() const { return rows / block.rows * (columns / block.columns); }
 };
-/// Refused: blocks that do not divide the matrix.
+/// Refused: blocks that do not divide the matrix, or are empty.
 core::result<void> check(const pruned_matrix& m);
 
 /// When how much is pruned.
@@ -36,7 +36,7 @@ struct prune_schedule {
   uint64_t begin = 0, end = 0, stride = 1;
 
   /// Nothing before `begin`; then, at every `stride` steps, the share 1 - dense_ratio, less its (1 - t)^3, t being the
-  /// part of the way from begin to end; from `end` on all of it.
+  /// part of the way from begin to end; from `end` on all of it. A stride of 0, which check() refuses, is 1.
   [[nodiscard]] double sparsity_at(uint64_t step) const;
   /// Whether a mask is made at this step: begin, every `stride` steps behind it, and end.
   [[nodiscard]] bool is_turn(uint64_t step) const;
@@ -46,14 +46,18 @@ core::result<void> check(const prune_schedule& s);
 
 /// Of what a score was before.
 inline constexpr float snip_momentum = 0.9F;
-/// score = snip_momentum * score + |w g|, for each element after each backward pass.
-void add_saliency(std::span<float> scores, std::span<const float> weight, std::span<const float> gradient);
+/// score = snip_momentum * score + |w g|, for each element after each backward pass. Refused: numbers of scores,
+/// weights and gradients that differ.
+core::result<void> add_saliency(std::span<float> scores, std::span<const float> weight,
+                                std::span<const float> gradient);
 
-/// The sum of its elements' scores for each block, rows of blocks one after the other: in fp64, rounded once.
-std::vector<float> block_scores(const pruned_matrix& m, std::span<const float> scores);
+/// The sum of its elements' scores for each block, rows of blocks one after the other: in fp64, rounded once. Refused:
+/// what check() refuses, another number of scores than elements.
+core::result<std::vector<float>> block_scores(const pruned_matrix& m, std::span<const float> scores);
 
 /// keep[i] of each element: the blocks of the largest scores, as many as floor(sparsity * blocks) leaves; of equal ones
-/// the first.
-void snip_mask(const pruned_matrix& m, std::span<const float> scores, double sparsity, std::span<uint8_t> keep);
+/// the first. Refused: what block_scores() refuses, another number of elements to keep, a sparsity outside [0, 1].
+core::result<void> snip_mask(const pruned_matrix& m, std::span<const float> scores, double sparsity,
+                             std::span<uint8_t> keep);
 
 }  // namespace troupe::kernels

@@ -2,24 +2,46 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <string>
 
 #include "core/text.hpp"
 
 namespace troupe::kernels {
 
+core::result<void> check(const loss_scale_options& o) {
+  const auto wanted = [](const std::string& what) { return core::refused("loss scale: wanted " + what); };
+  if (!std::isfinite(o.loss_scale) || o.loss_scale < 0)
+    return wanted("fp16.loss_scale of at least 0, got " + core::number_text(o.loss_scale));
+  if (o.loss_scale > 0) return {};  // the other keys are of a dynamic scale
+  if (!std::isfinite(o.min_loss_scale) || o.min_loss_scale <= 0)
+    return wanted("fp16.min_loss_scale above 0, got " + core::number_text(o.min_loss_scale));
+  if (o.initial_scale_power >= std::numeric_limits<double>::max_exponent)
+    return wanted("fp16.initial_scale_power below 1024, got " + std::to_string(o.initial_scale_power));
+  if (o.loss_scale_window == 0 || o.loss_scale_window > std::numeric_limits<int64_t>::max())
+    return wanted("fp16.loss_scale_window from 1 to 2^63 - 1, got " + std::to_string(o.loss_scale_window));
+  if (o.hysteresis == 0) return wanted("fp16.hysteresis of at least 1, got 0");
+  return {};
+}
+
 loss_scale_state first_loss_scale(const loss_scale_options& options) {
   const bool dynamic = options.loss_scale == 0;
-  return {.cur_scale = dynamic ? std::ldexp(1.0, static_cast<int>(options.initial_scale_power)) : options.loss_scale,
+  return {.cur_scale = dynamic
+                           ? std::ldexp(1.0, static_cast<int>(std::min<uint32_t>(options.initial_scale_power, 1024)))
+                           : options.loss_scale,
           .cur_hysteresis = options.hysteresis};
 }
 
 core::result<loss_scale_state> next_loss_scale(const loss_scale_options& options, loss_scale_state s, bool overflow) {
+  if (auto ok = check(options); !ok) return core::fail(ok.error());
+  if (options.loss_scale == 0 && !(s.cur_scale > 0))
+    return core::refused("loss scale: wanted a state with a scale above 0, got " + core::number_text(s.cur_scale));
   if (options.loss_scale != 0) {
     s.cur_iter += 1;
     return s;
   }
   if (overflow) {
-    if (options.hysteresis == 1 || s.cur_hysteresis == 1) {
+    if (options.hysteresis == 1 || s.cur_hysteresis <= 1) {
       if (s.cur_scale == options.min_loss_scale) {
         return core::fail(core::error_kind::numeric,
                           core::text_of("loss scale: wanted finite gradients at the least scale %g "

@@ -27,11 +27,16 @@ struct loss_scale_state {
   friend bool operator==(const loss_scale_state&, const loss_scale_state&) = default;
 };
 
-loss_scale_state first_loss_scale(const loss_scale_options& options);  ///< before the first step
+/// Refused (bad_input), by key: a scale that is no finite number of at least 0; where it is dynamic, one that begins
+/// beyond the largest number, a least one that is not above 0, a window or hysteresis of 0.
+core::result<void> check(const loss_scale_options& options);
+
+/// Before the first step. Of options that check() refuses, a state that next_loss_scale() refuses too.
+loss_scale_state first_loss_scale(const loss_scale_options& options);
 
 /// The state after an optimizer step whose gradients overflowed or not. Called once a step, before gradients are
 /// unscaled: they are divided by the scale that this returns. Fails when a dynamic scale would have to go below
-/// its least value.
+/// its least value, and (bad_input) for options or a state that no run has.
 core::result<loss_scale_state> next_loss_scale(const loss_scale_options& options, loss_scale_state state,
                                                bool overflow);
 

@@ -1,7 +1,12 @@
 #include "kernels/optimizer/optimizer.hpp"
 
 #include <array>
-#include <cassert>
+#include <cmath>
+#include <string>
+#include <type_traits>
+
+#include "core/text.hpp"
+#include "kernels/base/with_dtype.hpp"
 
 namespace troupe::kernels {
 namespace {
@@ -39,13 +44,49 @@ void run(const lion_options& options, const optimizer_step& step, const auto& pi
 void run(const sgd_options& options, const optimizer_step& step, const auto& piece) { sgd(options, step, piece); }
 
 template <class State>
+constexpr bool is_gradient_type(core::dtype type) {
+  return std::is_same_v<State, double> ? type == core::dtype::f64 : is_float(type) && type != core::dtype::f64;
+}
+
+template <class State>
+core::result<void> check(const optimizer_options& options, const optimizer_step& step,
+                         const optimizer_piece<State>& piece) {
+  const auto wanted = [](const std::string& what) { return core::refused("an optimizer's update: wanted " + what); };
+  if (need_of(options) != optimizer_need::elements)
+    return wanted("an optimizer that needs nothing of whole parameters; LAMB and Muon have calls of their own");
+  if (step.step == 0 || !std::isfinite(step.gradient_scale))
+    return wanted("a step from 1 on and a finite factor on the gradient, got step " + std::to_string(step.step) +
+                  " and " + core::number_text(step.gradient_scale));
+  if (!std::isfinite(step.lr)) return wanted("a finite learning rate, got " + core::number_text(step.lr));
+  if (piece.count == 0) return {};
+  if (piece.master == nullptr || piece.gradient == nullptr) return wanted("masters and a gradient, got none");
+  const size_t moments = moment_names(options).size();
+  for (size_t k = 0; k < moments; ++k)
+    if (piece.moments[k] == nullptr) return wanted(std::to_string(moments) + " moments, got " + std::to_string(k));
+  if (!is_gradient_type<State>(piece.gradient_dtype))
+    return wanted(std::string(std::is_same_v<State, double> ? "a gradient in f64" : "a gradient in f32, bf16 or f16") +
+                  ", got " + std::string(core::name_of(piece.gradient_dtype)));
+  if (piece.copy == nullptr) return {};
+  if (std::is_same_v<State, double> || !is_gradient_type<float>(piece.copy_dtype))
+    return wanted("a copy in f32, bf16 or f16 of masters in f32, or none");
+  return {};
+}
+
+template <class State>
 void update_any(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<State>& piece) {
-  assert(need_of(options) == optimizer_need::elements);
   std::visit(
       [&]<class Options>(const Options& o) {
         if constexpr (need<Options> == optimizer_need::elements) run(o, step, piece);
       },
       options);
+}
+
+template <class State>
+core::result<void> checked_update(const optimizer_options& options, const optimizer_step& step,
+                                  const optimizer_piece<State>& piece) {
+  if (auto ok = check(options, step, piece); !ok) return ok;
+  update_any(options, step, piece);
+  return {};
 }
 
 }  // namespace
@@ -74,11 +115,23 @@ std::span<const std::string_view> moment_names(const optimizer_options& options)
   return std::visit([](const auto& o) { return names_of(o); }, options);
 }
 
-void update(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<float>& piece) {
+core::result<void> update(const optimizer_options& options, const optimizer_step& step,
+                          const optimizer_piece<float>& piece) {
+  return checked_update(options, step, piece);
+}
+
+core::result<void> update(const optimizer_options& options, const optimizer_step& step,
+                          const optimizer_piece<double>& piece) {
+  return checked_update(options, step, piece);
+}
+
+void update_unchecked(const optimizer_options& options, const optimizer_step& step,
+                      const optimizer_piece<float>& piece) {
   update_any(options, step, piece);
 }
 
-void update(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<double>& piece) {
+void update_unchecked(const optimizer_options& options, const optimizer_step& step,
+                      const optimizer_piece<double>& piece) {
   update_any(options, step, piece);
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <variant>
 
+#include "core/error.hpp"
 #include "kernels/optimizer/adagrad.hpp"
 #include "kernels/optimizer/adamw.hpp"
 #include "kernels/optimizer/lamb.hpp"
@@ -39,10 +40,19 @@ bool has_betas(const optimizer_options& options);
 /// The same optimizer with these betas; unchanged where it has none.
 optimizer_options with_betas(optimizer_options options, double beta1, double beta2);
 
-/// Every optimizer whose need is `elements`.
-void update(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<float>& piece);
+/// One update by an optimizer whose need is `elements`. Refused (bad_input), with nothing written: another optimizer, a
+/// piece that lacks memory or has a type that no kernel reads, a step 0, a rate or factor that is not finite.
+core::result<void> update(const optimizer_options& options, const optimizer_step& step,
+                          const optimizer_piece<float>& piece);
 
-/// In fp64 throughout. `copy` is not written.
-void update(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<double>& piece);
+/// An update in fp64 throughout, without a copy.
+core::result<void> update(const optimizer_options& options, const optimizer_step& step,
+                          const optimizer_piece<double>& piece);
+
+/// An update in a run, whose pieces are its plan's: nothing is checked, and numbers that are not finite spread.
+void update_unchecked(const optimizer_options& options, const optimizer_step& step,
+                      const optimizer_piece<float>& piece);
+void update_unchecked(const optimizer_options& options, const optimizer_step& step,
+                      const optimizer_piece<double>& piece);
 
 }  // namespace troupe::kernels

@@ -1,9 +1,14 @@
 #include "kernels/optimizer/schedule.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
+#include <limits>
 #include <numbers>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/text.hpp"
 
 namespace troupe::kernels {
 namespace {
@@ -106,11 +111,71 @@ double polynomial_rate(const schedule_options& o, double it) {
 double warmup_rate(const schedule_options& o, double it) { return linear_rate(o, spans(o), it); }
 double warmup_cosine_rate(const schedule_options& o, double it) { return o.base_lr * cosine_ratio(o, spans(o), it); }
 
+/// A number of a schedule by its key.
+struct named_number {
+  const char* key;
+  double value;
+};
+
+/// The numbers that a schedule of this type reads.
+std::vector<named_number> numbers_of(const schedule_options& o) {
+  const named_number rate{"lr", o.base_lr}, ratio{"ratio of the group's rate to the optimizer's", o.rate_ratio};
+  switch (o.type) {
+    case core::schedule_type::constant:
+      return {rate};
+    case core::schedule_type::warmup:
+    case core::schedule_type::warmup_decay:
+      return {rate, ratio, {"warmup_min_lr", o.warmup_min_lr}, {"warmup_max_lr", o.warmup_max_lr.value_or(0)}};
+    case core::schedule_type::warmup_cosine:
+      return {rate, {"warmup_min_ratio", o.warmup_min_ratio}, {"cos_min_ratio", o.cos_min_ratio}};
+    case core::schedule_type::range_test:
+      return {ratio,
+              {"lr_range_test_min_lr", o.lr_range_test_min_lr},
+              {"lr_range_test_step_rate", o.lr_range_test_step_rate}};
+    case core::schedule_type::one_cycle:
+      return {ratio,
+              {"cycle_min_lr", o.cycle_min_lr},
+              {"cycle_max_lr", o.cycle_max_lr},
+              {"decay_lr_rate", o.decay_lr_rate},
+              {"cycle_min_mom", o.cycle_min_mom},
+              {"cycle_max_mom", o.cycle_max_mom},
+              {"decay_mom_rate", o.decay_mom_rate}};
+    case core::schedule_type::cosine_annealing:
+      return {rate, {"eta_min", o.eta_min}};
+    case core::schedule_type::linear:
+      return {rate, {"start_factor", o.start_factor}, {"end_factor", o.end_factor}};
+    case core::schedule_type::polynomial:
+      return {rate, {"power", o.power}};
+  }
+  return {};
+}
+
+/// The length that a schedule of this type divides by; null: it has none.
+std::pair<const char*, uint64_t> length_of(const schedule_options& o) {
+  if (o.type == core::schedule_type::range_test) return {"lr_range_test_step_size", o.lr_range_test_step_size};
+  if (o.type == core::schedule_type::one_cycle) return {"cycle_first_step_size", o.cycle_first_step_size};
+  if (o.type == core::schedule_type::cosine_annealing) return {"T_max", o.t_max};
+  if (o.type == core::schedule_type::linear || o.type == core::schedule_type::polynomial)
+    return {"total_iters", o.total_iters};
+  return {nullptr, 1};
+}
+
 }  // namespace
 
+core::result<void> check(const schedule_options& o) {
+  const auto wanted = [](const std::string& what) { return core::refused("a schedule: wanted " + what); };
+  if (o.type > core::schedule_type::polynomial)
+    return wanted("one of its types, got number " + std::to_string(static_cast<int>(o.type)));
+  for (const auto& [key, value] : numbers_of(o))
+    if (!std::isfinite(value)) return wanted(std::string("a finite ") + key + ", got " + core::number_text(value));
+  const auto [key, length] = length_of(o);
+  if (length == 0) return wanted(std::string(key) + " of at least 1, got 0");
+  return {};
+}
+
 double learning_rate(const schedule_options& options, int64_t it) {
-  assert(it >= -1);
-  const auto at = static_cast<double>(it);
+  if (!check(options)) return std::numeric_limits<double>::quiet_NaN();
+  const auto at = static_cast<double>(std::max<int64_t>(it, -1));
   switch (options.type) {
     case core::schedule_type::constant:
       break;
@@ -135,6 +200,7 @@ double learning_rate(const schedule_options& options, int64_t it) {
 
 std::optional<double> momentum(const schedule_options& options, int64_t it) {
   if (options.type != core::schedule_type::one_cycle || !options.cycle_momentum) return std::nullopt;
+  if (!check(options)) return std::numeric_limits<double>::quiet_NaN();
   if (it < 0) return options.cycle_min_mom;
   const cycle c(options);
   const auto position = static_cast<double>(it);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "core/error.hpp"
 #include "core/training_types.hpp"
 
 namespace troupe::kernels {
@@ -45,7 +46,12 @@ struct schedule_options {
   double power = 1;                               ///< of PolynomialLR
 };
 
-/// The rate after `it` + 1 schedule steps; -1: before the first one. Rates that the schedule names itself
+/// Refused (bad_input), by key: a number that is not finite, a length of 0 where at least 1 is wanted, a schedule that
+/// there is not.
+core::result<void> check(const schedule_options& options);
+
+/// The rate after `it` + 1 schedule steps; -1, and any other negative number: before the first one. Not a number for
+/// options that check() refuses. Rates that the schedule names itself
 /// (warmup_min_lr, warmup_max_lr, lr_range_test_min_lr, cycle_min_lr, cycle_max_lr) are those of the optimizer's group:
 /// another group gets them times `rate_ratio`. During warm-up (it < N): g = ln(it + 1) / ln N ("log") or it / N
 /// ("linear"). With b = it + 1 and p = min(1, (b - N) / max(1, T - N)):
@@ -67,7 +73,8 @@ double learning_rate(const schedule_options& options, int64_t it);
 inline constexpr double one_cycle_beta2 = 0.99;
 
 /// beta1 at the same position where OneCycle moves it, otherwise nothing: max - (max - min) * scale(b) while it < F +
-/// S, then max * (1 + decay_mom_rate * k / decay_steps), which may pass 1; min before the first step.
+/// S, then max * (1 + decay_mom_rate * k / decay_steps), which may pass 1; min before the first step. Not a number for
+/// options that check() refuses.
 std::optional<double> momentum(const schedule_options& options, int64_t it);
 
 }  // namespace troupe::kernels

@@ -63,7 +63,7 @@ void whole_update(const optimizer_options& options, const optimizer_step& s, con
                   uint64_t rows = 0, uint64_t cols = 0) {
   switch (need_of(options)) {
     case optimizer_need::elements:
-      return update(options, s, piece);
+      return update_unchecked(options, s, piece);
     case optimizer_need::parameter_norms:
       return whole_update(std::get<lamb_options>(options), s, piece);
     case optimizer_need::whole_matrix:

@@ -100,8 +100,7 @@ core::result<void> fill_part(const filler& fill, const state_store& store, uint3
       if (run.at == nullptr) stored.resize(n * core::size_of(type));
       std::byte* const to = run.at == nullptr ? stored.data() : run.at + done * core::size_of(type);
       const auto* const wide = reinterpret_cast<const std::byte*>(scratch.data());
-      kernels::cast(wide, core::dtype::f32, to, type, n);
-      if (const auto lost = checkpoint::first_overflow(core::dtype::f32, wide, type, to, n))
+      if (const auto lost = kernels::cast(wide, core::dtype::f32, to, type, n))
         return core::fail(checkpoint::overflow_error(store.plan().table().parameters[q].name,
                                                      {first + lost->element, lost->value}, type,
                                                      "wanted a run that computes in a wider type"));

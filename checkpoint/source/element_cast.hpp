@@ -1,5 +1,5 @@
-// Stored floating elements as another floating type, a value at a time: for what passes through checkpoint/ without
-// a model. Inside a run the same is kernels/base/cast.hpp's, with the same bits.
+// Stored floating elements as another floating type, and the values that the other type does not hold: refused, or
+// clamped. The conversion itself is kernels/base/cast.hpp's.
 #pragma once
 
 #include <atomic>
@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/dtype.hpp"
+#include "kernels/base/cast.hpp"
 
 namespace troupe::checkpoint {
 
@@ -16,21 +17,16 @@ constexpr bool is_floating(core::dtype type) {
   return type == core::dtype::f64 || type == core::dtype::f32 || type == core::dtype::bf16 || type == core::dtype::f16;
 }
 
-/// `count` elements of floating type `from` at `in`, at any alignment, become `to` at `out`. Rounds once to nearest
-/// even; what is too large becomes infinity, a NaN quiet; equal types are copied as they are.
-void cast_elements(core::dtype from, const std::byte* in, core::dtype to, std::byte* out, uint64_t count);
+using kernels::cast_overflow;
 
-/// A finite value that a narrower type does not hold.
-struct cast_overflow {
-  uint64_t element = 0;
-  double value = 0;
-};
+/// kernels::cast of `count` elements of `from` at `in` to `to` at `out`.
+inline std::optional<cast_overflow> cast_elements(core::dtype from, const std::byte* in, core::dtype to, std::byte* out,
+                                                  uint64_t count) {
+  return kernels::cast(in, from, out, to, count);
+}
 
-/// The first finite element of `in` that cast_elements() made infinite in `out`; nothing where there is none.
-std::optional<cast_overflow> first_overflow(core::dtype from, const std::byte* in, core::dtype to, const std::byte* out,
-                                            uint64_t count);
-
-/// Such elements of `out` become the largest finite number of their sign. Returns how many there were.
+/// Finite elements of `in` that cast_elements() made infinite in `out` become the largest finite number of their sign.
+/// Returns how many there were.
 uint64_t clamp_overflows(core::dtype from, const std::byte* in, core::dtype to, std::byte* out, uint64_t count);
 
 /// The largest finite number of a floating type.

@@ -342,12 +342,9 @@ class block_reader {
   static std::optional<cast_overflow> copy(core::dtype from, std::span<const std::byte> in, const read_target& target,
                                            uint64_t at) {
     auto* const out = target.to + (at - target.first) * core::size_of(target.type);
-    const uint64_t count = in.size() / core::size_of(from);
-    if (target.type == from)
-      core::stream_copy(out, in);
-    else
-      cast_elements(from, in.data(), target.type, out, count);
-    return target.type == from ? std::nullopt : first_overflow(from, in.data(), target.type, out, count);
+    if (target.type != from) return cast_elements(from, in.data(), target.type, out, in.size() / core::size_of(from));
+    core::stream_copy(out, in);
+    return {};
   }
 
   shared_load& load_;

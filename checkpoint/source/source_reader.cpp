@@ -140,10 +140,10 @@ core::result<void> source_reader::read_as(core::dtype wanted, const tensor_entry
     const uint64_t n = std::min(count - done, block);
     if (auto ok = read(t, first + done, n, block_); !ok) return ok;
     std::byte* const to = out.data() + done * core::size_of(wanted);
-    cast_elements(t.type, block_.data(), wanted, to, n);
-    if (from_.clamped != nullptr)
+    const auto lost = cast_elements(t.type, block_.data(), wanted, to, n);
+    if (lost && from_.clamped != nullptr)
       from_.clamped->count += clamp_overflows(t.type, block_.data(), wanted, to, n);
-    else if (const auto lost = first_overflow(t.type, block_.data(), wanted, to, n))
+    else if (lost)
       return fail(overflow_error(shown(t), {first + done + lost->element, lost->value}, wanted,
                                  "wanted a wider type, or --allow-overflow, which clamps such values"));
     done += n;

@@ -275,9 +275,7 @@ core::result<void> write_folder(const std::filesystem::path& folder, const model
         const std::span<float> block(values.data(), std::min(values.size(), out.size() / size - done));
         if (auto ok = read(p, offset_bytes / size + done, block); !ok) return ok;
         const auto* const wide = reinterpret_cast<const std::byte*>(block.data());
-        kernels::cast(wide, core::dtype::f32, out.data() + done * size, type, block.size());
-        if (const auto lost = checkpoint::first_overflow(core::dtype::f32, wide, type, out.data() + done * size,
-                                                         block.size()))
+        if (const auto lost = kernels::cast(wide, core::dtype::f32, out.data() + done * size, type, block.size()))
           return core::fail(checkpoint::overflow_error(
               name, {offset_bytes / size + done + lost->element, lost->value}, type, "wanted a wider type"));
       }

@@ -84,6 +84,67 @@ BOOST_AUTO_TEST_CASE(every_pair_of_types_and_every_target_gives_the_scalar_bits)
   });
 }
 
+BOOST_AUTO_TEST_CASE(the_first_finite_value_that_becomes_infinite_is_told_wherever_it_stands) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  struct bound {
+    core::dtype to;
+    float held, lost;
+  };
+  for_each_simd_target([] {
+    for (const auto& [to, held, lost] :
+         {bound{core::dtype::f16, 65519, 65520}, bound{core::dtype::bf16, 0x1.FEFFFEp127F, 0x1.FFp127F}}) {
+      for (const uint64_t count : edge_counts()) {
+        std::vector<float> in(count, held);
+        std::vector<std::byte> out(2 * count);
+        const auto* const bytes = reinterpret_cast<const std::byte*>(in.data());
+        if (count > 2) in[0] = infinity, in[1] = -infinity, in[2] = std::nanf("");
+        BOOST_REQUIRE(!kernels::cast(bytes, core::dtype::f32, out.data(), to, count));
+        for (const uint64_t at : {uint64_t{0}, count / 2, count - 1}) {
+          if (count == 0) continue;
+          in[at] = -lost;
+          in[count - 1] = in[count - 1] == -lost ? -lost : lost;  // a later one is not the first
+          const auto found = kernels::cast(bytes, core::dtype::f32, out.data(), to, count);
+          const auto wanted = cast_reference(bytes, core::dtype::f32, out.data(), to, count);
+          BOOST_REQUIRE(found && wanted);
+          BOOST_REQUIRE_EQUAL(found->element, at);
+          BOOST_REQUIRE_EQUAL(found->value, static_cast<double>(-lost));
+          BOOST_REQUIRE_EQUAL(wanted->element, at);
+          BOOST_REQUIRE_EQUAL(wanted->value, static_cast<double>(-lost));
+          in[at] = in[count - 1] = held;
+        }
+      }
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_value_that_is_lost_in_place_is_told_as_it_was) {
+  for_each_simd_target([] {
+    std::vector<bf16> values(37, bf16_from_float(1));
+    values[20] = bf16_from_float(70000);
+    auto* const bytes = reinterpret_cast<std::byte*>(values.data());
+    const auto lost = kernels::cast(bytes, core::dtype::bf16, bytes, core::dtype::f16, values.size());
+    BOOST_REQUIRE(lost);
+    BOOST_REQUIRE_EQUAL(lost->element, 20U);
+    BOOST_REQUIRE_EQUAL(lost->value, static_cast<double>(float_from_bf16(bf16_from_float(70000))));
+  });
+}
+
+BOOST_AUTO_TEST_CASE(elements_at_any_alignment_give_the_same_bits) {
+  for_each_simd_target([] {
+    for (const auto from : float_dtypes)
+      for (const auto to : float_dtypes) {
+        constexpr uint64_t count = 67;
+        const auto in = awkward_bytes(from, count, 5);
+        std::vector<std::byte> wanted(count * core::size_of(to)), shifted(in.size() + 1), got(wanted.size() + 1);
+        kernels::cast(in.data(), from, wanted.data(), to, count);
+        std::copy(in.begin(), in.end(), shifted.begin() + 1);
+        kernels::cast(shifted.data() + 1, from, got.data() + 1, to, count);
+        got.erase(got.begin());
+        TROUPE_CHECK_SAME_BITS(got, wanted);
+      }
+  });
+}
+
 BOOST_AUTO_TEST_CASE(infinities_and_nan_pass_through_every_target) {
   for_each_simd_target([] {
     std::vector<float> in;

@@ -48,8 +48,8 @@ core::result<void> tied_layout(const job_layout& l);  ///< ties.cpp: uses of tie
 core::result<void> tied_pieces(const job_layout& l, const collective_pieces& all);
 /// own.cpp: the rank's own slices, updates, swaps, at the places where collectives look for them.
 core::result<void> own(const rank_plan& p, const collective_pieces& places);
-/// own.cpp: that of every rank, with what it saves, from `part`. Each is of the class that holds its rank, for which
-/// the plan of the same place in `plans` stands.
+/// own.cpp: every rank's own part, as `part` makes it, and its share of a checkpoint. A rank is of the class that holds
+/// it, for which the plan of the same place in `plans` stands.
 using rank_part = std::function<rank_plan(uint32_t rank)>;
 core::result<void> own_parts(std::span<const rank_class> classes, rank_plans plans, const collective_pieces& places,
                              const rank_part& part);

@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(one_rank_among_thousands_that_has_its_elements_elsewhere_is
   }
 }
 
-// What a collective moves is compared with the slice of the rank that owns it, and with that rank's alone.
+// A piece that a collective moves is compared with the slice of the rank that owns it, and with that rank's alone.
 BOOST_AUTO_TEST_CASE(a_piece_of_one_rank_among_thousands_from_elsewhere_is_found) {
   constexpr uint32_t ranks = 4096, wrong = 3000;
   const auto layout = layout_of(chain_table({uint64_t{ranks} * 1024, uint64_t{ranks} * 2048}), small_options(ranks, 2));

@@ -7,8 +7,8 @@
 
 #include "checkpoint/commit/folder_lock.hpp"
 #include "checkpoint/files/atomic_file.hpp"
-#include "checkpoint/files/dangling_link.hpp"
 #include "config/explain.hpp"
+#include "core/dangling_link.hpp"
 #include "job/degrees.hpp"
 #include "plan/schedule/kept_search.hpp"
 
@@ -55,7 +55,7 @@ core::result<void> prepare_output(const config::loaded& c, const actors::session
   core::result<void> did = {};
   if (e)
     did = core::fail(core::error_kind::io, fmt::format("output: cannot make the folder {}: {}", folder.string(),
-                                                       checkpoint::dangling_link_in(folder).value_or(e.message())));
+                                                       core::dangling_link_in(folder).value_or(e.message())));
   else if (did = claim(); did)
     did = write_files(folder, texts, open);
   for (const auto& [name, text] : texts)

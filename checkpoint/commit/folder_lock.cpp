@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "checkpoint/commit/names.hpp"
-#include "checkpoint/files/dangling_link.hpp"
 #include "checkpoint/files/file_system.hpp"
+#include "core/dangling_link.hpp"
 #include "core/lock_holder.hpp"
 #include "core/system_error.hpp"
 
@@ -57,7 +57,7 @@ core::result<folder_lock> folder_lock::take(const fs::path& root, std::string_vi
     auto taken = try_take(root, purpose);
     if (!taken) return fail(taken.error());
     if (*taken) return std::move(**taken);
-    if (const auto link = dangling_link_in(root)) return fail(error_kind::bad_input, *link);
+    if (const auto link = core::dangling_link_in(root)) return fail(error_kind::bad_input, *link);
   }
   return fail(error_kind::io, fmt::format("cannot lock '{}': it is removed again and again", root.string()));
 }
@@ -92,8 +92,8 @@ core::result<std::optional<folder_lock>> folder_lock::try_take(const fs::path& r
     auto why = core::path_error("open the lock", path, errno);
     struct stat there {};
     if (errno == EACCES && ::lstat(path.c_str(), &there) == 0)
-      why.text += fmt::format("; it is user {}'s alone: where no run of theirs uses the folder, remove it",
-                              there.st_uid);
+      why.text +=
+          fmt::format("; it is user {}'s alone: where no run of theirs uses the folder, remove it", there.st_uid);
     return fail(std::move(why));
   }
   folder_lock out(root, -1);  // the file is this one's when it is locked: a destructor writes to it
@@ -115,9 +115,10 @@ core::result<std::optional<folder_lock>> folder_lock::try_take(const fs::path& r
                                                 root.string(), core::lock_holder(fd), purpose, path.string())));
   if (locked != 0 && !core::is_without_locks(errno)) return give_up(fail(core::path_error("lock", path, errno)));
   if (locked != 0)
-    out.objection_ = fmt::format("'{}': the file system keeps no locks ({}), so nothing keeps another run from writing "
-                                 "there: see to it that only one does",
-                                 root.string(), core::system_message(errno));
+    out.objection_ = fmt::format(
+        "'{}': the file system keeps no locks ({}), so nothing keeps another run from writing "
+        "there: see to it that only one does",
+        root.string(), core::system_message(errno));
   struct stat named {};
   if (::lstat(path.c_str(), &named) != 0 || named.st_ino != status.st_ino || named.st_dev != status.st_dev)
     return give_up(std::optional<folder_lock>());

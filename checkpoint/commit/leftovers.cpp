@@ -6,7 +6,7 @@
 
 #include "checkpoint/commit/commit.hpp"
 #include "checkpoint/commit/names.hpp"
-#include "checkpoint/files/dangling_link.hpp"
+#include "core/dangling_link.hpp"
 
 namespace troupe::checkpoint {
 
@@ -24,7 +24,7 @@ core::result<void> make_folders(file_system& files, const fs::path& path) {
   if (auto ok = files.make_folder(path); !ok) {
     const auto made_meanwhile = files.exists(path);  // by another thread or process
     if (made_meanwhile && *made_meanwhile) return {};
-    const auto link = dangling_link_in(path);
+    const auto link = core::dangling_link_in(path);
     return link ? core::result<void>(fail(error_kind::bad_input, *link)) : ok;
   }
   return files.sync_folder(parent);

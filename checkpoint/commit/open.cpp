@@ -162,7 +162,7 @@ core::result<std::optional<latest_name>> read_latest(file_system& files, const f
     const size_t end = std::min(rest.find('\n'), rest.size());
     const auto out = rest.substr(0, end);
     rest.remove_prefix(std::min(end + 1, rest.size()));
-    return out;
+    return out.substr(0, out.find_last_not_of(" \t\r") + 1);  // editors leave blanks and ends of Windows' lines
   };
   latest_name out{std::string(line()), {}};
   if (!is_checkpoint_name(out.folder)) return bad("does not begin with the name of a checkpoint, as step-00000120");

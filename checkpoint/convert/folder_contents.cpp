@@ -12,16 +12,17 @@
 
 #include "checkpoint/commit/commit.hpp"
 #include "checkpoint/commit/open.hpp"
+#include "checkpoint/convert/unread_weights.hpp"
 #include "checkpoint/deepspeed/files.hpp"
 #include "checkpoint/distributed/megatron_common.hpp"
 #include "checkpoint/distributed/safetensors_shards.hpp"
 #include "checkpoint/distributed/source.hpp"
-#include "checkpoint/files/dangling_link.hpp"
 #include "checkpoint/gguf/header.hpp"
 #include "checkpoint/safetensors/weights_folder.hpp"
 #include "checkpoint/safetensors/weights_index.hpp"
 #include "checkpoint/source/torch.hpp"
 #include "checkpoint/torch/distributed_metadata.hpp"
+#include "core/dangling_link.hpp"
 #include "core/json_text.hpp"
 #include "core/lfs_pointer.hpp"
 
@@ -151,6 +152,8 @@ core::result<source_format> format_of_folder(const fs::path& path) {
           fmt::format("'{}' is no checkpoint: it has {} indices of weights: wanted one of them, such as '{}'",
                       path.string(), all.size(), all.front().string()));
   if (const auto adapter = adapter_in(path)) return fail(*adapter);
+  if (const auto unread = unread_weights_in(path))
+    return refused(fmt::format("'{}' is no checkpoint: it holds {}", path.string(), *unread));
   return refused(
       fmt::format("'{}' is no checkpoint: it holds neither {} nor {}, no *_model_states.pt of DeepSpeed's, no folder "
                   "zero, no {} of torch.distributed.checkpoint, no {} or {} of Hugging Face's",
@@ -268,7 +271,7 @@ core::result<folder_contents> contents_of_tag(const fs::path& root, const std::s
     return refused(
         fmt::format("{} '{}', which is no name of a folder{}", who, core::shown(tag), offered(tags_in(root))));
   if (!is_folder(root / tag)) {
-    const auto link = dangling_link_in(root / tag);
+    const auto link = core::dangling_link_in(root / tag);
     return refused(fmt::format("{} '{}', and there is no such folder in '{}'{}{}", who, core::shown(tag), root.string(),
                                link ? fmt::format(" ({})", *link) : "", offered(tags_in(root))));
   }
@@ -424,7 +427,7 @@ core::result<folder_contents> contents_of_folder(const fs::path& path, int depth
   if (!own) {
     if (deeper) return std::move(*deeper);
     for (const auto name : inner_names)
-      if (const auto link = dangling_link_in(path / name)) return refused(*link);
+      if (const auto link = core::dangling_link_in(path / name)) return refused(*link);
     return fail(own.error());
   }
   if (!deeper || !any_has_states(*deeper, depth)) return itself();
@@ -456,7 +459,7 @@ std::string_view described(source_format f) {
 
 core::result<folder_contents> look_into(const fs::path& path, const std::optional<std::string>& tag) {
   if (!is_there(path)) {
-    if (const auto link = dangling_link_in(path)) return refused(*link);
+    if (const auto link = core::dangling_link_in(path)) return refused(*link);
     return refused(fmt::format("'{}' does not exist", path.string()));
   }
   if (!is_folder(path)) {

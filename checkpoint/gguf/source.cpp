@@ -45,6 +45,16 @@ core::result<uint64_t> head_rows_of(const gguf_tensor& t, gguf_order order, cons
   return rows / heads;
 }
 
+/// Refuses a part of a model that is cut into files, and an adapter.
+core::result<void> check_is_whole_model(const gguf_metadata& keys) {
+  if (keys.text("general.type") == "adapter")
+    return core::refused("it is an adapter and no whole model: merge it into its base model first");
+  const auto parts = keys.whole("split.count").value_or(1);
+  if (parts < 2) return {};
+  return core::refused(fmt::format("it is part {} of {} of a model: join them first, by `llama-gguf-split --merge`",
+                                   keys.whole("split.no").value_or(0) + 1, parts));
+}
+
 }  // namespace
 
 core::result<tensor_source> read_gguf_source(const fs::path& path) {
@@ -54,6 +64,7 @@ core::result<tensor_source> read_gguf_source(const fs::path& path) {
   const auto header = read_gguf_header(*file);
   if (!header) return fail(header.error());
   const auto refused = [&](const core::error& e) { return fail(e.in(fmt::format("'{}'", path.string()))); };
+  if (auto whole = check_is_whole_model(header->metadata); !whole) return refused(whole.error());
   const auto model = model_of(*header);
   if (!model) return refused(model.error());
   const std::string architecture = *model ? (*model)->architecture : std::string();

@@ -11,7 +11,9 @@
 #include "checkpoint/compressed/foreign.hpp"
 #include "checkpoint/compressed/scheme.hpp"
 #include "checkpoint/compressed/source.hpp"
+#include "checkpoint/convert/folder_contents.hpp"
 #include "checkpoint/convert/open_source.hpp"
+#include "checkpoint/convert/unread_weights.hpp"
 #include "checkpoint/safetensors/weights_folder.hpp"
 #include "checkpoint/source/source_reader.hpp"
 #include "checkpoint/source/tensor_source.hpp"
@@ -62,6 +64,7 @@ bool is_known_buffer(std::string_view name) {
 }
 
 constexpr std::string_view head_name = "lm_head.weight";
+constexpr const char* from_scratch = "; model.path of a folder with config.json alone begins from scratch";
 
 struct tensor_there {  ///< in a folder, whichever way it is stored
   std::string_view name;
@@ -78,6 +81,13 @@ bool is_of_weights(const std::string& name) {
          (name.starts_with("pytorch_model") && name.ends_with(".bin"));
 }
 
+/// The newest checkpoint that another program has written, at `path` or below; empty where there is none.
+std::filesystem::path checkpoint_at(const std::filesystem::path& path) {
+  const auto contents = checkpoint::look_into(path);
+  if (!contents || contents->checkpoints.front().format == checkpoint::source_format::troupe) return {};
+  return contents->checkpoints.front().path;
+}
+
 /// What is not plain safetensors, as a list of tensors; null of such.
 core::result<std::unique_ptr<const checkpoint::tensor_source>> listed(const std::filesystem::path& path,
                                                                       bool is_compressed) {
@@ -88,7 +98,11 @@ core::result<std::unique_ptr<const checkpoint::tensor_source>> listed(const std:
         std::filesystem::exists(path / checkpoint::index_file_name, ignored))
       return std::unique_ptr<const checkpoint::tensor_source>();
     const auto format = checkpoint::recognise(path);
-    if (!format) return core::fail(format.error());
+    if (!format) return core::fail(format.error().kind, format.error().text + from_scratch);
+    if (const auto newest = checkpoint_at(path); !newest.empty() && newest != path)
+      return core::fail(error_kind::bad_input,
+                        quoted(path) + " has no weights of its own, but checkpoints: wanted one of them, such as " +
+                            quoted(newest) + from_scratch);
     if (*format == checkpoint::source_format::hugging_face) return std::unique_ptr<const checkpoint::tensor_source>();
     if (*format != checkpoint::source_format::torch)
       return core::fail(error_kind::bad_input, quoted(path) + ": wanted weights of Hugging Face's, got " +
@@ -133,7 +147,7 @@ bool has_weights(const std::filesystem::path& path) {
   if (!std::filesystem::is_directory(path, ignored)) return std::filesystem::exists(path, ignored);
   for (std::filesystem::directory_iterator at(path, ignored), end; !ignored && at != end; at.increment(ignored))
     if (is_of_weights(at->path().filename().string())) return true;
-  return false;
+  return checkpoint::unread_weights_in(path).has_value() || !checkpoint_at(path).empty();
 }
 
 core::result<weights_source::stored> weights_source::place_of(const checkpoint::safetensors_file& file,
@@ -182,6 +196,7 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
                        t.entry->is_e4m3 ? "F8_E4M3" : t.entry->unread_type});
   }
   source->parameters_.resize(table.parameters.size());
+  for (const auto& p : table.parameters) source->names_.push_back(p.name);
 
   std::unordered_map<std::string, uint32_t> wanted;
   std::vector<bool> found(table.parameters.size(), false);
@@ -252,7 +267,10 @@ core::result<void> weights_source::read(uint32_t parameter, uint64_t first, std:
   for (size_t done = 0; done < out.size(); done += block_elements) {
     const size_t n = std::min(block_elements, out.size() - done);
     if (auto ok = files_[from.file].read(from.begin + (first + done) * size, {block, n * size}); !ok) return ok;
-    kernels::cast(block, from.type, reinterpret_cast<std::byte*>(out.data() + done), core::dtype::f32, n);
+    auto* const rounded = reinterpret_cast<std::byte*>(out.data() + done);
+    if (const auto lost = kernels::cast(block, from.type, rounded, core::dtype::f32, n))
+      return core::fail(checkpoint::overflow_error(names_.at(parameter), {first + done + lost->element, lost->value},
+                                                   core::dtype::f32, "wanted weights that masters of fp32 hold"));
   }
   return {};
 }
@@ -268,7 +286,8 @@ core::result<void> write_folder(const std::filesystem::path& folder, const model
   for (uint32_t p = 0; p < table.parameters.size(); ++p) {
     const auto& info = table.parameters[p];
     if (info.is_copy()) continue;
-    auto source = [&read, p, type, name = info.name](uint64_t offset_bytes, std::span<std::byte> out) -> core::result<void> {
+    auto source = [&read, p, type, name = info.name](uint64_t offset_bytes,
+                                                     std::span<std::byte> out) -> core::result<void> {
       const size_t size = core::size_of(type);
       std::vector<float> values(std::min(out.size() / size, block_elements));
       for (size_t done = 0; done < out.size() / size; done += values.size()) {

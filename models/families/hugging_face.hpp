@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/dtype.hpp"
@@ -25,7 +26,8 @@ struct tensor_source;
 
 namespace troupe::models {
 
-/// Whether a folder holds weights beside its config.json, or `path` is a file of them or an index.
+/// Whether a folder holds weights beside its config.json, or `path` is a file of them or an index. Weights that are not
+/// read count, and those in checkpoints of other programs' below: weights_source::open() refuses them by name.
 bool has_weights(const std::filesystem::path& path);
 
 /// The weights of a folder, of an index or of one file as the parameters of a table, in any range, read when asked for.
@@ -40,7 +42,8 @@ class weights_source {
                                                             const core::model_table& table, bool dequantise = false);
   ~weights_source();
 
-  /// Elements [first, first + out.size()) of a parameter, rounded to fp32 where the file is wider.
+  /// Elements [first, first + out.size()) of a parameter, rounded to fp32 where the file is wider. Refused: a value
+  /// that fp32 does not hold.
   [[nodiscard]] core::result<void> read(uint32_t parameter, uint64_t first, std::span<float> out) const;
 
  private:
@@ -57,6 +60,7 @@ class weights_source {
   std::unique_ptr<const checkpoint::tensor_source> source_;  ///< instead of `folder_`: compressed, or of torch.save
   std::vector<core::source_file> files_;                     ///< shards with parameters
   std::vector<stored> parameters_;
+  std::vector<std::string> names_;  ///< [parameter]
 };
 
 /// Fills `out` with elements of a parameter from `first` on, in fp32.

@@ -56,6 +56,8 @@ BOOST_AUTO_TEST_CASE(folders_that_are_not_checkpoints_are_refused_by_name) {
   refused(f / "other", "/other/manifest.json': it does not begin as the manifest of a Troupe checkpoint");
   f.write("names_nothing/latest", "step-00000012\n");
   refused(f / "names_nothing", "/names_nothing/latest' names 'step-00000012'");
+  f.write("by_hand/latest", "step-00000012 \r\n");
+  refused(f / "by_hand", "/by_hand/latest' names 'step-00000012'");
   f.write("escapes/latest", "../names_nothing\n");
   refused(f / "escapes", "/escapes/latest' does not begin with the name of a checkpoint");
   f.write("deepspeed/latest", "global_step10");

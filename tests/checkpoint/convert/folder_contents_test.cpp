@@ -208,7 +208,8 @@ BOOST_AUTO_TEST_CASE(folders_with_numbers_of_other_trainers_stand_for_the_newest
   const scratch_folder at;
   for (const uint64_t step : {2, 10}) write_checkpoint(at, "checkpoint/step-" + std::to_string(step), step);
   fs::create_directories(at / "checkpoint/step-11/plots");
-  check_failed(open_source(at.path()), error_kind::bad_input, "--fallback-to-previous takes checkpoint/step-10 instead");
+  check_failed(open_source(at.path()), error_kind::bad_input,
+               "--fallback-to-previous takes checkpoint/step-10 instead");
   fs::remove_all(at / "checkpoint/step-11");
   check_step(open(at.path()), 10);
 }
@@ -230,6 +231,35 @@ BOOST_AUTO_TEST_CASE(a_link_that_leads_nowhere_is_named) {
   fs::create_symlink("/nonexistent/disk", at / "out/checkpoints");
   for (const auto& path : {at / "out", at / "out/checkpoints", at / "out/checkpoints/step-00000001"})
     check_failed(open_source(path), error_kind::bad_input, "is a link to '/nonexistent/disk', which does not exist");
+}
+
+BOOST_AUTO_TEST_CASE(weights_of_other_programs_and_those_read_by_name_alone_are_named) {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"tf_model.h5",
+       "it holds 'tf_model.h5', weights of Keras or TensorFlow, which are not read: save the weights as "
+       "safetensors with the program that wrote them"},
+      {"model.ckpt.index", "weights of TensorFlow"},
+      {"flax_model.msgpack", "weights of Flax"},
+      {"model.onnx", "a model in ONNX"},
+      {"openvino_model.bin", "a model of OpenVINO's"},
+      {"megatron.nemo", "an archive of NeMo's"},
+      {"mp_rank_00/model_optim_rng.pt", "'mp_rank_00/model_optim_rng.pt', a checkpoint in Megatron-LM's old format"},
+      {"pytorch_model_fsdp_0/__0_0.distcp", "without the .metadata that says what it holds: copy the whole folder"},
+      {"consolidated.00.pth", "a file of torch.save: a file is read by its own name"},
+      {"epoch=0-step=10.ckpt", "a file of torch.save or Lightning: a file is read by its own name"},
+      {"model.q8_0.gguf", "a GGUF file: a file is read by its own name"},
+      {"weights-01.safetensors", "tensors under a name that no index lists"}};
+  for (const auto& [name, words] : cases) {
+    const scratch_folder at;
+    at.write("config.json", "{}");
+    at.write("optimizer.pt", "x");
+    at.write(name, "x");
+    check_failed(open_source(at.path()), error_kind::bad_input, words);
+  }
+  const scratch_folder at;
+  for (const char* name : {"config.json", "optimizer.pt", "rng_state_0.pth", "training_args.bin", "corpus.bin"})
+    at.write(name, "x");
+  check_failed(open_source(at.path()), error_kind::bad_input, "it holds neither manifest.json");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -254,6 +254,30 @@ BOOST_AUTO_TEST_CASE(an_f32_file_has_the_bits_that_went_in) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_part_of_a_model_and_an_adapter_are_refused_as_such) {
+  const scratch_folder folder;
+  const auto model = small_llama();
+  const auto from = opened(folder, model);
+  const auto refusal = [&](const gguf_metadata& keys) {
+    auto options = options_for(model, folder / "out.gguf");
+    for (const auto& [key, value] : keys.entries) options.more.set(key, value);
+    check_ok(export_gguf(from, options));
+    const auto s = open_source(folder / "out.gguf");
+    return s ? std::string() : s.error().text;
+  };
+  gguf_metadata keys;
+  keys.set("split.no", gguf_value::of(uint32_t{0}));
+  keys.set("split.count", gguf_value::of(uint32_t{1}));
+  BOOST_TEST(refusal(keys) == "");
+  keys.set("split.count", gguf_value::of(uint32_t{3}));
+  BOOST_TEST(
+      refusal(keys).find("out.gguf': it is part 1 of 3 of a model: join them first, by `llama-gguf-split --merge`") !=
+      std::string::npos);
+  gguf_metadata adapter;
+  adapter.set("general.type", gguf_value::of(std::string("adapter")));
+  BOOST_TEST(refusal(adapter).find("it is an adapter and no whole model") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(the_file_has_the_order_that_llama_cpp_reads) {
   const scratch_folder folder;
   const auto in_file = [&](const char* name) {
@@ -332,7 +356,8 @@ BOOST_AUTO_TEST_CASE(memory_does_not_grow_with_the_model) {
 BOOST_AUTO_TEST_CASE(damaged_files_are_read_or_refused) {
   const scratch_folder folder;
   for (const char* name : {"llama", "gpt2"}) {
-    std::ifstream in((std::string(troupe::places::source_dir) + "/tests/fuzz/corpus/gguf/") + std::string(name), std::ios::binary);
+    std::ifstream in((std::string(troupe::places::source_dir) + "/tests/fuzz/corpus/gguf/") + std::string(name),
+                     std::ios::binary);
     const std::string whole{std::istreambuf_iterator<char>(in), {}};
     BOOST_REQUIRE(open_source(folder.write("input.gguf", whole)));
     const troupe::tests::mutation_hints hints{std::string_view("\0\1\2\3\4\5\6\7\x8\x9\xA\xFF\x7F\x80", 14), 900};

@@ -302,6 +302,58 @@ BOOST_AUTO_TEST_CASE(an_unreadable_config_is_refused_with_its_path) {
   BOOST_TEST(contains(unknown.error().text, "bert"));
 }
 
+BOOST_AUTO_TEST_CASE(weights_that_are_not_read_are_refused_and_not_drawn_anew) {
+  const tiny_model m;
+  for (const char* name : {"tf_model.h5", "flax_model.msgpack", "consolidated.00.pth", "last.ckpt", "model.gguf",
+                           "adapter_model.bin", "pytorch_model_fsdp_0/__0_0.distcp"}) {
+    const tests::scratch_folder scratch;
+    scratch.write("config.json", tiny);
+    BOOST_TEST(!has_weights(scratch.path()));
+    scratch.write(name, "x");
+    BOOST_TEST(has_weights(scratch.path()), name);
+    const auto text = refusal(scratch.path(), m);
+    const bool is_named = contains(text, "is no checkpoint: it holds") || contains(text, "holds an adapter");
+    BOOST_TEST(is_named, text);
+    BOOST_TEST(contains(text, "model.path of a folder with config.json alone begins from scratch"), text);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(weights_in_a_trainers_checkpoints_below_are_named) {
+  const tiny_model m;
+  const tests::scratch_folder scratch;
+  scratch.write("config.json", tiny);
+  const auto newest = scratch / "checkpoint-20";
+  require_ok(write_folder(newest, m.spec, m.table, core::dtype::f32, tiny_model::values));
+  BOOST_TEST(has_weights(scratch.path()));
+  BOOST_TEST(contains(refusal(scratch.path(), m),
+                      "has no weights of its own, but checkpoints: wanted one of them, such "
+                      "as '" +
+                          newest.string() + "'"),
+             refusal(scratch.path(), m));
+}
+
+BOOST_AUTO_TEST_CASE(a_value_that_fp32_does_not_hold_is_refused_with_its_place) {
+  const tiny_model m;
+  const tests::scratch_folder scratch;
+  auto tensors = m.tensors();
+  std::vector<double> wide(m.table.parameters[0].numel(), 0.5);
+  wide[3] = 1e300;
+  const auto bytes = [wide](uint64_t offset, std::span<std::byte> out) -> core::result<void> {
+    std::copy_n(std::as_bytes(std::span(wide)).begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
+    return {};
+  };
+  tensors[0] = {m.table.parameters[0].name, core::dtype::f64, m.table.parameters[0].shape, {}, bytes};
+  require_ok(checkpoint::write_weights_folder(scratch.path(), tensors, UINT64_MAX));
+  const auto source = weights_source::open(scratch.path(), m.spec, m.table);
+  require_ok(source);
+  std::vector<float> some(2);
+  require_ok((*source)->read(0, 4, some));
+  const auto refused = (*source)->read(0, 2, some);
+  BOOST_REQUIRE(!refused);
+  BOOST_TEST(contains(refused.error().text, m.table.parameters[0].name + ": element 3"), refused.error().text);
+  BOOST_TEST(contains(refused.error().text, "is 1e+300, which fp32 does not hold"), refused.error().text);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::models

@@ -1,0 +1,29 @@
+// Finds the link in a path that leads nowhere: what the system calls "no such file" although a name is there.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace troupe::core {
+
+/// The sentence on the first part of `path` that is a link to something that is not there, such as a disk that is not
+/// mounted; nothing where there is no such part.
+inline std::optional<std::string> dangling_link_in(const std::filesystem::path& path) {
+  std::filesystem::path at;
+  std::error_code ec;
+  for (const auto& part : path) {
+    at /= part;
+    if (!std::filesystem::is_symlink(std::filesystem::symlink_status(at, ec)) || std::filesystem::exists(at, ec))
+      continue;
+    const auto target = std::filesystem::read_symlink(at, ec);
+    return std::string(1, '\'')
+        .append(at.string())
+        .append("' is a link to '")
+        .append(target.string())
+        .append("', which does not exist: mount or make that, or remove the link");
+  }
+  return std::nullopt;
+}
+
+}  // namespace troupe::core

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/dangling_link.hpp"
 #include "core/text.hpp"
 #include "data/formats/repository.hpp"
 
@@ -12,6 +13,7 @@ namespace troupe::data {
 namespace {
 
 namespace fs = std::filesystem;
+using core::dangling_link_in;
 using core::error_kind;
 using core::fail;
 
@@ -49,8 +51,13 @@ core::result<std::vector<fs::path>> files_below(const fs::path& folder) {
     }
     const bool is_link = it->is_symlink(ec);
     const fs::path target = is_link ? fs::canonical(it->path(), ec) : fs::path();
-    if (is_link && (ec || !lies_in_cache(target, root))) {
-      if (ec || !lies_inside(target, root))
+    if (is_link && ec)
+      return fail(error_kind::bad_input,
+                  dangling_link_in(it->path())
+                      .value_or(fmt::format("the link '{}' in the data folder '{}': {}", it->path().string(),
+                                            folder.string(), ec.message())));
+    if (is_link && !lies_in_cache(target, root)) {
+      if (!lies_inside(target, root))
         return fail(error_kind::bad_input,
                     fmt::format("the link '{}' leads out of the data folder '{}': only what lies inside is read",
                                 it->path().string(), folder.string()));
@@ -115,6 +122,7 @@ core::result<source_listing> source_files(const fs::path& path) {
   if (!fs::is_directory(path, ec)) {
     const fs::path bin = path.string() + ".bin", index = path.string() + ".idx";  // a pair's name, as Megatron has it
     if (!fs::exists(path, ec) && fs::exists(bin, ec) && fs::exists(index, ec)) return source_listing{{bin}, {}};
+    if (const auto link = dangling_link_in(path)) return fail(error_kind::bad_input, *link);
     return source_listing{{path}, {}};
   }
   if (auto ok = check_no_splits(path); !ok) return fail(ok.error());

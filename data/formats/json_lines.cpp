@@ -2,16 +2,21 @@
 #include "data/formats/json_lines.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <vector>
 
 #include "core/text.hpp"
+#include "core/utf8.hpp"
 
 namespace troupe::data {
 namespace {
 
 using nlohmann::json;
+
+constexpr size_t most_shown_keys = 8;
 
 /// Takes the one string it is asked for out of a line, and builds nothing else.
 class text_taker final : public nlohmann::json_sax<json> {
@@ -20,8 +25,9 @@ class text_taker final : public nlohmann::json_sax<json> {
 
   std::optional<std::string> text;
   bool is_object = false;
-  std::string other_type;  ///< of the key's value where that is no string
-  size_t broken_at = 0;    ///< byte of the line, from 1
+  std::string other_type;                    ///< of the key's value where that is no string
+  size_t broken_at = 0;                      ///< byte of the line, from 1
+  std::vector<std::string>* keys = nullptr;  ///< takes the object's first keys, where somebody wants them
 
   bool null() override { return value("null"); }
   bool boolean(bool) override { return value("a boolean"); }
@@ -49,6 +55,7 @@ class text_taker final : public nlohmann::json_sax<json> {
   bool end_array() override { return --depth_, true; }
   bool key(string_t& k) override {
     if (depth_ == 1) mine_ = k == wanted_;
+    if (depth_ == 1 && keys != nullptr && keys->size() < most_shown_keys) keys->push_back(core::shown(k));
     return true;
   }
   bool parse_error(std::size_t at, const std::string&, const json::exception&) override {
@@ -240,14 +247,25 @@ class object_reader {
       const std::string mended = with_zeros(object);
       taker.emplace(key_);
       if (!json::sax_parse(mended, &*taker))
-        return wrong(place, fmt::format(":{}: broken JSON: {}", broken_at, wanted));
+        return wrong(place, fmt::format(":{}: broken JSON: {}{}", broken_at, wanted,
+                                        core::utf8_prefix(object) == object.size() ? "" : "; its text is not UTF-8"));
     }
     if (!taker->is_object) return wrong(place, fmt::format(": wanted an object with the text under '{}'", key_));
     if (taker->other_type == "null") return {};
     if (!taker->other_type.empty())
       return wrong(place, fmt::format(": wanted text under '{}', got {}", key_, taker->other_type));
-    if (!taker->text) return wrong(place, fmt::format(": no key '{}', wanted the document's text there", key_));
+    if (!taker->text)
+      return wrong(place, fmt::format(": no key '{}', wanted the document's text there{}", key_, keys_of(object)));
     return visit_(*taker->text, end);
+  }
+
+  [[nodiscard]] std::string keys_of(std::string_view object) const {
+    std::vector<std::string> keys;
+    text_taker taker(key_);
+    taker.keys = &keys;
+    (void)json::sax_parse(with_zeros(object), &taker);
+    if (keys.empty()) return "";
+    return fmt::format(": it has {}; data.text_key (--text-key) names another key", fmt::join(keys, ", "));
   }
 
   static core::result<void> wrong(const std::string& place, const std::string& why) {

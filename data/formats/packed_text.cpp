@@ -20,6 +20,7 @@ constexpr const char* array_to_tokens =
     "tokens are written for training by `numpy.load(FILE).astype('uint16').tofile('NAME.bin')`";
 constexpr const char* rows_to_lines = "write its texts as JSON lines or Parquet";
 constexpr const char* as_utf8 = "convert it to UTF-8, for example by `iconv -f UTF-16 -t UTF-8`";
+constexpr const char* wide_as_utf8 = "convert it to UTF-8, for example by `iconv -f UTF-32 -t UTF-8`";
 
 struct signature {
   std::string_view begins;          ///< its first bytes
@@ -76,8 +77,8 @@ constexpr signature signatures[] = {
 
 /// What holds text in an encoding that is not read.
 constexpr signature encodings[] = {
-    {"\xFF\xFE\0\0"sv, 0, {}, {}, "text in UTF-32", as_utf8},
-    {"\0\0\xFE\xFF"sv, 0, {}, {}, "text in UTF-32", as_utf8},
+    {"\xFF\xFE\0\0"sv, 0, {}, {}, "text in UTF-32", wide_as_utf8},
+    {"\0\0\xFE\xFF"sv, 0, {}, {}, "text in UTF-32", wide_as_utf8},
     {"\xFF\xFE"sv, 0, {}, {}, "text in UTF-16", as_utf8},
     {"\xFE\xFF"sv, 0, {}, {}, "text in UTF-16", as_utf8},
 };

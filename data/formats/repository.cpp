@@ -189,6 +189,17 @@ class choosing {
     return keep_training(splits);
   }
 
+  /// Whether every file names its split, some for training and some held out, as `wiki.train.raw` and `wiki.test.raw`.
+  [[nodiscard]] bool are_all_split() const {
+    bool trains = false, is_held_out = false;
+    for (const auto& p : to_.files) {
+      const auto kind = split_of(relative(p)).kind;
+      if (kind == split::none) return false;
+      (kind == split::training ? trains : is_held_out) = true;
+    }
+    return trains && is_held_out;
+  }
+
   core::result<void> keep_named() {
     std::vector<named_split> splits;
     for (const auto& p : to_.files) splits.push_back(split_of(relative(p)));
@@ -232,6 +243,8 @@ core::result<source_listing> training_files_of(const fs::path& folder, std::vect
   const bool is_known = described->is_there || fs::exists(folder / "dataset_infos.json", ec);
   if (!rows && !is_known) {
     out.files = std::move(files);
+    choosing choice(folder, out);
+    if (choice.are_all_split()) (void)choice.keep_named();
     return out;
   }
   const bool is_repository = is_known || fs::exists(folder / ".gitattributes", ec);

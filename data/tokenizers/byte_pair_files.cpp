@@ -13,6 +13,7 @@
 #include "data/tokenizers/byte_alphabet.hpp"
 #include "data/tokenizers/byte_pair.hpp"
 #include "data/tokenizers/merge_lines.hpp"
+#include "data/tokenizers/pipeline_model.hpp"
 #include "data/tokenizers/special_tokens.hpp"
 #include "data/tokenizers/tokenizer_class.hpp"
 
@@ -121,10 +122,11 @@ core::result<merge_table> read_merges(const fs::path& path, std::string_view tex
 }
 
 /// Other families ship vocab.json and merges.txt too, but cut or normalise text in another way, which only the
-/// tokenizer.json beside them says: ours would give tokens that their models never saw.
-core::result<void> check_pipeline(const fs::path& path) {
+/// tokenizer.json beside them says: ours would give tokens that their models never saw. Returns its `model`; null where
+/// there is no such file.
+core::result<nlohmann::json> check_pipeline(const fs::path& path) {
   std::error_code ec;
-  if (!fs::exists(path, ec)) return {};
+  if (!fs::exists(path, ec)) return nlohmann::json();
   const auto file = open_text(path);
   if (!file) return fail(file.error());
   const auto parsed = core::parse_json(*file, max_tokenizer_json_depth);
@@ -145,7 +147,11 @@ core::result<void> check_pipeline(const fs::path& path) {
   for (const auto& [key, value] : gpt2.items())
     if (!cutter.is_object() || cutter.value(key, key == "use_regex" ? value : nlohmann::json()) != value)
       return wrong("pre_tokenizer", "ByteLevel with its own pattern and no space in front", cutter);
-  return {};
+  auto model = json.value("model", nlohmann::json());
+  auto objection = objection_to_marks(model);
+  if (!objection) objection = objection_to_merging(model);
+  if (objection) return fail(error_kind::bad_input, fmt::format("'{}': {}", path.string(), *objection));
+  return model;
 }
 
 /// Puts the folder's added words into the vocabulary. Refused: one with two numbers, and an end of text that no token
@@ -187,9 +193,15 @@ core::result<std::unique_ptr<tokenizer>> open_byte_pair(const fs::path& vocab, c
   const auto merges_file = open_text(merges);
   if (!merges_file) return fail(merges_file.error());
   if (auto ok = check_tokenizer_class(vocab.parent_path()); !ok) return fail(ok.error());
-  if (auto ok = check_pipeline(vocab.parent_path() / "tokenizer.json"); !ok) return fail(ok.error());
+  const fs::path pipeline = vocab.parent_path() / "tokenizer.json";
+  const auto model = check_pipeline(pipeline);
+  if (!model) return fail(model.error());
   auto numbers = read_vocab(vocab, *vocab_file);
   if (!numbers) return fail(numbers.error());
+  if (const auto difference = difference_to_files(*model, *numbers, *merges_file))
+    return fail(error_kind::bad_input,
+                fmt::format("'{}': {}: wanted one tokenizer in a folder: take away the files of the other",
+                            pipeline.string(), *difference));
   auto table = read_merges(merges, *merges_file, vocab, *numbers);
   if (!table) return fail(table.error());
 

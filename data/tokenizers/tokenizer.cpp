@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "core/text.hpp"
 #include "data/tokenizers/byte_pair.hpp"
 #include "data/tokenizers/sentencepiece.hpp"
 #include "data/tokenizers/vocabulary.hpp"
@@ -32,6 +33,18 @@ class byte_tokenizer final : public tokenizer {
   }
 };
 
+/// ", got vocab.txt of WordPiece", or nothing.
+std::string others_in(const fs::path& folder) {
+  constexpr std::pair<const char*, const char*> others[] = {{"vocab.txt", "WordPiece"}, {"tekken.json", "Mistral"}};
+  std::error_code ec;
+  for (const auto& [name, of] : others)
+    if (fs::exists(folder / name, ec)) return fmt::format(", got {} of {}", name, of);
+  for (fs::directory_iterator at(folder, ec), end; !ec && at != end; at.increment(ec))
+    if (at->path().extension() == ".tiktoken")
+      return fmt::format(", got {} of tiktoken", core::shown(at->path().filename().string()));
+  return "";
+}
+
 /// A tokenizer.json that cuts words as GPT-2 does.
 core::result<std::unique_ptr<tokenizer>> open_pipeline(const fs::path& path) {
   const auto v = read_vocabulary(path);
@@ -39,6 +52,7 @@ core::result<std::unique_ptr<tokenizer>> open_pipeline(const fs::path& path) {
   if (v->words != "gpt-2")
     return core::refused(fmt::format("'{}' cuts words as {}, which is not read for texts yet: wanted GPT-2's way",
                                      path.string(), v->words));
+  if (!v->objection.empty()) return core::refused(fmt::format("'{}': {}", path.string(), v->objection));
   auto words = read_added_words(path.parent_path());
   if (!words) return fail(words.error());
   std::vector<std::string> texts;
@@ -62,6 +76,11 @@ core::result<std::unique_ptr<tokenizer>> open_tokenizer(const fs::path& path) {
       return open_sentencepiece(path / "tokenizer.model");
     if (fs::exists(path / "tokenizer.json", ec) && !fs::exists(path / "vocab.json", ec))
       return open_pipeline(path / "tokenizer.json");
+    if (!has_vocabulary(path) && !fs::exists(path / "vocab.json", ec))
+      return core::refused(
+          fmt::format("'{}' holds no tokenizer that is read: wanted vocab.json with merges.txt, "
+                      "tokenizer.json or a SentencePiece tokenizer.model in it{}",
+                      path.string(), others_in(path)));
     return open_byte_pair(path / "vocab.json", path / "merges.txt");
   }
   if (path.filename() == "vocab.json") return open_byte_pair(path, path.parent_path() / "merges.txt");

@@ -13,6 +13,7 @@
 #include "data/tokenizers/byte_alphabet.hpp"
 #include "data/tokenizers/folder_json.hpp"
 #include "data/tokenizers/merge_lines.hpp"
+#include "data/tokenizers/pipeline_model.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 #include "data/tokenizers/vocabulary_pieces.hpp"
 
@@ -181,8 +182,10 @@ core::result<vocabulary> read_pipeline(const fs::path& path) {
     return refused(path, fmt::format("model.byte_fallback: such a vocabulary has scores, which only its {} holds: "
                                      "wanted that file beside it",
                                      pieces_file));
+  if (const auto marks = objection_to_marks(model)) return refused(path, *marks);
   vocabulary out;
   out.words = words_of(keys->value("pre_tokenizer", json()));
+  out.objection = objection_to_merging(model).value_or("");
   if (out.words.empty() || !keys->value("normalizer", json()).is_null())
     return refused(
         path,

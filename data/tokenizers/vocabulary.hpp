@@ -38,6 +38,8 @@ struct vocabulary {
   std::vector<std::string> merges;        ///< `left right`, by rank
   /// How a byte-level one cuts words before it merges, as llama.cpp calls it: gpt-2, smollm, llama-bpe.
   std::string words;
+  /// Why texts are cut in another way than words and merges say; empty: they are not.
+  std::string objection{};
   special_tokens special{};           ///< of the folder, and of a SentencePiece model
   bool adds_space = false;            ///< SentencePiece: in front of a text
   bool removes_extra_spaces = false;  ///< SentencePiece

@@ -41,6 +41,15 @@ BOOST_AUTO_TEST_CASE(links_of_hugging_faces_cache_are_read_and_others_that_lead_
   check_refused({.path = at / "hub/snapshots/abc"}, core::error_kind::bad_input, "leads out of the data folder");
 }
 
+BOOST_AUTO_TEST_CASE(a_link_that_leads_nowhere_is_named) {
+  const scratch_folder at;
+  at.write("in/a.txt", "text");
+  std::filesystem::create_symlink("/nonexistent/disk", at / "in/b.txt");
+  for (const char* path : {"in", "in/b.txt"})
+    check_refused({.path = at / path}, core::error_kind::bad_input,
+                  "is a link to '/nonexistent/disk', which does not exist");
+}
+
 BOOST_AUTO_TEST_CASE(endings_are_read_whatever_their_letters) {
   for (const auto& [name, kind] : std::vector<std::pair<const char*, data::source_kind>>{
            {"a.JSONL", data::source_kind::json_lines},

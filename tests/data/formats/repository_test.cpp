@@ -80,6 +80,15 @@ BOOST_AUTO_TEST_CASE(folders_of_texts_are_read_whole) {
       .check({"LICENSE", "README.md", "test/a.txt", "train/b.txt"}, {});
 }
 
+BOOST_AUTO_TEST_CASE(texts_that_all_name_their_splits_are_the_train_split) {
+  made_repository({"wiki.train.raw", "wiki.test.raw", "wiki.valid.raw"})
+      .check({"wiki.train.raw"}, {"wiki.test.raw: split test", "wiki.valid.raw: split valid"});
+  made_repository({"train/a.txt", "train/b.txt", "test/a.txt"})
+      .check({"train/a.txt", "train/b.txt"}, {"test/a.txt: split test"});
+  made_repository({"test_of_time.txt", "test_pilots.txt"}).check({"test_of_time.txt", "test_pilots.txt"}, {});
+  made_repository({"train.txt", "test.txt", "letters.txt"}).check({"letters.txt", "test.txt", "train.txt"}, {});
+}
+
 BOOST_AUTO_TEST_CASE(texts_beside_a_card_have_splits) {
   made_repository({"train.txt", "test.txt"}, "license: mit\n")
       .check({"train.txt"}, {"README.md: card or licence", "test.txt: split test"});

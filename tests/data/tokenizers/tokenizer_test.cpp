@@ -6,6 +6,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <sstream>
+#include <tuple>
 
 #include "data/tokenizers/byte_pair.hpp"
 #include "data/tokenizers/word_cutter.hpp"
@@ -117,7 +119,13 @@ BOOST_AUTO_TEST_CASE(files_of_another_kind_are_named_with_what_was_wanted) {
   check_no_tokenizer(at.write("notes.txt", "x"), "of no known kind: wanted a SentencePiece .model file");
   check_no_tokenizer(at.write("text.model", "just some text"), "got a broken or cut field at byte 0 of 14");
   std::filesystem::create_directory(at / "empty");
-  check_no_tokenizer(at / "empty", "vocab.json': No such file");
+  check_no_tokenizer(at / "empty",
+                     "holds no tokenizer that is read: wanted vocab.json with merges.txt, tokenizer.json or "
+                     "a SentencePiece tokenizer.model in it");
+  at.write("wordpiece/vocab.txt", "[PAD]");
+  check_no_tokenizer(at / "wordpiece", ", got vocab.txt of WordPiece");
+  at.write("qwen/qwen.tiktoken", "IQ== 0");
+  check_no_tokenizer(at / "qwen", ", got qwen.tiktoken of tiktoken");
   at.write("v/vocab.json", "{\n\"a\": 0,\n\"b\": \"one\"}");
   at.write("v/merges.txt", "");
   check_no_tokenizer(at / "v", "vocab.json:3: the word 'b': wanted a number from 0 to");
@@ -170,6 +178,49 @@ BOOST_AUTO_TEST_CASE(a_family_that_cuts_or_normalises_text_in_another_way_is_ref
   }
   at.write("v/tokenizer.json", "{\"pre");
   check_no_tokenizer(at / "v", "tokenizer.json': wanted one JSON object");
+}
+
+BOOST_AUTO_TEST_CASE(a_model_that_cuts_words_by_more_than_merges_is_refused) {
+  const scratch_folder at;
+  const std::string vocab = content_of(fixture_path("gpt2/vocab.json")),
+                    merges = content_of(fixture_path("gpt2/merges.txt"));
+  at.write("beside/vocab.json", vocab);
+  at.write("beside/merges.txt", merges);
+  nlohmann::json pipeline{{"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}}};
+  pipeline["model"] = {{"type", "BPE"}, {"vocab", nlohmann::json::parse(vocab)}, {"merges", nlohmann::json::array()}};
+  std::istringstream lines(merges);
+  for (std::string line; std::getline(lines, line);)
+    if (!line.starts_with("#version")) pipeline["model"]["merges"].push_back(line);
+  const auto write = [&](const nlohmann::json& keys) {
+    for (const char* folder : {"beside", "alone"}) at.write(std::string(folder) + "/tokenizer.json", keys.dump());
+  };
+  write(pipeline);
+  for (const char* folder : {"beside", "alone"}) BOOST_TEST(!!data::open_tokenizer(at / folder), folder);
+  const std::vector<std::tuple<const char*, nlohmann::json, const char*>> cases{
+      {"end_of_word_suffix", "</w>", "model.end_of_word_suffix: wanted none, as in GPT-2's, got '</w>'"},
+      {"continuing_subword_prefix", "##", "model.continuing_subword_prefix: wanted none"},
+      {"dropout", 0.1, "model.dropout: wanted null, since texts are not cut by chance here, got 0.1"},
+      {"ignore_merges", true, "model.ignore_merges: wanted false"}};
+  for (const auto& [key, value, words] : cases) {
+    auto keys = pipeline;
+    keys["model"][key] = value;
+    write(keys);
+    for (const char* folder : {"beside", "alone"}) check_no_tokenizer(at / folder, words);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(two_tokenizers_in_one_folder_are_refused) {
+  const scratch_folder at;
+  at.write("v/vocab.json", content_of(fixture_path("gpt2/vocab.json")));
+  at.write("v/merges.txt", content_of(fixture_path("gpt2/merges.txt")));
+  nlohmann::json pipeline{{"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}}};
+  pipeline["model"]["vocab"] = {{"!", 5}};
+  at.write("v/tokenizer.json", pipeline.dump());
+  check_no_tokenizer(at / "v", "model.vocab: the word '!' has number 5, and");
+  pipeline["model"] = nlohmann::json::parse(R"({"merges": [["a", "b"]]})");
+  at.write("v/tokenizer.json", pipeline.dump());
+  check_no_tokenizer(at / "v", "model.merges: number 1 is 'a b', and '");
+  check_no_tokenizer(at / "v", "wanted one tokenizer in a folder: take away the files of the other");
 }
 
 BOOST_AUTO_TEST_CASE(two_files_of_another_kind_of_tokenizer_are_refused) {

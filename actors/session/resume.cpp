@@ -18,7 +18,9 @@
 #include "checkpoint/source/layer_names.hpp"
 #include "checkpoint/source/name_map.hpp"
 #include "checkpoint/source/numbered_states.hpp"
+#include "config/document/document.hpp"
 #include "config/document/name_map_file.hpp"
+#include "core/text.hpp"
 #include "job/folder_model.hpp"
 #include "job/layer_reduction.hpp"
 #include "kernels/optimizer/update_count.hpp"
@@ -50,6 +52,26 @@ std::string unfrozen_sentence(const load_report& loaded, const config::optimizer
       "parameter_groups entry can give them another rate for a while",
       loaded.unfrozen, loaded.unfrozen == 1 ? "" : "s", loaded.first_unfrozen, loaded.unfrozen == 1 ? "was" : "were",
       applied, factor);
+}
+
+/// A remark on the states of another optimizer, which fit this run's by their names; empty where the checkpoint does
+/// not say which one wrote them, or where both are Adam, whose states do not depend on how weights decay.
+std::string other_optimizer_sentence(const checkpoint::source_run& run, core::optimizer_type ours) {
+  const auto keys = run.config.starts_with('{') ? config::read_json(run.config, 0) : config::read_yaml(run.config, 0);
+  const auto* const section = keys.root == nullptr ? nullptr : keys.root->find("optimizer");
+  const auto* const said = section == nullptr ? nullptr : section->find("type");
+  if (said == nullptr || !said->is_scalar()) return {};
+  std::string name = said->text;
+  for (char& c : name) c = core::ascii_lower(c);
+  const auto theirs = core::optimizer_type_from(name);
+  const auto kind = [](core::optimizer_type t) {
+    return t == core::optimizer_type::adamw ? core::optimizer_type::adam : t;
+  };
+  if (!theirs || kind(*theirs) == kind(ours)) return {};
+  return fmt::format(
+      "was trained with {}, and this run's optimizer is {}: its states go on as those of the same names; "
+      "checkpoint.load.optimizer_states: false (--no-load-optimizer-states) begins without",
+      core::name_of(*theirs), core::name_of(ours));
 }
 
 /// The global batch of the run that wrote it.
@@ -307,6 +329,9 @@ core::result<void> session::parts::take_over(const checkpoint::tensor_source& fr
   if (loaded->unfrozen > 0 && loaded->states && progress.applied > 0)
     if (const auto line = unfrozen_sentence(*loaded, plan.config->optimizer, progress.applied); !line.empty())
       say(line);
+  if (loaded->states)
+    if (const auto line = other_optimizer_sentence(run, plan.config->optimizer.type); !line.empty())
+      say(fmt::format("'{}' {}", folder, line));
   if (is_uncounted && loaded->states) progress.applied = 1;  // the first update would begin the moments
   if (continues && loaded->states) progress.input_ranges = ranges_of(run, *plan.compression);
   const bool fp16 = plan.config->fp16.enabled, wants_states = options.load_optimizer_states;

@@ -254,6 +254,10 @@ BOOST_AUTO_TEST_CASE(flags_of_the_load_act_where_a_run_resumes_from_its_own_fold
   // Another optimizer: the refusal names a key and a flag that exist, and both do what it says.
   const auto other = again({"--set", "optimizer.type=Lion"});
   BOOST_TEST(other.code == 0, other.err);  // Lion's one moment is there
+  BOOST_TEST(has(other.err,
+                 "was trained with adamw, and this run's optimizer is lion: its states go on as those of the "
+                 "same names; checkpoint.load.optimizer_states: false (--no-load-optimizer-states) begins"),
+             other.err);
   BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet", "--set", "optimizer.type=Lion", "--fresh"}).code == 0);
   const auto refused = f.troupe({"train", "job.yaml", "--json", "--steps", "6"});
   BOOST_TEST(refused.code == 1);

@@ -131,11 +131,7 @@ core::result<void> write_hugging_face(const weights_arguments& a) {
   if (!opened) return fail(opened.error());
   const auto* s = &opened->source;
   const auto* model = &opened->model;
-  if (model->json.empty())
-    return fail(
-        error_kind::bad_input,
-        fmt::format("'{}' does not say which model it is of: wanted Hugging Face's config.json by --model-config",
-                    checkpoint::shown_place(*s)));
+  if (model->json.empty()) return fail(no_description_of(*s));
   if (auto ok = check_parameters(*opened); !ok) return ok;
   conversion writing(a.source, a.output);
   checkpoint::weights_export_options options{.out = a.output.out, .max_shard_bytes = *shard_bytes, .type = *type};

@@ -59,11 +59,7 @@ core::result<checkpoint::gguf_export_options> gguf_options_of(const described_ch
                                                               const checkpoint::gguf_mixture& type,
                                                               const std::string& tokenizer) {
   const auto& s = from.source;
-  if (from.model.json.empty())
-    return fail(
-        error_kind::bad_input,
-        fmt::format("'{}' does not say which model it is of: wanted Hugging Face's config.json by --model-config",
-                    checkpoint::shown_place(s)));
+  if (from.model.json.empty()) return fail(no_description_of(s));
   if (auto ok = check_parameters(from); !ok) return fail(ok.error());
   const auto spec = models::parse_model_spec(from.model.json, from.model.ignored_keys);
   if (!spec) return fail(spec.error());

@@ -13,11 +13,13 @@
 #include "checkpoint/files/atomic_file.hpp"
 #include "checkpoint/files/file_system.hpp"
 #include "checkpoint/gguf/families.hpp"
+#include "checkpoint/gguf/source.hpp"
 #include "checkpoint/source/inspect.hpp"
 #include "checkpoint/source/name_map.hpp"
 #include "checkpoint/source/tied_head.hpp"
 #include "config/load.hpp"
 #include "core/json_text.hpp"
+#include "core/text.hpp"
 #include "job/compression/mask_scores.hpp"
 #include "models/table/model_spec.hpp"
 
@@ -100,6 +102,19 @@ core::result<model_description> describe_model(const checkpoint::tensor_source& 
   return out;
 }
 
+core::error no_description_of(const checkpoint::tensor_source& s) {
+  const auto keys = checkpoint::gguf_metadata_of(s);
+  const auto architecture = keys ? keys->text("general.architecture") : std::string();
+  if (!architecture.empty())
+    return {error_kind::bad_input,
+            fmt::format("'{}' is of the architecture {}, whose names and keys are not known here: wanted the model's "
+                        "folder of Hugging Face's, from which it was made",
+                        s.files.front().path.string(), core::shown(architecture))};
+  return {error_kind::bad_input,
+          fmt::format("'{}' does not say which model it is of: wanted Hugging Face's config.json by --model-config",
+                      checkpoint::shown_place(s))};
+}
+
 std::vector<checkpoint::wanted_tensor> parameters_of(const model_description& m) {
   const auto spec = models::parse_model_sizes(m.json, m.ignored_keys);
   if (!spec || !*spec) return {};
@@ -138,9 +153,7 @@ core::result<void> settle_head(const source_arguments& a, described_checkpoint& 
   return {};
 }
 
-std::string shape_text(const std::vector<int64_t>& shape) {
-  return fmt::format("({})", fmt::join(shape, ", "));
-}
+std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("({})", fmt::join(shape, ", ")); }
 
 /// The weight that has this name, or a tied one; null where there is none.
 const checkpoint::tensor_entry* parameter_named(const checkpoint::tensor_source& s, const std::string& name) {
@@ -195,6 +208,8 @@ std::optional<uint64_t> layer_number(std::string_view name) {
 
 /// Compares the embedding's shape and the number of layers with the config.json of a family that is not known here.
 core::result<void> check_unknown_family(const described_checkpoint& c) {
+  const auto is_of_gguf = [](const auto& t) { return t.name == "token_embd.weight" || t.name.starts_with("blk."); };
+  if (std::ranges::any_of(c.source.tensors, is_of_gguf)) return fail(no_description_of(c.source));
   const auto keys = parsed(c.model.json);
   const auto size = [&](const char* key) {
     const auto at = keys.is_object() ? keys.find(key) : keys.end();
@@ -213,12 +228,12 @@ core::result<void> check_unknown_family(const described_checkpoint& c) {
   }
   const auto extra = size("num_nextn_predict_layers").value_or(0);  // DeepSeek's, behind the others
   const auto held = static_cast<int64_t>(seen.size());
-  if (!layers || seen.empty() ||
-      (*seen.rbegin() + 1 == seen.size() && (held == *layers || held == *layers + extra)))
+  if (!layers || seen.empty() || (*seen.rbegin() + 1 == seen.size() && (held == *layers || held == *layers + extra)))
     return {};
-  return mismatch(c, fmt::format("its config.json says num_hidden_layers {}, and it holds {} layers, the last of number "
-                                 "{}",
-                                 *layers, seen.size(), *seen.rbegin()));
+  return mismatch(c,
+                  fmt::format("its config.json says num_hidden_layers {}, and it holds {} layers, the last of number "
+                              "{}",
+                              *layers, seen.size(), *seen.rbegin()));
 }
 
 }  // namespace

@@ -21,9 +21,9 @@ namespace troupe::apps {
 inline constexpr uint64_t max_description_bytes = uint64_t{16} << 20;
 
 struct model_description {
-  std::string json;             ///< Hugging Face's keys; empty where nothing says them
-  std::string model_type;       ///< "gpt2", "llama", ...; empty where unknown
-  bool tied_embedding = false;  ///< the head shares the embedding's weight
+  std::string json;                            ///< Hugging Face's keys; empty where nothing says them
+  std::string model_type;                      ///< "gpt2", "llama", ...; empty where unknown
+  bool tied_embedding = false;                 ///< the head shares the embedding's weight
   std::vector<std::string> ignored_keys = {};  ///< of `json`, read as if they were not there
 };
 
@@ -31,6 +31,9 @@ struct model_description {
 /// that is no JSON object.
 core::result<model_description> describe_model(const checkpoint::tensor_source& s, const std::filesystem::path& file,
                                                const std::vector<std::string>& ignored_keys = {});
+
+/// The refusal of a source that does not say which model it is of.
+core::error no_description_of(const checkpoint::tensor_source& s);
 
 /// The parameters of a model of that description, in its order; empty of a family that is not known here.
 std::vector<checkpoint::wanted_tensor> parameters_of(const model_description& m);
@@ -46,8 +49,8 @@ struct described_checkpoint {
 
 /// Opens what `a` names, its model as describe_model() says. A pipeline's layers get the model's names where they are
 /// known: see named_by_layers(). A head that the model ties and whose values are its own is untied, with a note; one of
-/// the embedding's values is a tied name: see settle_tied_head(). Refused: keys of the model's config.json that no table
-/// has.
+/// the embedding's values is a tied name: see settle_tied_head(). Refused: keys of the model's config.json that no
+/// table has.
 core::result<described_checkpoint> open_described(const source_arguments& a, const std::filesystem::path& model_config);
 
 /// Refuses a checkpoint whose tensors are not the parameters of the model that its config.json describes: one that is

@@ -129,11 +129,7 @@ class calibrated final : public compress_calibration {
 
 core::result<std::unique_ptr<compress_calibration>> open_calibration(const compress_arguments& a,
                                                                      const described_checkpoint& from) {
-  if (from.model.json.empty())
-    return fail(
-        error_kind::bad_input,
-        fmt::format("'{}' does not say which model it is of: wanted Hugging Face's config.json by --model-config",
-                    checkpoint::shown_place(from.source)));
+  if (from.model.json.empty()) return fail(no_description_of(from.source));
   auto spec = models::parse_model_spec(from.model.json, from.model.ignored_keys);
   if (!spec) return fail(spec.error().in("what computes with the model"));
   // Units' weights come and go in blocks of a few MiB: kept in the heap they would leave holes, several units' worth.

@@ -30,11 +30,7 @@ core::result<checkpoint::weight_scheme> scheme_of(const compress_arguments& a, c
 
 core::result<void> check_family(const described_checkpoint& c) {
   const auto& model = c.model;
-  if (model.json.empty())
-    return fail(
-        error_kind::bad_input,
-        fmt::format("'{}' does not say which model it is of: wanted Hugging Face's config.json by --model-config",
-                    checkpoint::shown_place(c.source)));
+  if (model.json.empty()) return fail(no_description_of(c.source));
   if (model.model_type == "gpt2")
     return fail(error_kind::bad_input,
                 "transformers' GPT-2 has Conv1D layers, whose weights are in x out, and compressed-tensors has none of "

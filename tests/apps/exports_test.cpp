@@ -324,6 +324,20 @@ BOOST_AUTO_TEST_CASE(a_gguf_files_scaling_of_positions_is_carried_and_what_confi
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_gguf_file_of_an_architecture_that_is_not_known_is_refused_with_a_description_too) {
+  const whole_folder f(whole_llama);
+  f.check_well(f.checkpoint({"to-gguf", "hf", "m.gguf", "--type", "f32", "--tokenizer", "bytes"}));
+  add_keys(f.folder / "m.gguf", f.folder / "other.gguf",
+           {{"general.architecture", checkpoint::gguf_value::of(std::string("qwen2"))}});
+  auto keys = json::parse(scratch_folder::read(f.folder / "hf/config.json"));
+  keys["model_type"] = "qwen2";
+  f.folder.write("qwen2.json", keys.dump());
+  const std::string words = "'other.gguf' is of the architecture qwen2, whose names and keys are not known here";
+  f.check_refused(f.checkpoint({"to-hf", "other.gguf", "out"}), words);
+  f.check_refused(f.checkpoint({"to-hf", "other.gguf", "out", "--model-config", "qwen2.json"}), words);
+  f.check_refused(f.checkpoint({"to-gguf", "other.gguf", "out.gguf", "--tokenizer", "bytes"}), words);
+}
+
 BOOST_AUTO_TEST_CASE(tokenizer_template_and_generation_files_go_with_the_weights) {
   const whole_folder f;
   const std::vector<std::string> names{"tokenizer_config.json", "chat_template.jinja", "generation_config.json",

@@ -224,6 +224,20 @@ BOOST_AUTO_TEST_CASE(integers_that_would_wrap_around_are_refused_in_words) {
   BOOST_TEST(!std::filesystem::exists(f.folder / "out"));
 }
 
+BOOST_AUTO_TEST_CASE(numbers_that_are_not_finite_are_refused_in_words) {
+  const command_folder f;
+  for (const std::string wrong : {"nan", "inf"})
+    for (const std::vector<std::string>& words : {std::vector<std::string>{"plan", "job.yaml", "--disk-read", wrong},
+                                                  {"plan", "job.yaml", "--disk-write", wrong},
+                                                  {"schedule", "1f1b", "--transfer", wrong},
+                                                  {"schedule", "1f1b", "--costs", wrong + ",1,1"},
+                                                  {"checkpoint", "diff", "a", "b", "--tolerance", wrong}}) {
+      const auto got = f.troupe(words);
+      BOOST_TEST(got.code == 2, words[2]);
+      BOOST_TEST(has(got.err, ": wanted a finite number, got " + wrong), got.err);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(check_refuses_what_train_refuses_and_all_of_it_at_once) {
   const std::string text = replaced(replaced(smallest, "n_head: 4", "n_head: 3"), "seed: 1", "seed: one");
   const command_folder f(replaced(text, "corpus.txt", "corpus.txt, sequence_length: 65"));

@@ -70,10 +70,7 @@ void progress::step(const actors::step_report& r, uint64_t memory_bytes) {
   std::string text =
       text_of("step %llu/%llu  loss %.4f  lr %.2e  norm %.3f  %.0f tok/s", static_cast<unsigned long long>(r.step),
               static_cast<unsigned long long>(total_), shown(r.loss), r.lr, shown(r.grad_norm), tokens_per_s_);
-  if (peak_flops_ > 0) {
-    const double used = tokens_per_s_ * flops_per_token_ / peak_flops_;
-    text += used <= 1 ? text_of("  MFU %.0f%%", 100 * used) : std::string("  MFU unknown");
-  }
+  if (const std::string use = use_text(); !use.empty()) text += "  " + use;
   text += "  " + core::human_bytes(memory_bytes) + "  ETA " + core::clock_text(left_s);
   if (r.skipped) text += text_of("  skipped (loss scale %.0f)", r.loss_scale);
   if (style_ == output_style::lines) {
@@ -103,6 +100,11 @@ void progress::term(const actors::term_report& t) {
       static_cast<unsigned long long>(t.number), t.data, static_cast<unsigned long long>(t.step),
       static_cast<unsigned long long>(t.steps_again), json_number(t.lost_s).c_str(), json_string(t.cause).c_str());
   std::fflush(stdout);
+}
+
+std::string progress::use_text() const {
+  if (peak_flops_ <= 0) return {};
+  return beyond_peak() ? "MFU unknown" : text_of("MFU %.0f%%", 100 * tokens_per_s_ * flops_per_token_ / peak_flops_);
 }
 
 bool progress::beyond_peak() const { return peak_flops_ > 0 && tokens_per_s_ * flops_per_token_ > peak_flops_; }

@@ -26,6 +26,8 @@ class progress {
 
   /// True if the last steps did more than use_peak() says is possible: it was measured while others used the machine.
   [[nodiscard]] bool beyond_peak() const;
+  /// "MFU 60%" of the last steps; "MFU unknown" beyond the peak; empty where none is known.
+  [[nodiscard]] std::string use_text() const;
 
   void step(const actors::step_report& r, uint64_t memory_bytes);
   /// A step that was shown before and was done again after a loss, for scripts alone.

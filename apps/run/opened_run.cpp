@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "actors/calibrate.hpp"
 #include "config/explain.hpp"
 #include "core/clock.hpp"
 #include "data/tokenizers/tokenizer.hpp"
@@ -57,8 +56,7 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
     if (page_ != nullptr) page_->memory(session_.memory());
     state_.step(*r, memory_bytes(session_));  // before the step is shown: who then asks is told of it
     show_.step(*r, memory_bytes(session_));
-    if (steps_ == 1) measure_peak();  // after the first step, so that the user does not wait for it
-    if (show_.beyond_peak()) measure_peak_again();
+    peak_.after_step(show_, say_);
     const uint64_t every = config_.evaluation.every_steps;
     if (every > 0 && r->step % every == 0 && r->step < config_.steps)
       if (auto ok = evaluate(config_.evaluation.batches, r->step); !ok) return core::fail(ok.error());
@@ -170,27 +168,8 @@ core::result<void> opened_run::sample() {
   return {};
 }
 
-void opened_run::measure_peak() {
-  end_.peak_flops = actors::measured_matmul_flops(config_.parameter_dtype());
-  show_.use_peak(end_.peak_flops * config_.parallel.ranks());
-}
-
-// A peak that steps surpass was measured while others used the machine.
-void opened_run::measure_peak_again() {
-  constexpr int most_times = 3;
-  if (times_measured_ >= most_times) return;
-  ++times_measured_;
-  const double earlier = end_.peak_flops;
-  measure_peak();
-  if (end_.peak_flops < earlier) {
-    end_.peak_flops = earlier;
-    show_.use_peak(earlier * config_.parallel.ranks());
-  }
-  if (times_measured_ == most_times && show_.beyond_peak())
-    say_("MFU is unknown: steps do more than the measured peak of this machine, which others use at the same time");
-}
-
 void opened_run::finish() {
+  end_.peak_flops = peak_.flops();
   end_.tokens_per_s = seconds_ > 0 ? tokens_ / seconds_ : 0;
   end_.memory = session_.memory();
   for (uint32_t r = 0; r < end_.memory.size(); ++r)

@@ -7,9 +7,11 @@
 #include <string>
 #include <utility>
 
+#include "actors/calibrate.hpp"
 #include "actors/session/session.hpp"
 #include "apps/base/checkpoints.hpp"
 #include "apps/base/interrupts.hpp"
+#include "apps/base/measured_peak.hpp"
 #include "apps/base/progress.hpp"
 #include "apps/page/page_state.hpp"
 #include "apps/run/degree_schedule.hpp"
@@ -31,7 +33,9 @@ class opened_run {
         state_(state),
         page_(page),
         degrees_(degrees),
-        say_(std::move(say)) {}
+        say_(std::move(say)),
+        peak_([&job = c.config] { return actors::measured_matmul_flops(job.parameter_dtype()); },
+              c.config.parallel.ranks()) {}
 
   /// Once. Until the last step, or until `stop` asks for the end. Where a step fails, the states are still whole and
   /// are saved where checkpoints are.
@@ -45,8 +49,6 @@ class opened_run {
   void tell_spike(const actors::loss_spike& s);
   core::result<void> evaluate(uint64_t batches, uint64_t step);
   core::result<void> sample();
-  void measure_peak();
-  void measure_peak_again();
   void finish();
 
   actors::session& session_;
@@ -61,7 +63,7 @@ class opened_run {
   end_summary end_;
   double tokens_ = 0, seconds_ = 0;
   uint64_t steps_ = 0;
-  int times_measured_ = 0;  ///< after the first
+  measured_peak peak_;
 };
 
 }  // namespace troupe::apps

@@ -198,16 +198,16 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   auto sized = with_open_sizes(c, b.table, trains, b.costs, watch.go_on);
   if (!sized) return core::fail(sized.error());
   if (b.compression->phases().size() == 1) {
-    auto worth = leave_updates_open(c, b.table, std::move(trains), b.costs, watch.go_on, *sized);
-    if (!worth) return core::fail(worth.error());
-    b.early_worth = *worth;
+    auto order = leave_updates_open(c, b.table, std::move(trains), b.costs, watch.go_on, *sized);
+    if (!order) return core::fail(order.error());
+    b.early = std::move(*order);
   }
   for (size_t which = 0; which < plan::num_plan_choices; ++which)
     b.options[which] = options_of(b, static_cast<plan::plan_choice>(which), *sized);
   if (auto ok = use_passes(b, watch.go_on); !ok) return core::fail(ok.error());
   if (auto ok = write_plans(b, watch); !ok) return core::fail(ok.error());
   if (auto ok = size_phases(b, watch); !ok) return core::fail(ok.error());
-  if (b.early_worth > 0)
+  if (b.early.worth > 0)
     if (auto ok = make_room_for_early_updates(b); !ok) return core::fail(ok.error());
   make_room_for_inputs(b);
   for (const auto& p : b.train.plans())

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "config/sections/job_config.hpp"
@@ -24,6 +25,12 @@
 
 namespace troupe::job {
 
+/// The order of updates and the vote, where the run decides it by its last steps (early_updates.hpp).
+struct open_order {
+  double worth = 0;  ///< the share of undone steps up to which early updates pay; 0: updates wait for the whole run
+  std::string note;  ///< a sentence on what was found; empty: nothing was compared
+};
+
 struct blueprint {  ///< everything that is known before anything runs
   std::shared_ptr<const config::job_config> config;
   models::model_spec spec;
@@ -39,8 +46,7 @@ struct blueprint {  ///< everything that is known before anything runs
   step_plans train;                                       ///< the plans of a step that trains and does not save
   std::vector<plan::pool_sizes> pools;                    ///< [rank]: the most that any kind of step needs
   plan::cost_model costs;                                 ///< used to choose open sizes and to predict times
-  /// Where the run decides whether it updates before the vote: the share of undone steps up to which it pays; else 0.
-  double early_worth = 0;
+  open_order early;  ///< whether the run decides that it updates before the vote
   scaling_rules rules;
   std::shared_ptr<const optimizer_groups> optimizer;
   kernels::loss_scale_options loss_scale;

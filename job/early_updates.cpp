@@ -1,5 +1,7 @@
 #include "job/early_updates.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -51,7 +53,7 @@ bool leaves_early_updates_open(const config::job_config& c) {
   };
   return c.early_updates == config::early_choice::automatic && c.zero_optimization.swaps() &&
          !c.zero_optimization.offload_optimizer.speculates && !c.zero_optimization.zenflow.enabled &&
-         by_element(c.optimizer.type) && !c.compile.enabled && !c.cluster.is_on();
+         by_element(c.optimizer.type) && !c.compile.enabled;
 }
 
 double compared_orders::worth() const {
@@ -78,23 +80,33 @@ core::result<compared_orders> compare_orders(const std::shared_ptr<const core::m
   return out;
 }
 
-core::result<double> leave_updates_open(const config::job_config& c,
-                                        const std::shared_ptr<const core::model_table>& table,
-                                        plan::plan_options trains, const plan::cost_model& costs, const go_on& more,
-                                        plan::plan_options& waits) {
-  if (!leaves_early_updates_open(c) || !trains.updates.may_undo()) return 0;
+core::result<open_order> leave_updates_open(const config::job_config& c,
+                                            const std::shared_ptr<const core::model_table>& table,
+                                            plan::plan_options trains, const plan::cost_model& costs,
+                                            const go_on& more, plan::plan_options& waits) {
+  if (!leaves_early_updates_open(c) || !trains.updates.may_undo()) return open_order{};
   const auto one_place = early_seconds(table, waits, false, plan::branch::not_skipped, costs);
-  if (!one_place) return one_place;
+  if (!one_place) return core::fail(one_place.error());
   trains.updates.speculate = trains.tiers.two_places = true;
   auto sized = with_open_sizes(c, table, std::move(trains), costs, more);
-  if (!sized && sized.error().kind == core::error_kind::bad_input) return 0;  // the budget has no room for them
+  if (!sized && sized.error().kind == core::error_kind::bad_input)
+    return open_order{0, "updates wait for the norm: the budget has no room for early ones"};
   if (!sized) return core::fail(sized.error());
   const auto orders = compare_orders(table, *sized, costs);
   if (!orders) return core::fail(orders.error());
-  if (orders->early_s > (1 - early_gain_min) * *one_place || orders->worth() == 0) return 0;
+  const std::string compared = fmt::format(
+      "a step is predicted to take {:.1f} ms with updates that wait for the norm, {:.1f} ms with early ones, {:.1f} ms "
+      "where those are undone",
+      1e3 * *one_place, 1e3 * orders->early_s, 1e3 * orders->undone_s);
+  if (orders->early_s > (1 - early_gain_min) * *one_place || orders->worth() == 0)
+    return open_order{0, fmt::format("updates wait for the norm: {}, and early ones must save {:.0f}%", compared,
+                                     100 * early_gain_min)};
   waits = std::move(*sized);
   waits.updates.speculate = false;
-  return orders->worth();
+  return open_order{orders->worth(),
+                    fmt::format("updates begin early where at most {:.0f}% of the last {} steps were clipped or "
+                                "skipped: {}",
+                                100 * early_margin * orders->worth(), undone_steps::window, compared)};
 }
 
 core::result<void> make_room_for_early_updates(blueprint& b) {
@@ -128,8 +140,15 @@ bool undone_steps::note(bool undone, bool early, double worth) {
   undone_ += undone ? 1 : 0;
   if (++seen_ < window) return false;
   const double share = double(undone_) / seen_;
+  of_window_ = undone_;
   seen_ = undone_ = 0;
   return early ? share > worth : share < early_margin * worth;
+}
+
+std::string text_of_order(bool early, uint64_t steps, const undone_steps& undone, double worth) {
+  return fmt::format("after {} steps: updates {}, since {} of the last {} were clipped or skipped (they pay up to {:.0f}%)",
+                     steps, early ? "begin before the norm is known" : "wait for the norm again", undone.of_window(),
+                     undone_steps::window, 100 * worth);
 }
 
 }  // namespace troupe::job

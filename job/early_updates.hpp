@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "job/blueprint.hpp"
 #include "job/changed_steps.hpp"
@@ -26,9 +27,9 @@ core::result<compared_orders> compare_orders(const std::shared_ptr<const core::m
                                              const plan::plan_options& trains, const plan::cost_model& costs);
 
 /// `waits`, options with updates that wait and all sizes chosen, become options with two places for states and the
-/// sizes that early updates want, where the run is to decide and early updates gain enough; the share of undone steps
-/// up to which they do, else 0. `trains` has no chosen sizes.
-core::result<double> leave_updates_open(const config::job_config& c,
+/// sizes that early updates want, where the run is to decide and early updates gain enough. `trains` has no chosen
+/// sizes.
+core::result<open_order> leave_updates_open(const config::job_config& c,
                                         const std::shared_ptr<const core::model_table>& table,
                                         plan::plan_options trains, const plan::cost_model& costs, const go_on& more,
                                         plan::plan_options& waits);
@@ -43,12 +44,17 @@ core::result<changed_steps> with_updates(const blueprint& b, bool early);
 class undone_steps {
  public:
   /// Steps that are looked at together.
-  static constexpr uint32_t window = 16;
+  static constexpr uint32_t window = 8;
   /// A step has ended. True: a window is full and the order should change.
   bool note(bool undone, bool early, double worth);
+  /// The undone steps of the last full window.
+  [[nodiscard]] uint32_t of_window() const { return of_window_; }
 
  private:
-  uint32_t seen_ = 0, undone_ = 0;
+  uint32_t seen_ = 0, undone_ = 0, of_window_ = 0;
 };
+
+/// The sentence with which a run changes the order of its updates after `steps` steps.
+std::string text_of_order(bool early, uint64_t steps, const undone_steps& undone, double worth);
 
 }  // namespace troupe::job

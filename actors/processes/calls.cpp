@@ -89,7 +89,7 @@ void fields(F& f, kept_name& x) {
 template <class F>
 void fields(F& f, run_call& x) {
   f(x.run, x.step, x.which, x.micros, x.keeps_logits, x.computes_loss, x.output, x.rows, x.columns, x.tokens,
-    x.saves_in_memory, x.invitation, x.request);
+    x.saves_in_memory, x.invitation, x.request, x.early_updates);
 }
 template <class F>
 void fields(F& f, read_call& x) {

@@ -96,6 +96,7 @@ struct run_call {
   // Of plans that save.
   bool saves_in_memory = false;
   std::string invitation, request;  ///< as part_result.hpp has them
+  bool early_updates = false;       ///< updates of training come before the vote, where the run decides
 };
 
 /// Read states of a rank, by elements of its own table.

@@ -26,7 +26,8 @@ core::result<void> same_states(const rank_memory& memory, const plan::rank_plan&
   const plan::rank_plan& before = memory.plan();
   const auto& a = *before.layout;
   const auto& b = *after.layout;
-  const uint64_t file_bytes = memory.swap_file() == nullptr ? 0 : memory.swap_file()->bytes();
+  // Another process has the files of its ranks.
+  const uint64_t file_bytes = memory.swap_file() == nullptr ? before.swap_file_bytes : memory.swap_file()->bytes();
   if (a.full_offset == b.full_offset && a.pipeline_of == b.pipeline_of &&
       before.resident_elements[0] == after.resident_elements[0] && after.swap_file_bytes <= file_bytes &&
       plan::swapped_state_bytes(before) == plan::swapped_state_bytes(after))
@@ -235,12 +236,22 @@ core::result<void> session::parts::use_steps(job::changed_steps& changed) {
   return {};
 }
 
-core::result<void> session::parts::change_updates() {
-  const bool early = plan.options[static_cast<size_t>(plan::plan_choice::train)].updates.speculate;
-  if (!std::exchange(change_of_updates, false) || processes.is_on()) return {};
-  auto changed = job::with_updates(plan, !early);
+bool session::parts::updates_early() const {
+  return plan.options[static_cast<size_t>(plan::plan_choice::train)].updates.speculate;
+}
+
+core::result<void> session::parts::use_updates(bool early) {
+  if (plan.early.worth == 0 || early == updates_early()) return {};
+  auto changed = job::with_updates(plan, early);
   if (!changed) return core::fail(changed.error());
   return use_steps(*changed);
+}
+
+core::result<void> session::parts::change_updates() {
+  if (!std::exchange(change_of_updates, false)) return {};
+  const bool early = !updates_early();
+  recording.lines->put_lines(job::text_of_order(early, progress.steps, undone, plan.early.worth));
+  return use_updates(early);
 }
 
 void session::parts::begin_measuring() {

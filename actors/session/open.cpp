@@ -309,6 +309,7 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
        [is_alone](const job::blueprint& b) { return is_alone ? check_memory(b) : core::result<void>(); }});
   if (!plan) return core::fail(plan.error());
   p->plan = std::move(*plan);
+  if (is_alone) p->recording.lines->put_lines(p->plan.early.note);
   p->found_degrees = std::move(found_degrees);
   p->host.hooks = std::move(options.hooks);
   p->memory.ledger = std::make_unique<allocation_ledger>(p->plan.train.ranks());

@@ -93,6 +93,10 @@ struct session::parts {
   core::result<void> take_steps(job::changed_steps changed, passes_report report);
   /// Before a step: updates come before the vote, or behind it again, by how many of the last steps were undone.
   core::result<void> change_updates();
+  /// Training updates before the vote.
+  [[nodiscard]] bool updates_early() const;
+  /// Training's updates come before the vote, or behind it, from the next step on; only where the run decides that.
+  core::result<void> use_updates(bool early);
   /// The memory and the programs of the ranks become those of `changed`.
   core::result<void> use_steps(job::changed_steps& changed);
   /// Before a step: forgets earlier peaks of memory, if this step is measured.

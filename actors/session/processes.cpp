@@ -195,6 +195,9 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
        [looks](const job::blueprint& b) { return looks ? check_memory(b) : core::result<void>(); }});
   if (!planned) return core::fail(planned.error());
   plan = std::move(*planned);
+  undone = {};
+  change_of_updates = false;
+  if (looks && x.counts.terms == 0) recording.lines->put_lines(plan.early.note);
   if (opening.passes)
     if (auto ok = job::use_chosen_passes(plan, options_with(*opening.passes, plan)); !ok) return ok;
   const uint32_t ranks = plan.train.ranks();

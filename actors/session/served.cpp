@@ -46,6 +46,7 @@ core::result<run_outcome> session::parts::run_everywhere(plan::plan_choice which
   c.keeps_logits = order->keeps_logits;
   c.computes_loss = order->computes_loss;
   c.output = order->output;
+  c.early_updates = updates_early();
   if (order->given) {
     c.rows = order->given->rows;
     c.columns = order->given->columns;
@@ -155,6 +156,7 @@ core::result<void> session::parts::obey(uint64_t number, const run_call& c) {
   }
   counts.runs = c.run - 1;
   if (auto ok = enter_phase(); !ok) return ok;
+  if (auto ok = use_updates(c.early_updates); !ok) return ok;
   if (auto ok = want(c.which); !ok) return ok;
   auto order = order_for(c.which, c.step, wish);
   if (saves(c.which)) {

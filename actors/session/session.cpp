@@ -182,10 +182,8 @@ void session::parts::book(const run_outcome& did) {
     plan.compression->follow(did.result.input_ranges, progress.input_ranges);
     ++progress.scheduled;
   }
-  if (plan.early_worth > 0)
-    change_of_updates =
-        undone.note(did.result.skipped || did.result.clipped,
-                    plan.options[static_cast<size_t>(plan::plan_choice::train)].updates.speculate, plan.early_worth);
+  if (plan.early.worth > 0)
+    change_of_updates = undone.note(did.result.skipped || did.result.clipped, updates_early(), plan.early.worth);
   const job::ended_step ended{did.result.loss, did.result.skipped, plan.config->expects_overflow()};
   progress.judged = job::judge_loss(plan.config->on_spike, progress.recent_losses, ended);
   if (!progress.judged.is_spike) job::remember_loss(plan.config->on_spike, progress.recent_losses, ended);

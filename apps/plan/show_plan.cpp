@@ -123,6 +123,7 @@ void show_summary(const job::blueprint& b, const shown_plans& shown, const plan:
               1e3 * timeline.step_s, 1e3 * t.compute_s, 1e3 * t.communication_s, 1e3 * t.exposed_s);
   if (const auto hidden = telemetry::overlap_line(telemetry::overlap_of(timeline)); !hidden.empty())
     std::printf("predicted to be %s\n", hidden.c_str());
+  if (!b.early.note.empty()) std::printf("%s\n", b.early.note.c_str());
   if (const auto tiers = plan::tiers_as_text(timeline, shown.mine); !tiers.empty()) {
     std::printf("%s", tiers.c_str());
     if (mine.options().tiers.swaps()) std::printf("%s", efficiency_summary(b, costs).c_str());

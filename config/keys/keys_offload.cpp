@@ -233,8 +233,7 @@ void add_swap_keys(key_rows& t) {
       .means(
           "Updates run during backward, ahead of the gradient's norm; a step that is skipped undoes them, one that "
           "clips also does them again. auto: with super_offload and no gradient_clipping, or with states in files; "
-          "where "
-          "those may be undone, in one process and without compile, as long as few enough of the last 16 steps were. "
+          "where those may be undone, without compile, as long as few enough of the last 8 steps were. "
           "States in files that may be undone have two places there: the swap files are twice as long.");
   t.row("cluster.swap_checksums", boolean)
       .by_default("true")

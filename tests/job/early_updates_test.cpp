@@ -19,10 +19,10 @@ BOOST_AUTO_TEST_CASE(the_order_changes_when_a_window_of_steps_calls_for_the_othe
     return out;
   };
   BOOST_TEST(changes(false, 0));
-  BOOST_TEST(changes(false, 5));
-  BOOST_TEST(!changes(false, 6));  // above three quarters of what would do
-  BOOST_TEST(!changes(true, 8));
-  BOOST_TEST(changes(true, 9));
+  BOOST_TEST(changes(false, 2));
+  BOOST_TEST(!changes(false, 3));  // above three quarters of what would do
+  BOOST_TEST(!changes(true, 4));
+  BOOST_TEST(changes(true, 5));
 }
 
 BOOST_AUTO_TEST_CASE(early_updates_are_worth_as_many_undone_steps_as_their_gain_pays_for) {

@@ -246,7 +246,7 @@ BOOST_AUTO_TEST_CASE(a_run_with_two_places_resumes_from_its_checkpoints_in_eithe
   }
 }
 
-// Sixteen steps without a clip, then sixteen that all are.
+// Twenty steps without a clip, then twenty that all are: the order may change after each eight.
 BOOST_AUTO_TEST_CASE(a_run_that_decides_by_its_last_steps_keeps_its_bits_and_does_not_begin_early) {
   const small_job job(tiny_gpt2);
   const auto set = files(job, 3, 1, true) +

@@ -169,6 +169,7 @@ BOOST_AUTO_TEST_CASE(what_a_random_pass_leaves_is_refused_by_name_or_computes_th
     std::mt19937_64 random(seed);
     auto [table, options] = job_of(seed, random);
     options.updates.speculate = options.updates.may_clip = seed % 2 == 1;
+    options.tiers.two_places = options.tiers.swaps() && options.updates.speculate;
     const auto layout = plan::layout_of(table, options);
     const auto plain = plan::plans_of(layout);
     std::optional<meaning> right;

@@ -224,6 +224,8 @@ class toucher {
     for (const uint32_t b : buckets) sum(b, touch::way::reads);
   }
 
+  [[nodiscard]] bool has_two_places(uint32_t group) const { return plan::second_place(l_, p_.blocks[group]) > 0; }
+
   void save() {
     if (x_.kind == kind::write) return read_slot(x_.buffer);
     for (const auto& piece : p_.snapshots[x_.subject].pieces)
@@ -239,6 +241,10 @@ class toucher {
     switch (x_.what) {
       case plan::swapped::states:
         for (const auto& piece : p_.sub_groups[x_.subject].pieces) {
+          if (!in && has_two_places(x_.subject)) {
+            write(elements(area::next_states, piece.parameter, piece.range));
+            continue;
+          }
           stored(elements(area::stored_states, piece.parameter, piece.range));
           if (in && l_.swaps_gradients()) read({area::stored_sums, l_.bucket_of[piece.parameter]});
           if (!in && p_.options().tiers.parameters == plan::tier::nvme)

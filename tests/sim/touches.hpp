@@ -15,7 +15,8 @@ enum class area : uint8_t {
   parameters,     ///< elements of a parameter, whole or this rank's slice
   near_copies,    ///< of a unit
   states,         ///< masters and moments of a parameter's elements
-  stored_states,  ///< in the rank's file
+  stored_states,  ///< in the rank's file; where they have two places there, in the valid one
+  next_states,    ///< in the other place of that file, which a step writes
   sums,           ///< reduced gradients of a bucket, kept apart from it
   stored_sums,    ///< in the file
   stored_inputs,  ///< likewise: of an activation extent

@@ -22,6 +22,7 @@ STEPS = 10
 LARGE = ["--set", "model={model_type: gpt2, n_layer: 12, n_embd: 768, n_head: 12, n_positions: 1024, vocab_size: 50257, "
          "embd_pdrop: 0, attn_pdrop: 0, resid_pdrop: 0}", "--set", "data.sequence_length=32", "--set", "data.tokenizer=bytes-as-ids", "--set",
          "train_micro_batch_size_per_gpu=1", "--set", "zero_optimization.stage3_max_live_parameters=1000000000"]
+EARLY = ["--set", "cluster.early_updates=true"]  # a step that clips does them again
 UNCLIPPED = ["--set", "gradient_clipping=0"]  # updates may run ahead of the norm
 
 
@@ -47,6 +48,9 @@ def tiers(folder):
         "nvme both, unclipped": (
             ours(offload_optimizer=open_sizes(optimizer), offload_param=open_sizes(parameters)) + UNCLIPPED,
             {"stage": 3, "offload_optimizer": optimizer, "offload_param": parameters, "gradient_clipping": 0}),
+        "nvme both, early updates": (
+            ours(offload_optimizer=open_sizes(optimizer), offload_param=open_sizes(parameters)) + EARLY,
+            {"stage": 3, "offload_optimizer": optimizer, "offload_param": parameters}),
         "nvme both, wide windows": (
             ours(offload_optimizer=dict(optimizer, buffer_count=64), sub_group_size=500_000,
                  offload_param=dict(open_sizes(parameters), max_in_cpu=1_500_000)), None),

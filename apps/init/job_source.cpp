@@ -42,9 +42,14 @@ core::result<void> import_deepspeed(job_text& text, std::map<std::string, std::s
 }
 
 /// The configuration of the run that wrote it, without where that run wrote and what it began from.
-void put_run(job_text& text, const std::string& config) {
+core::result<void> put_run(job_text& text, const std::string& config) {
+  if (config.empty()) return {};
   const auto read = config.starts_with('{') ? config::read_json(config, 0) : config::read_yaml(config, 0);
-  if (read.root != nullptr) text.put_all(*read.root, {"output", "checkpoint.load", "deepspeed_config", "model.path"});
+  if (read.root == nullptr)
+    return fail(error_kind::bad_input, fmt::format("the configuration of its run cannot be read: line {}: {}",
+                                                   read.problems.front().at.line, read.problems.front().text));
+  text.put_all(*read.root, {"output", "checkpoint.load", "deepspeed_config", "model.path"});
+  return {};
 }
 
 /// The global batch, where the checkpoint says it or its counts do; else 0.
@@ -75,7 +80,8 @@ core::result<void> put_source(job_text& text, std::map<std::string, std::string>
     text.put("model.path", near(folder, from));
     return {};
   }
-  put_run(text, opened->source.run.config);
+  if (auto ok = put_run(text, opened->source.run.config); !ok)
+    return fail(ok.error().in(fmt::format("'{}'", from.string())));
   if (!opened->model.json.empty() && !text.has_below("model")) {
     const auto read = config::read_json("{\"model\": " + opened->model.json + "}", 0);
     if (read.root != nullptr) text.put_all(*read.root);

@@ -28,6 +28,8 @@
 #include "apps/run/train_options.hpp"
 #include "cluster/job_file.hpp"
 #include "cluster/process.hpp"
+#include "config/document/files.hpp"
+#include "config/document/path_text.hpp"
 #include "config/explain.hpp"
 #include "job/supervised.hpp"
 #include "storage/swap/swap_space.hpp"
@@ -98,7 +100,9 @@ void describe_job(const train_arguments& a, const config::loaded& loaded, std::s
     const std::string& one = argv[i];
     if (one == "--set") ++i;
     if (one.starts_with("--set") || one == "--strict") continue;
-    const bool is_file = i >= 2 && one == a.file && out.order.file_argument == 0;
+    // As CLI11 has given it to `a`, `~` and variables in it expanded.
+    const bool is_file = i >= 2 && out.order.file_argument == 0 &&
+                         config::expanded_path(one, config::current_folder()).value_or(one) == a.file;
     if (is_file) out.order.file_argument = static_cast<uint32_t>(out.order.arguments.size());
     const auto name = is_file ? cluster::name_of_job_file(one) : std::string();  // of a job that another host has led
     out.order.arguments.push_back(name.empty() ? one : name);

@@ -39,10 +39,14 @@ checkpoint::source_cuts cuts_of(const std::shared_ptr<const job::cleaning>& done
 }
 
 /// The text of a configuration without what is permanent from now on: inputs are still to be multiplied with few bits.
-std::string without_permanent(const std::string& text) {
+core::result<std::string> without_permanent(const std::string& text) {
   if (text.empty()) return text;
   constexpr std::string_view section = "compression_training", stays = "activation_quantization";
   const auto all = config::read_yaml(text, 0);
+  if (all.root == nullptr)
+    return fail(error_kind::bad_input,
+                fmt::format("its configuration is no YAML: line {}: {}", all.problems.front().at.line,
+                            all.problems.front().text));
   std::string out;
   for (const auto& key : all.root->entries) {
     const auto* const left = key.name == section ? key.value->find(stays) : nullptr;
@@ -106,7 +110,9 @@ core::result<cleaned_source> clean_source(checkpoint::tensor_source from, const 
   cleaned_source out{std::move(*cut), source, *done, weights_in(*source), 0};
   out.elements = weights_in(out.now);
   out.now.run.masks.clear();
-  out.now.run.config = without_permanent(source->run.config);
+  auto config_left = without_permanent(source->run.config);
+  if (!config_left) return fail(config_left.error().in(fmt::format("'{}'", checkpoint::shown_place(*source))));
+  out.now.run.config = std::move(*config_left);
   return out;
 }
 

@@ -4,6 +4,7 @@
 
 #include "checkpoint/files/atomic_file.hpp"
 #include "checkpoint/files/file_system.hpp"
+#include "checkpoint/native/manifest_file.hpp"
 #include "tests/apps/topology.hpp"
 #include "tests/checkpoint/tensors.hpp"
 
@@ -166,6 +167,27 @@ BOOST_AUTO_TEST_CASE(what_a_family_cannot_say_and_what_was_not_compressed_is_ref
   const auto nothing = late.f.troupe({"compress", "run/checkpoints", "cleaned", "--clean"});
   BOOST_TEST(nothing.code == 2);
   BOOST_TEST(has(nothing.err, "nothing was compressed by its step 4"), nothing.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_whose_run_has_an_unreadable_configuration_is_refused_by_name) {
+  const run_folder run(llama, technique("weight_quantization", "quantize_weight_in_forward: true, quantize_groups: 4",
+                                        "params: {start_bits: 8, target_bits: 8}, modules: ['mlp']"));
+  (void)run.loss({"train", "job.yaml", "--json"});
+  const fs::path saved = run.f.folder / "run/checkpoints/step-4";
+  auto& files = checkpoint::real_files();
+  auto there = checkpoint::read_manifest(files, saved);
+  BOOST_TEST_REQUIRE(there.has_value(), (there ? std::string() : there.error().text));
+  there->content.config = "steps: 4\nparallel: [\n";
+  fs::remove(saved / "manifest.json");
+  BOOST_TEST_REQUIRE(checkpoint::write_manifest(files, saved, there->content).has_value());
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"compress", "run/checkpoints", "cleaned", "--clean"},
+        {"init", "--from", "run/checkpoints", "--text", "corpus.txt", "--steps", "4", "new.yaml"}}) {
+    const auto r = run.f.troupe(command);
+    BOOST_TEST(r.code == 2, r.err);
+    BOOST_TEST(has(r.err, "configuration"), r.err);
+    BOOST_TEST(has(r.err, "step-4"), r.err);
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

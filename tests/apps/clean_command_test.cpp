@@ -173,21 +173,22 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_whose_run_has_an_unreadable_configuration_is_r
   const run_folder run(llama, technique("weight_quantization", "quantize_weight_in_forward: true, quantize_groups: 4",
                                         "params: {start_bits: 8, target_bits: 8}, modules: ['mlp']"));
   (void)run.loss({"train", "job.yaml", "--json"});
-  const fs::path saved = run.f.folder / "run/checkpoints/step-4";
+  const fs::path saved = run.f.folder / "run/checkpoints/step-00000004";
   auto& files = checkpoint::real_files();
   auto there = checkpoint::read_manifest(files, saved);
   BOOST_TEST_REQUIRE(there.has_value(), (there ? std::string() : there.error().text));
-  there->content.config = "steps: 4\nparallel: [\n";
+  there->content.run.config = "steps: 4\nparallel: [\n";
   fs::remove(saved / "manifest.json");
   BOOST_TEST_REQUIRE(checkpoint::write_manifest(files, saved, there->content).has_value());
-  for (const std::vector<std::string>& command :
-       {std::vector<std::string>{"compress", "run/checkpoints", "cleaned", "--clean"},
-        {"init", "--from", "run/checkpoints", "--text", "corpus.txt", "--steps", "4", "new.yaml"}}) {
+  const auto refused = [&](const std::vector<std::string>& command, const std::string& why) {
     const auto r = run.f.troupe(command);
     BOOST_TEST(r.code == 2, r.err);
-    BOOST_TEST(has(r.err, "configuration"), r.err);
-    BOOST_TEST(has(r.err, "step-4"), r.err);
-  }
+    BOOST_TEST(has(r.err, why), r.err);
+    BOOST_TEST(has(r.err, "step-00000004"), r.err);
+  };
+  refused({"compress", saved.string(), "cleaned", "--clean"}, "not readable as YAML");
+  refused({"init", "--from", saved.string(), "--text", "corpus.txt", "--steps", "4", "new.yaml"},
+          "the configuration of its run cannot be read: line 3");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,11 +1,10 @@
 #include "job/early_updates.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "core/text.hpp"
 #include "job/open_sizes.hpp"
 #include "plan/generate/generate.hpp"
 #include "plan/layout/layout.hpp"
@@ -82,8 +81,8 @@ core::result<compared_orders> compare_orders(const std::shared_ptr<const core::m
 
 core::result<open_order> leave_updates_open(const config::job_config& c,
                                             const std::shared_ptr<const core::model_table>& table,
-                                            plan::plan_options trains, const plan::cost_model& costs,
-                                            const go_on& more, plan::plan_options& waits) {
+                                            plan::plan_options trains, const plan::cost_model& costs, const go_on& more,
+                                            plan::plan_options& waits) {
   if (!leaves_early_updates_open(c) || !trains.updates.may_undo()) return open_order{};
   const auto one_place = early_seconds(table, waits, false, plan::branch::not_skipped, costs);
   if (!one_place) return core::fail(one_place.error());
@@ -94,19 +93,19 @@ core::result<open_order> leave_updates_open(const config::job_config& c,
   if (!sized) return core::fail(sized.error());
   const auto orders = compare_orders(table, *sized, costs);
   if (!orders) return core::fail(orders.error());
-  const std::string compared = fmt::format(
-      "a step is predicted to take {:.1f} ms with updates that wait for the norm, {:.1f} ms with early ones, {:.1f} ms "
-      "where those are undone",
+  const std::string compared = core::text_of(
+      "a step is predicted to take %.1f ms with updates that wait for the norm, %.1f ms with early ones, %.1f ms where "
+      "those are undone",
       1e3 * *one_place, 1e3 * orders->early_s, 1e3 * orders->undone_s);
   if (orders->early_s > (1 - early_gain_min) * *one_place || orders->worth() == 0)
-    return open_order{0, fmt::format("updates wait for the norm: {}, and early ones must save {:.0f}%", compared,
-                                     100 * early_gain_min)};
+    return open_order{0, core::text_of("updates wait for the norm: %s, and early ones must save %.0f%%",
+                                       compared.c_str(), 100 * early_gain_min)};
   waits = std::move(*sized);
   waits.updates.speculate = false;
   return open_order{orders->worth(),
-                    fmt::format("updates begin early where at most {:.0f}% of the last {} steps were clipped or "
-                                "skipped: {}",
-                                100 * early_margin * orders->worth(), undone_steps::window, compared)};
+                    core::text_of("updates begin early where at most %.0f%% of the last %u steps were clipped or "
+                                  "skipped: %s",
+                                  100 * early_margin * orders->worth(), undone_steps::window, compared.c_str())};
 }
 
 core::result<void> make_room_for_early_updates(blueprint& b) {
@@ -146,9 +145,11 @@ bool undone_steps::note(bool undone, bool early, double worth) {
 }
 
 std::string text_of_order(bool early, uint64_t steps, const undone_steps& undone, double worth) {
-  return fmt::format("after {} steps: updates {}, since {} of the last {} were clipped or skipped (they pay up to {:.0f}%)",
-                     steps, early ? "begin before the norm is known" : "wait for the norm again", undone.of_window(),
-                     undone_steps::window, 100 * worth);
+  return core::text_of(
+      "after %llu steps: updates %s, since %u of the last %u were clipped or skipped (they pay up to "
+      "%.0f%%)",
+      static_cast<unsigned long long>(steps), early ? "begin before the norm is known" : "wait for the norm again",
+      undone.of_window(), undone_steps::window, 100 * worth);
 }
 
 }  // namespace troupe::job

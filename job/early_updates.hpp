@@ -30,9 +30,9 @@ core::result<compared_orders> compare_orders(const std::shared_ptr<const core::m
 /// sizes that early updates want, where the run is to decide and early updates gain enough. `trains` has no chosen
 /// sizes.
 core::result<open_order> leave_updates_open(const config::job_config& c,
-                                        const std::shared_ptr<const core::model_table>& table,
-                                        plan::plan_options trains, const plan::cost_model& costs, const go_on& more,
-                                        plan::plan_options& waits);
+                                            const std::shared_ptr<const core::model_table>& table,
+                                            plan::plan_options trains, const plan::cost_model& costs, const go_on& more,
+                                            plan::plan_options& waits);
 
 /// Proves the early order of a blueprint whose updates wait, and makes its pools large enough for it.
 core::result<void> make_room_for_early_updates(blueprint& b);

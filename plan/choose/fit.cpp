@@ -55,11 +55,17 @@ class search {
                 : limited() && quick    ? found.climbed_and_traded()
                                         : found.climbed();
     if (!best) return best;
-    if (best->fits && limited()) {
-      auto kept = keep_in_memory(*best);
-      if (!kept) return kept;
-      best = std::move(kept);
+    const fitted found_best = *best;
+    if (best->fits) best = with_kept(found_best);
+    // Sizes with two places for states are for an order of updates that a run may leave again.
+    if (best && best->fits && request_.knobs.empty() && !request_.options.tiers.two_places) {
+      auto hides = found.hidden(found_best);
+      if (hides) hides = with_kept(std::move(*hides));
+      if (!hides) return hides;
+      // What memory is left for states decides as well.
+      if (hides->step_s <= (1 + worth_it) * best->step_s) best = std::move(hides);
     }
+    if (!best) return best;
     return judged(best->options, request_.options.ranks());
   }
 
@@ -144,16 +150,24 @@ class search {
       }
     }
     const uint64_t unit = elements_of(*request_.table, largest_unit(*request_.table));
-    add(open.gathering && o.stage == 3,
-        {[](plan_options& x) {
-           x.gathering.persistence_threshold = x.gathering.prefetch_bucket = x.gathering.max_reuse_distance = 0;
-         },
-         [](plan_options& x) { x.gathering.prefetch_bucket = x.gathering.max_reuse_distance = 0; },
-         [unit](plan_options& x) {
-           x.gathering.prefetch_bucket = std::min(x.gathering.prefetch_bucket, unit);
-           x.gathering.max_reuse_distance = 0;
-         },
-         [](plan_options&) {}});
+    if (!open.gathering || o.stage != 3) return;
+    knob gathers;
+    gathers.settings = {[](plan_options& x) {
+                          x.gathering.persistence_threshold = x.gathering.prefetch_bucket =
+                              x.gathering.max_reuse_distance = 0;
+                        },
+                        [](plan_options& x) { x.gathering.prefetch_bucket = x.gathering.max_reuse_distance = 0; },
+                        [unit](plan_options& x) {
+                          x.gathering.prefetch_bucket = std::min(x.gathering.prefetch_bucket, unit);
+                          x.gathering.max_reuse_distance = 0;
+                        },
+                        [](plan_options&) {}};
+    gathers.hiding_from = 2;
+    gathers.hiding = [](plan_options& x) {
+      x.gathering.prefetch_bucket = std::min<uint64_t>(x.gathering.prefetch_bucket, 1);  // one gather ahead
+      x.gathering.max_reuse_distance = 0;
+    };
+    knobs_.push_back(std::move(gathers));
   }
 
   [[nodiscard]] plan_options with(const levels& at) const {
@@ -162,7 +176,8 @@ class search {
     if (request_.open.swap_gradients) o.tiers.swap_gradients = limited() && o.tiers.swaps();
     if (request_.open.resident_parameters) o.tiers.resident_parameters = 0;
     if (request_.open.ratio) o.tiers.ratio = 1;
-    for (size_t k = 0; k < knobs_.size(); ++k) knobs_[k].settings[at[k]](o);
+    for (size_t k = 0; k < knobs_.size(); ++k)
+      (at[k] < knobs_[k].settings.size() ? knobs_[k].settings[at[k]] : knobs_[k].hiding)(o);
     return o;
   }
 
@@ -205,6 +220,8 @@ class search {
     return static_cast<double>(x.traffic.read) / request_.costs.disk_read_bytes_per_s +
            static_cast<double>(x.traffic.written) / request_.costs.disk_bytes_per_s;
   }
+
+  core::result<fitted> with_kept(fitted best) { return limited() ? keep_in_memory(std::move(best)) : best; }
 
   core::result<fitted> keep_in_memory(fitted best) {
     auto all = keepables(best.options);

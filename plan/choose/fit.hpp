@@ -37,6 +37,10 @@ struct memory_limits {
 struct knob {
   std::vector<std::function<void(plan_options&)>> settings;
   size_t look = 2;  ///< how many settings further are tried at a time
+  /// The first setting that hides copies behind compute, and the cheapest way to do so, which is taken instead of an
+  /// earlier setting for an equal predicted step. Null: the knob has nothing to do with that.
+  size_t hiding_from = 0;
+  std::function<void(plan_options&)> hiding{};
 };
 
 /// A step, and what is open of it.

@@ -25,8 +25,8 @@ core::result<fitted> knob_search::judged(const levels& at) {
 }
 
 core::result<fitted> knob_search::climbed() {
-  levels at(knobs_.size(), 0);
-  return climb(at, whether::fits);
+  found_.assign(knobs_.size(), 0);
+  return climb(found_, whether::fits);
 }
 
 core::result<fitted> knob_search::climbed_and_traded() {
@@ -47,6 +47,24 @@ core::result<fitted> knob_search::climbed_and_traded() {
         best = std::move(x);
         better = true;
       }
+  }
+  found_ = std::move(at);
+  return best;
+}
+
+core::result<fitted> knob_search::hidden(fitted best) {
+  if (!best.fits) return best;
+  const double longest_s = (1 + worth_it) * best.step_s;
+  for (size_t k = 0; k < knobs_.size(); ++k) {
+    if (!knobs_[k].hiding || found_[k] >= knobs_[k].hiding_from) continue;
+    levels tried = found_;
+    tried[k] = knobs_[k].settings.size();
+    auto x = judged(tried);
+    if (x) x = reduced(tried, std::move(*x), k);
+    if (!x) return x;
+    if (!x->fits || x->step_s > longest_s) continue;
+    found_ = std::move(tried);
+    best = std::move(*x);
   }
   return best;
 }
@@ -113,12 +131,12 @@ core::result<fitted> knob_search::climb(levels& at, whether counted) {
   return best;
 }
 
-core::result<fitted> knob_search::reduced(levels& at, fitted best) {
+core::result<fitted> knob_search::reduced(levels& at, fitted best, size_t kept) {
   while (!best.fits) {
     std::optional<levels> next;
     double least = 0;
     for (size_t k = 0; k < knobs_.size(); ++k)
-      for (size_t lower = 1; lower <= at[k]; ++lower) {
+      for (size_t lower = 1; k != kept && lower <= at[k]; ++lower) {
         levels tried = at;
         tried[k] -= lower;
         const auto x = judged(tried);

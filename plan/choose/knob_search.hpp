@@ -19,7 +19,7 @@ inline constexpr double worth_it = 0.002;
 /// Deterministic. A setting is judged once.
 class knob_search {
  public:
-  using levels = std::vector<size_t>;  ///< [knob]: which of its settings
+  using levels = std::vector<size_t>;  ///< [knob]: which of its settings; as many as it has: `hiding`
   using judge = std::function<core::result<fitted>(const levels& at)>;
   enum class memory : uint8_t { limited, free };  ///< whether `fitted::fits` may be false
 
@@ -35,8 +35,13 @@ class knob_search {
   /// least time for a byte, until the limits hold, and the predicted step alone decides.
   core::result<fitted> climbed_and_traded();
 
-  /// The same, and from the best of all down, and down from settings drawn at random (always the same), each followed
-  /// by other settings of one knob and of two: one change after the other may end where three at a time would go on.
+  /// `best`, which one of the two has found, with copies hidden: knobs below their `hiding_from` take `hiding`, and
+  /// others make room, where the step stays within `worth_it`.
+  core::result<fitted> hidden(fitted best);
+
+  /// climbed_and_traded, and from the best of all down, and down from settings drawn at random (always the same), each
+  /// followed by other settings of one knob and of two: one change after the other may end where three at a time would
+  /// go on.
   core::result<fitted> best_of_starts();
 
  private:
@@ -47,8 +52,8 @@ class knob_search {
   core::result<levels> further(const levels& at, const std::function<double(const fitted&)>& worth);
   /// `at` ends where it ends.
   core::result<fitted> climb(levels& at, whether counted);
-  /// Gives settings up until the limits hold, each time the one that costs least time for a byte.
-  core::result<fitted> reduced(levels& at, fitted best);
+  /// Gives settings up until the limits hold, each time the one that costs least time for a byte; never of `kept`.
+  core::result<fitted> reduced(levels& at, fitted best, size_t kept = SIZE_MAX);
   /// Settings of one knob, then of two, as long as that helps, and within a number of plans.
   core::result<fitted> polished(levels at, fitted best);
   /// At most so many settings of a knob, the first and the last among them.
@@ -58,6 +63,7 @@ class knob_search {
   judge judge_;
   memory memory_;
   std::map<levels, fitted> known_;
+  levels found_;  // settings of the last answer of climbed and climbed_and_traded
 };
 
 }  // namespace troupe::plan

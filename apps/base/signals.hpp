@@ -15,7 +15,7 @@ bool is_left_ignored(int number);
 /// Ignores the signals that the table ignores, where nobody has taken them already, such as a profiler.
 void ignore_unused_signals();
 
-/// Those of these effects that are not left ignored.
+/// Signals with one of these effects, without those that were ignored when the program began.
 sigset_t signals_that_end();
 sigset_t signals_that_end_or_save();
 

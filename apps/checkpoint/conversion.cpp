@@ -19,7 +19,7 @@ constexpr uint64_t most_times_larger = 64;
 /// So much is written however small the files are.
 constexpr uint64_t always_written_bytes = uint64_t{64} << 20;
 
-/// Of the files that hold the tensors.
+/// The size of all files that hold the tensors, in bytes.
 uint64_t stored_bytes(const checkpoint::tensor_source& source) {
   uint64_t out = 0;
   for (const auto& f : source.files) out += f.view == nullptr ? f.bytes : 0;

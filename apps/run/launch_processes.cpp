@@ -100,7 +100,7 @@ void describe_job(const train_arguments& a, const config::loaded& loaded, std::s
     const std::string& one = argv[i];
     if (one == "--set") ++i;
     if (one.starts_with("--set") || one == "--strict") continue;
-    // As CLI11 has given it to `a`, `~` and variables in it expanded.
+    // CLI11 has expanded `~` and variables in the name that it gave to `a`.
     const bool is_file = i >= 2 && out.order.file_argument == 0 &&
                          config::expanded_path(one, config::current_folder()).value_or(one) == a.file;
     if (is_file) out.order.file_argument = static_cast<uint32_t>(out.order.arguments.size());

@@ -60,10 +60,13 @@ class search {
     // Sizes with two places for states are for an order of updates that a run may leave again.
     if (best && best->fits && request_.knobs.empty() && !request_.options.tiers.two_places) {
       auto hides = found.hidden(found_best);
-      if (hides) hides = with_kept(std::move(*hides));
       if (!hides) return hides;
-      // What memory is left for states decides as well.
-      if (hides->step_s <= (1 + worth_it) * best->step_s) best = std::move(hides);
+      if (hides->options != found_best.options) {
+        hides = with_kept(std::move(*hides));
+        if (!hides) return hides;
+        // The memory that is left for states decides as well.
+        if (hides->step_s <= (1 + worth_it) * best->step_s) best = std::move(hides);
+      }
     }
     if (!best) return best;
     return judged(best->options, request_.options.ranks());

@@ -11,6 +11,7 @@
 #include "actors/memory/state_store.hpp"
 #include "checkpoint/source/layer_names.hpp"
 #include "checkpoint/source/name_map.hpp"
+#include "checkpoint/source/peft_names.hpp"
 #include "checkpoint/source/scatter_read.hpp"
 
 #include "job/compression/mask_scores.hpp"
@@ -58,6 +59,8 @@ class wishes {
   /// Which tensors are wanted, once for all ranks, which share the model.
   core::result<void> choose(load_report& report) {
     const auto& table = *tensor_.whole;
+    if (options_.load_module_strict)
+      if (auto ok = refuse_peft(); !ok) return ok;
     std::vector<std::string> all;
     for (uint32_t q = 0; q < table.parameters.size(); ++q) {
       const auto& p = table.parameters[q];
@@ -195,8 +198,18 @@ class wishes {
                                                   checkpoint::shown_place(from_), p.name, p.shape, as));
   }
 
+  /// A model with an adapter has other names than this run's, unless this run's model is a host's with such names.
+  [[nodiscard]] core::result<void> refuse_peft() const {
+    const auto is_of_peft = [](const core::parameter_info& p) { return checkpoint::is_peft_name(p.name); };
+    if (options_.custom_load_fn || std::ranges::any_of(tensor_.whole->parameters, is_of_peft)) return {};
+    const auto found = checkpoint::peft_finding(from_);
+    if (!found) return {};
+    return fail(error_kind::mismatch, fmt::format("'{}' {}", checkpoint::shown_place(from_), *found));
+  }
+
   /// Some parameters may keep their first values, but a checkpoint of a wholly different model is refused.
   [[nodiscard]] core::result<void> nothing_fits(const std::vector<std::string>& wanted) const {
+    if (auto ok = refuse_peft(); !ok) return ok;
     std::vector<std::string> held;
     for (const auto& p : checkpoint::parameters_of(from_)) held.push_back(p.name);
     return fail(

@@ -16,6 +16,7 @@
 #include "checkpoint/gguf/source.hpp"
 #include "checkpoint/source/inspect.hpp"
 #include "checkpoint/source/name_map.hpp"
+#include "checkpoint/source/peft_names.hpp"
 #include "checkpoint/source/tied_head.hpp"
 #include "config/load.hpp"
 #include "core/json_text.hpp"
@@ -255,6 +256,8 @@ core::result<described_checkpoint> open_described(const source_arguments& a, con
 }
 
 core::result<void> check_parameters(const described_checkpoint& c) {
+  const auto peft = c.model.json.empty() ? std::nullopt : checkpoint::peft_finding(c.source);
+  if (peft) return fail(error_kind::mismatch, fmt::format("'{}' {}", checkpoint::shown_place(c.source), *peft));
   const auto wanted = parameters_of(c.model);
   if (wanted.empty()) {
     if (!c.source.has_layer_names) return check_unknown_family(c);

@@ -15,10 +15,11 @@
 #include "checkpoint/convert/open_source.hpp"
 #include "checkpoint/convert/unread_weights.hpp"
 #include "checkpoint/safetensors/weights_folder.hpp"
+#include "checkpoint/source/name_map.hpp"
+#include "checkpoint/source/peft_names.hpp"
 #include "checkpoint/source/source_reader.hpp"
 #include "checkpoint/source/tensor_source.hpp"
 #include "checkpoint/source/torch.hpp"
-#include "checkpoint/source/wrapper_names.hpp"
 #include "core/json_text.hpp"
 #include "core/source_file.hpp"
 #include "kernels/base/cast.hpp"
@@ -49,21 +50,11 @@ bool is_float(core::dtype type) {
   return type == core::dtype::f32 || type == core::dtype::bf16 || type == core::dtype::f16 || type == core::dtype::f64;
 }
 
-/// The name without the part that some files leave out, and without those that wrappers add.
-std::string core_name(std::string_view full_name) {
-  const auto plain = checkpoint::without_wrappers(full_name);
-  const std::string_view name = plain;
-  for (const std::string_view prefix : {"transformer.", "model."})
-    if (name.starts_with(prefix)) return std::string(name.substr(prefix.size()));
-  return plain;
-}
-
 /// Tensors that files hold beside parameters: constants of older releases.
 bool is_known_buffer(std::string_view name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
 }
 
-constexpr std::string_view head_name = "lm_head.weight";
 constexpr const char* from_scratch = "; model.path of a folder with config.json alone begins from scratch";
 
 struct tensor_there {  ///< in a folder, whichever way it is stored
@@ -195,6 +186,10 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
       there.push_back({t.entry->name, &t.entry->shape, t.entry->type, t, nullptr,
                        t.entry->is_e4m3 ? "F8_E4M3" : t.entry->unread_type});
   }
+  std::vector<std::string_view> names;
+  for (const auto& t : there) names.push_back(t.name);
+  if (const auto peft = checkpoint::peft_finding(names))
+    return core::fail(error_kind::mismatch, quoted(path) + " " + *peft);
   source->parameters_.resize(table.parameters.size());
   for (const auto& p : table.parameters) source->names_.push_back(p.name);
 
@@ -202,7 +197,7 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
   std::vector<bool> found(table.parameters.size(), false);
   for (uint32_t p = 0; p < table.parameters.size(); ++p) {
     found[p] = table.parameters[p].is_copy();  // nobody asks for its values: they are its original's
-    if (!found[p]) wanted.emplace(core_name(table.parameters[p].name), p);
+    if (!found[p]) wanted.emplace(checkpoint::bare_name(table.parameters[p].name), p);
   }
   const auto stored_at = [&](const tensor_there& t) {
     return t.of_source != nullptr ? core::result<stored>(stored{.of_source = t.of_source})
@@ -211,11 +206,11 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
   const tensor_there* head = nullptr;
   for (const auto& tensor : there) {
     const auto& [name, shape, type, plain, of_source, unread_type] = tensor;
-    const auto match = wanted.find(core_name(name));
+    const auto match = wanted.find(checkpoint::bare_name(name));
     if (match == wanted.end()) {
       if (is_known_buffer(name)) continue;
       // A tied head repeats the embedding, or stands for it where the file has no embedding.
-      if (spec.tied && core_name(name) == head_name) {
+      if (spec.tied && checkpoint::bare_name(name) == checkpoint::head_name) {
         if (unread_type.empty()) head = &tensor;
         continue;
       }

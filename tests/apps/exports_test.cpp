@@ -105,6 +105,57 @@ BOOST_AUTO_TEST_CASE(a_missing_norm_or_head_and_a_layer_too_many_are_refused_by_
     f.check_refused(f.troupe(command), "holds 1 parameters that its model has not, as model.layers.1.mlp.up_proj.weight");
 }
 
+BOOST_AUTO_TEST_CASE(prefixes_that_stand_there_twice_are_taken_by_every_writer_and_every_start) {
+  whole_folder f(whole_llama);
+  const double wanted = loss_of(f);
+  for (auto& t : f.tensors) t.name = "model." + t.name;
+  f.write();
+  for (const auto& [out, command] : whole_folder::exports("hf", true)) f.check_well(f.troupe(command));
+  BOOST_TEST(has(f.checkpoint({"inspect", "out_hf", "--json"}).out, "\"model.norm.weight\""));
+  BOOST_TEST(!has(f.checkpoint({"inspect", "out_hf", "--json"}).out, "model.model."));
+  BOOST_TEST(loss_of(f) == wanted);
+  BOOST_TEST(loss_of(f, {"--resume", "hf", "--set", "model.path=out_hf"}) == wanted);
+}
+
+BOOST_AUTO_TEST_CASE(weights_that_peft_wraps_are_named_as_such_by_every_writer_and_every_start) {
+  whole_folder f(whole_llama);
+  const auto tensors = f.tensors;
+  f.write("plain");
+  f.folder.write("plain/config.json", whole_llama);
+  const std::string projection = "model.layers.0.self_attn.q_proj.";
+  const auto add = [&](const std::string& name) {
+    f.tensors.emplace_back(name, core::dtype::f32, std::vector<int64_t>{4, 32});
+  };
+  const auto check_named = [&](const std::string& words) {
+    f.write();
+    for (const auto& [out, command] : whole_folder::all_exports("hf", true)) {
+      f.check_refused(f.troupe(command), words);
+      f.check_refused(f.troupe(command), "merge_and_unload()");
+      BOOST_TEST(!fs::exists(f.folder / out), out);
+    }
+    f.check_refused(f.troupe({"train", "job.yaml", "--fresh"}), words, 1);
+    const std::vector<std::string> resumed{"train", "job.yaml", "--resume", "hf", "--set", "model.path=plain"};
+    f.check_refused(f.troupe(resumed), words, 1);
+    f.check_well(f.checkpoint({"inspect", "hf"}), words);
+    f.check_well(f.checkpoint({"to-fp32", "hf", "copied.safetensors", "--force"}), words);
+  };
+  // get_peft_model(): the layer, its adapter, and a prefix
+  f.named(projection + "weight").name = projection + "base_layer.weight";
+  for (auto& t : f.tensors) t.name = "base_model.model." + t.name;
+  add("base_model.model." + projection + "lora_A.default.weight");
+  check_named("holds a model that PEFT wraps, as 'base_model.model.");
+  // inject_adapter_in_model(): no prefix
+  f.tensors = tensors;
+  f.named(projection + "weight").name = projection + "base_layer.weight";
+  add(projection + "lora_B.default.weight");
+  check_named("holds a model that PEFT wraps, as 'model.layers.0.self_attn.q_proj.base_layer.weight'");
+  // an adapter under the name of a model
+  f.tensors.clear();
+  add("base_model.model." + projection + "lora_A.weight");
+  check_named("holds an adapter of PEFT's, as 'base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight', and no "
+              "whole model");
+}
+
 BOOST_AUTO_TEST_CASE(transposed_layers_of_nanogpt_are_named_as_such) {
   whole_folder f;
   auto& t = f.named("transformer.h.0.attn.c_attn.weight");

@@ -176,6 +176,20 @@ BOOST_AUTO_TEST_CASE(names_without_prefix_buffers_and_a_repeated_head_are_unders
   check_values(**source, m.table);
 }
 
+BOOST_AUTO_TEST_CASE(prefixes_that_stand_there_twice_are_understood_and_two_names_of_one_parameter_are_refused) {
+  const tiny_model m;
+  const tests::scratch_folder at;
+  auto tensors = m.tensors();
+  for (auto& t : tensors) t.name = "model." + t.name;  // model.transformer.wte.weight
+  require_ok(checkpoint::write_weights_folder(at.path(), tensors));
+  const auto source = weights_source::open(at.path(), m.spec, m.table);
+  require_ok(source);
+  check_values(**source, m.table);
+  tensors.push_back(m.tensors().front());
+  require_ok(checkpoint::write_weights_folder(at.path(), tensors));
+  BOOST_TEST(contains(refusal(at.path(), m), "parameter 'transformer.wte.weight' is there twice"), refusal(at.path(), m));
+}
+
 BOOST_AUTO_TEST_CASE(a_missing_parameter_is_refused) {
   const tiny_model m;
   const tests::scratch_folder scratch;

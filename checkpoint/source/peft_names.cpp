@@ -1,0 +1,73 @@
+#include "checkpoint/source/peft_names.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "checkpoint/source/wrapper_names.hpp"
+#include "core/text.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+constexpr std::string_view wrapped_begin = "base_model.model.";
+/// Parts under which PEFT keeps what it wraps.
+constexpr std::array<std::string_view, 3> wrapped_parts{"base_layer", "original_module", "modules_to_save"};
+/// Beginnings of parts that hold an adapter's own values: LoRA, (IA)3, LoHa, LoKr, OFT, BOFT, VeRA, VB-LoRA, FourierFT.
+constexpr std::array<std::string_view, 9> adapter_parts{"lora_", "ia3_l",        "hada_w",  "lokr_w",    "oft_",
+                                                        "boft_", "vera_lambda_", "vblora_", "fourierft_"};
+
+/// What stands before a part of `name` that `fits`; nothing where none does.
+template <class Fits>
+std::optional<std::string_view> before_part(std::string_view name, const Fits& fits) {
+  for (size_t begin = 0; begin < name.size();) {
+    const size_t end = std::min(name.find('.', begin), name.size());
+    if (fits(name.substr(begin, end - begin))) return name.substr(0, begin);
+    begin = end + 1;
+  }
+  return std::nullopt;
+}
+
+bool is_wrapped_part(std::string_view part) { return std::ranges::find(wrapped_parts, part) != wrapped_parts.end(); }
+bool is_adapter_part(std::string_view part) {
+  return std::ranges::any_of(adapter_parts, [&](std::string_view begin) { return part.starts_with(begin); });
+}
+
+}  // namespace
+
+bool is_peft_name(std::string_view name) {
+  const auto plain = without_wrappers(name);
+  return plain.starts_with(wrapped_begin) || before_part(plain, is_wrapped_part) || before_part(plain, is_adapter_part);
+}
+
+std::optional<std::string> peft_finding(const std::vector<std::string_view>& names) {
+  const auto first = std::ranges::find_if(names, is_peft_name);
+  if (first == names.end()) return std::nullopt;
+  // An adapter alone holds no weight of a module that it adapts.
+  const std::set<std::string_view> all(names.begin(), names.end());
+  bool is_adapter = false;
+  for (const auto name : names) {
+    const auto module = before_part(name, is_adapter_part);
+    if (!module) continue;
+    const std::string before(*module);
+    is_adapter = !all.contains(before + "weight") && !all.contains(before + "base_layer.weight");
+    if (!is_adapter) break;
+  }
+  if (is_adapter)
+    return fmt::format("holds an adapter of PEFT's, as '{}', and no whole model: merge it into its base model first {}",
+                       core::shown(*first), merge_by);
+  return fmt::format("holds a model that PEFT wraps, as '{}': merge its adapter into it first {}",
+                     core::shown(*first), merge_by);
+}
+
+std::optional<std::string> peft_finding(const tensor_source& s) {
+  std::vector<std::string_view> names;
+  for (const auto& t : s.tensors)
+    if (t.kind != tensor_kind::moment) names.emplace_back(t.name);
+  for (const auto& t : s.tied) names.emplace_back(t.name);
+  return peft_finding(names);
+}
+
+}  // namespace troupe::checkpoint

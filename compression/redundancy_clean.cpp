@@ -137,7 +137,7 @@ core::result<cleaned_model> redundancy_clean(const models::module_model& model, 
     return fail(error_kind::bad_input, "redundancy_clean: wanted an empty folder or none, got '" + to.string() + "'");
   auto layers = host_layers_of(model, config.seed);
   if (!layers) return fail(layers.error());
-  auto source = checkpoint::open_source(from);
+  auto source = checkpoint::open_source(from, {.older_by = ""});
   if (!source) return fail(source.error());
   const auto cleaned = clean_source(std::move(*source), config, std::move(layers->table), job::widths_said::by_modules);
   if (!cleaned) return fail(cleaned.error());

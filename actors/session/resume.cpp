@@ -95,7 +95,7 @@ core::result<void> same_data(const checkpoint::tensor_source& from, const load_o
   const std::string then = sentence_of(change, from.run.samples.value_or(0));
   if (!options.changed_data)
     return fail(error_kind::mismatch, fmt::format("'{}': {}: checkpoint.load.changed_data: true (--changed-data) {}",
-                                                  from.folder.string(), what, then));
+                                                  checkpoint::shown_place(from), what, then));
   said.changed.push_back(
       change.validates_trained == 0
           ? what
@@ -270,7 +270,9 @@ core::result<std::filesystem::path> session::parts::resume(const std::filesystem
     if (auto ok = job::check_described_model(*from, plan.spec, plan.config->model.ignore_keys); !ok)
       return fail(ok.error());
   const bool continues = !options.load_module_only && from->run.steps.has_value();
-  if (auto ok = take_over(*from, options, when, watch, agreed); !ok) return fail(ok.error());
+  if (auto ok = take_over(*from, options, when, watch, agreed); !ok)
+    return fail(checkpoint::with_way_around(
+        ok.error(), path, {.tag = options.tag, .fallback_to_previous = options.fallback_to_previous}));
   places = {};
   options.left_out.reset();
   if (continues && from->format == "troupe") options.tag.reset();

@@ -27,7 +27,23 @@ std::function<void(const std::string&)> say_for(const source_arguments& a) {
   return a.note ? a.note : [](const std::string& line) { std::fprintf(stderr, "troupe: %s\n", line.c_str()); };
 }
 
+/// All but the names of --map.
+checkpoint::source_options options_without_map(const source_arguments& a) {
+  checkpoint::source_options out;
+  if (!a.tag.empty()) out.tag = a.tag;
+  out.fallback_to_previous = a.fallback_to_previous;
+  out.older_by = a.older_by;
+  out.say = say_for(a);
+  out.wants = a.wants_weights ? checkpoint::wanted_of_folder::weights : checkpoint::wanted_of_folder::checkpoint;
+  out.as_stored = a.as_stored;
+  return out;
+}
+
 }  // namespace
+
+core::error with_way_around(core::error e, const source_arguments& a) {
+  return checkpoint::with_way_around(std::move(e), a.path, options_without_map(a));
+}
 
 void note(const source_arguments& a, const std::string& line) {
   if (a.note) return a.note(line);
@@ -36,15 +52,10 @@ void note(const source_arguments& a, const std::string& line) {
 
 core::result<checkpoint::tensor_source> open_checkpoint_at(const source_arguments& a,
                                                            const std::filesystem::path& model_config) {
-  checkpoint::source_options options;
-  if (!a.tag.empty()) options.tag = a.tag;
+  auto options = options_without_map(a);
   auto map = config::read_name_map(a.map);
   if (!map) return fail(map.error());
   options.map = std::move(*map);
-  options.fallback_to_previous = a.fallback_to_previous;
-  options.say = say_for(a);
-  options.wants = a.wants_weights ? checkpoint::wanted_of_folder::weights : checkpoint::wanted_of_folder::checkpoint;
-  options.as_stored = a.as_stored;
   auto source = checkpoint::open_source(a.path, options);
   if (source && a.allow_overflow) source->clamped = std::make_shared<checkpoint::clamped_values>();
   if (!source || source->numbered == nullptr) return source;

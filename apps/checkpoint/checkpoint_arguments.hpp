@@ -22,6 +22,7 @@ struct source_arguments {  ///< of a command that reads a checkpoint
   std::string tag;  ///< of several below `path`; empty: the one that `latest` names
   std::string map;  ///< a file of names for its tensors; empty: none
   bool fallback_to_previous = false;
+  std::string older_by = "--fallback-to-previous";  ///< as source_options::older_by
   bool wants_weights = false;  ///< of a folder with weights beside checkpoints: weights alone, the most exact
   bool as_stored = false;      ///< shows or compares what is stored, codes that nothing decodes too
   bool allow_overflow = false;                   ///< values that a narrower type does not hold are clamped
@@ -47,6 +48,9 @@ void note(const source_arguments& a, const std::string& line);
 /// remarks say.
 core::result<checkpoint::tensor_source> open_checkpoint_at(const source_arguments& a,
                                                            const std::filesystem::path& model_config = {});
+
+/// The error `e` of reading what `a` names, and how an older checkpoint is taken instead where one is damaged.
+core::error with_way_around(core::error e, const source_arguments& a);
 
 /// Notes what the checkpoint holds that no command takes over, a warning for each reason, or says it on stderr even
 /// where the user wants quiet. For commands that do not show the source's remarks.

@@ -189,7 +189,12 @@ int diff_checkpoints_at(const diff_arguments& a) {
   shown.first.progress = display.progress();
   const auto compared = compare_checkpoints(shown);
   display.clear();
-  if (!compared) return ended_with(compared.error());
+  if (!compared) {
+    auto second = a.first;
+    second.path = a.second;
+    second.tag = "";
+    return ended_with(with_way_around(with_way_around(compared.error(), a.first), second));
+  }
   const auto* const r = &compared->report;
   if (r->tensors == 0 && !r->differences.empty()) {
     ended_with(nothing_compared(compared->first, compared->second));

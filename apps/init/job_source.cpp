@@ -70,6 +70,7 @@ core::result<void> put_source(job_text& text, std::map<std::string, std::string>
   source_arguments a;
   a.path = from.string();
   a.ignored_keys = ignored_keys;
+  a.older_by = "";  // `init` takes the newest or none
   const auto opened = open_described(a, {});
   if (!opened)
     return fail(opened.error().kind,

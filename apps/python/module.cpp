@@ -38,6 +38,7 @@ class source {
                    .tag = tag.value_or(""),
                    .map = map.value_or("").string(),
                    .fallback_to_previous = fallback,
+                   .older_by = "fallback_to_previous=True",
                    .verbosity = verbosity::quiet} {
     arguments_.note = [this](const std::string& line) { notes_.push_back(line); };
   }

@@ -21,8 +21,10 @@
 #include "checkpoint/source/name_map.hpp"
 #include "checkpoint/source/name_rules.hpp"
 #include "checkpoint/source/numbered_states.hpp"
+#include "checkpoint/source/peft_names.hpp"
 #include "checkpoint/source/torch.hpp"
 #include "checkpoint/source/trainer.hpp"
+#include "checkpoint/source/verify.hpp"
 #include "checkpoint/source/wrapper_names.hpp"
 
 namespace troupe::checkpoint {
@@ -35,12 +37,25 @@ using core::fail;
 /// Folders that lead to folders.
 constexpr int max_steps_down = 4;
 
+/// Whether errors may offer fallback_to_previous.
+bool offers_older(const source_options& o) { return !o.fallback_to_previous && !o.tag && !o.older_by.empty(); }
+
+/// "; --fallback-to-previous takes step-00000005 instead" of a folder whose newest checkpoint cannot be opened; empty
+/// where no other can.
+std::string older_instead(const fs::path& path, const source_options& options) {
+  if (!offers_older(options)) return "";
+  const auto older =
+      open_checkpoint(real_files(), path, {.fallback_to_previous = true, .fallback_check = good_enough::opens});
+  if (!older) return "";
+  return fmt::format("; {} takes {} instead", options.older_by, core::shown(older->folder.filename().string()));
+}
+
 core::result<tensor_source> open_ours(const fs::path& path, const source_options& options) {
   const open_options how{.fallback_to_previous = options.fallback_to_previous && !options.tag, .say = options.say};
   const auto found = open_checkpoint(real_files(), path, how);
   if (!found) {
     auto parts = open_node_parts(real_files(), path);
-    if (!parts || !*parts) return fail(found.error());
+    if (!parts || !*parts) return fail(found.error().kind, found.error().text + older_instead(path, options));
     (*parts)->mark = mark_as_read((*parts)->folder);
     return std::move(**parts);
   }
@@ -122,7 +137,10 @@ core::result<tensor_source> open_one(const found_checkpoint& c, const source_opt
     if (model) out->run.model = std::move(*model);
   }
   if (auto ok = judge_codes(*out, options); !ok) return fail(ok.error());
-  return unwrapped(std::move(*out));
+  out = unwrapped(std::move(*out));
+  if (out)
+    if (auto found = peft_finding(*out)) out->remarks.push_back("it " + *found);
+  return out;
 }
 
 void say(const source_options& options, const std::string& line) {
@@ -136,10 +154,13 @@ core::result<tensor_source> open_newest(const fs::path& path, const folder_conte
   auto first = open_one(all.front(), options);
   if (first || all.size() == 1) return first;
   if (!options.fallback_to_previous) {
-    if (all.front().name.empty()) return first;
-    return fail(first.error().kind,
-                fmt::format("{}; it is the newest in '{}': --fallback-to-previous takes {} instead, --tag NAME another",
-                            first.error().text, path.string(), core::shown(all[1].name)));
+    const bool says_so = !offers_older(options) || first.error().text.find(options.older_by) != std::string::npos;
+    const auto opens = [&](const found_checkpoint& c) { return open_one(c, options).has_value(); };
+    const auto older = says_so ? all.end() : std::find_if(all.begin() + 1, all.end(), opens);
+    if (older == all.end()) return first;
+    return fail(first.error().kind, fmt::format("{}; it is the newest in '{}': {} takes {} instead, --tag NAME another",
+                                                first.error().text, path.string(), options.older_by,
+                                                core::shown(older->name)));
   }
   for (size_t i = 1; i < all.size(); ++i) {
     const auto& before = all[i - 1];
@@ -238,6 +259,24 @@ core::result<tensor_source> open_as_it_is(const fs::path& path, const source_opt
 }
 
 }  // namespace
+
+core::error with_way_around(core::error e, const fs::path& path, const source_options& options) {
+  if (!offers_older(options) || e.text.find(digest_differs) == std::string::npos) return e;
+  const auto there = look_into(path);
+  if (!there || there->checkpoints.front().format != source_format::troupe) return e;
+  const auto& root = there->checkpoints.front().path;
+  const auto newest = open_checkpoint(real_files(), root);
+  const auto all = real_files().list(root);
+  if (!newest || !all || newest->folder == root || e.text.find(newest->folder.string()) == std::string::npos) return e;
+  const auto is_older = [&](const folder_entry& x) {
+    if (x.kind != entry_kind::folder || !is_checkpoint_name(x.name)) return false;
+    const auto other = open_folder(real_files(), root / x.name);
+    return other && other->content.run.step < newest->content.run.step;
+  };
+  if (std::ranges::any_of(*all, is_older))
+    e.text += fmt::format("; {} takes the newest that is whole instead", options.older_by);
+  return e;
+}
 
 core::result<tensor_source> open_source(const fs::path& path, const source_options& options) {
   auto source = open_as_it_is(path, options);

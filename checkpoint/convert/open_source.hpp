@@ -35,6 +35,8 @@ struct source_options {
   /// For commands that show or compare what is stored: codes of methods that nothing decodes are no refusal, but a
   /// remark.
   bool as_stored{false};
+  /// How whoever asks may have fallback_to_previous, for errors that offer it; empty: not at all.
+  std::string older_by{"--fallback-to-previous"};
 };
 
 /// One of: a checkpoint of ours or a folder of them; a DeepSpeed folder, by its `latest` or a tag's own folder; a
@@ -43,5 +45,9 @@ struct source_options {
 /// all formats but ours. Errors (bad_input, mismatch, io) name file or folder; a refusal names the method where weights
 /// are codes that nothing decodes.
 core::result<tensor_source> open_source(const std::filesystem::path& path, const source_options& options = {});
+
+/// The error `e` of reading what open_source() opened. Where bytes of the newest checkpoint do not have their digest and
+/// an older one is there, the sentence says how that is taken, as the errors of open_source() do.
+core::error with_way_around(core::error e, const std::filesystem::path& path, const source_options& options);
 
 }  // namespace troupe::checkpoint

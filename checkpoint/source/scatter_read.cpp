@@ -16,6 +16,7 @@
 #include "checkpoint/files/tensor_shares.hpp"
 #include "checkpoint/source/element_cast.hpp"
 #include "checkpoint/source/source_reader.hpp"
+#include "checkpoint/source/verify.hpp"
 #include "core/cores.hpp"
 #include "core/math.hpp"
 #include "core/stream_copy.hpp"
@@ -298,9 +299,9 @@ class block_reader {
     load_.count(bytes->size(), complete ? u.in->count * core::size_of(u.of->tensor->type) : 0);
     if (complete && digest_.value() != u.in->digest)
       load_.fail_unit(s.number, {error_kind::bad_input,
-                                 fmt::format("'{}': the {} bytes at byte {}, of tensor {}, do not have their digest",
+                                 fmt::format("'{}': the {} bytes at byte {}, of tensor {}, {}",
                                              load_.path_of(u).string(), u.in->count * core::size_of(u.of->tensor->type),
-                                             u.in->offset_bytes, shown(*u.of->tensor))});
+                                             u.in->offset_bytes, shown(*u.of->tensor), digest_differs)});
   }
 
   /// Where the block's bytes are. What was not read past the page cache, or not all of it, is read through it now.

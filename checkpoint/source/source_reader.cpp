@@ -8,6 +8,7 @@
 #include "checkpoint/files/tensor_shares.hpp"
 #include "checkpoint/native/shard.hpp"
 #include "checkpoint/source/element_cast.hpp"
+#include "checkpoint/source/verify.hpp"
 #include "core/tensor_view.hpp"
 
 namespace troupe::checkpoint {
@@ -111,8 +112,8 @@ core::result<void> source_reader::check(const tensor_entry& t, const piece& p, c
     }
   }
   if (digest.value() != p.digest)
-    return fail(error_kind::bad_input, fmt::format("'{}': the {} bytes at byte {}, {}, do not have their digest",
-                                                   path.string(), bytes, p.offset_bytes, shown(t, p)));
+    return fail(error_kind::bad_input, fmt::format("'{}': the {} bytes at byte {}, {}, {}", path.string(), bytes,
+                                                   p.offset_bytes, shown(t, p), digest_differs));
   checked_.insert(key);
   return {};
 }

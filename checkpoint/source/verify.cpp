@@ -110,8 +110,8 @@ class verifier {
       out_.compared_bytes += at.bytes;
       if (digest.value() != at.part->digest) {
         note(number, tensor, at.offset_bytes,
-             fmt::format("'{}': the {} bytes at byte {}, {}, do not have their digest", path.string(), at.bytes,
-                         at.offset_bytes, shown(*at.tensor, *at.part)));
+             fmt::format("'{}': the {} bytes at byte {}, {}, {}", path.string(), at.bytes, at.offset_bytes,
+                         shown(*at.tensor, *at.part), digest_differs));
         continue;
       }
       const uint64_t end = at.offset_bytes + at.bytes;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/files/file_system.hpp"
@@ -13,6 +14,9 @@
 #include "core/error.hpp"
 
 namespace troupe::checkpoint {
+
+/// The end of every sentence on bytes that a digest says to be others.
+inline constexpr std::string_view digest_differs = "do not have their digest";
 
 /// Damages that are listed; more are counted.
 inline constexpr size_t max_listed_damages = 1000;

@@ -148,6 +148,44 @@ BOOST_AUTO_TEST_CASE(a_run_resumes_from_the_newest_checkpoint_of_a_trainers_outp
   BOOST_TEST(has(before.out, "step 4/5"), before.out);
 }
 
+BOOST_AUTO_TEST_CASE(a_start_from_a_damaged_newest_checkpoint_says_how_an_older_one_is_taken) {
+  const command_folder at(
+      "model: {model_type: gpt2, n_layer: 1, n_embd: 8, n_head: 2, n_positions: 8, vocab_size: 128, embd_pdrop: 0, "
+      "attn_pdrop: 0, resid_pdrop: 0}\n"
+      "data: {text: corpus.txt, sequence_length: 8}\nseed: 1\nsteps: 4\ntrain_micro_batch_size_per_gpu: 2\n"
+      "optimizer: {type: AdamW, params: {lr: 1.0e-3}}\noutput: out\ncheckpoint: {every_steps: 2}\n");
+  BOOST_TEST_REQUIRE(at.troupe({"train", "job.yaml"}).code == 0);
+  const fs::path newest = at.folder / "out/checkpoints/step-00000004";
+  const std::vector<std::vector<std::string>> starts{
+      {"train", "job.yaml", "--steps", "5"},
+      {"train", "job.yaml", "--steps", "5", "--resume", "out", "--set", "output=other"},
+      {"train", "job.yaml", "--steps", "5", "--set", "checkpoint.load.path=out", "--set", "output=other"}};
+  const auto check = [&](const std::string& words) {
+    for (auto start : starts) {
+      const auto refused = at.troupe(start);
+      BOOST_TEST(refused.code != 0);
+      BOOST_TEST(has(refused.err, words), refused.err);
+    }
+  };
+  const auto shard = newest / "shard-00000.bin";
+  auto bytes = scratch_folder::read(shard);
+  bytes[4096 + 3] = static_cast<char>(bytes[4096 + 3] ^ 1);
+  std::ofstream(shard, std::ios::binary) << bytes;
+  check("; --fallback-to-previous takes the newest that is whole instead");
+  fs::resize_file(shard, 100);
+  check("; --fallback-to-previous takes step-00000002 instead");
+  at.folder.write("out/checkpoints/latest", "of no checkpoint\n");
+  check("; --fallback-to-previous takes step-00000002 instead");
+  for (size_t i = starts.size(); i-- > 0;) {  // the own folder last: that run saves there
+    auto start = starts[i];
+    start.emplace_back("--fallback-to-previous");
+    const auto taken = at.troupe(start);
+    BOOST_TEST(taken.code == 0, taken.err);
+    BOOST_TEST(has(taken.out, "step 3/5"), taken.out);
+    fs::remove_all(at.folder / "other");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(an_output_that_repeats_few_bytes_under_many_names_is_refused_and_kept_once_by_torchs_files) {
   const command_folder at;
   const std::vector<std::byte> bytes(1 << 20);

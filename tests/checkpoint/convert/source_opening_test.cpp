@@ -4,6 +4,7 @@
 #include "checkpoint/commit/tag_validation.hpp"
 #include "checkpoint/safetensors/weights_folder.hpp"
 #include "checkpoint/source/source_reader.hpp"
+#include "checkpoint/source/verify.hpp"
 #include "checkpoint/torch/archive_writer.hpp"
 #include "tests/checkpoint/native_samples.hpp"
 #include "tests/places.hpp"
@@ -82,6 +83,56 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_opened_is_passed_over_only_if_a
   }
   fs::remove(scratch.path() / "step-00000001" / "manifest.json");
   check_failed(open_source(scratch.path(), generous), error_kind::bad_input, "latest");
+}
+
+BOOST_AUTO_TEST_CASE(an_error_of_the_newest_says_how_an_older_one_is_taken_where_there_is_one) {
+  const scratch_folder scratch;
+  save(scratch.path(), 1);
+  const auto newest = save(scratch.path(), 2);
+  const std::string words = "--fallback-to-previous takes step-00000001 instead";
+  const auto text_of = [&](const source_options& options, const fs::path& path) {
+    const auto s = open_source(path, options);
+    BOOST_REQUIRE(!s.has_value());
+    return s.error().text;
+  };
+  const auto says = [&](const source_options& options, const std::string& what) {
+    return text_of(options, scratch.path()).find(what) != std::string::npos;
+  };
+  fs::resize_file(newest / "manifest.json", 50);
+  BOOST_TEST(says({}, words));
+  BOOST_TEST(says({.older_by = "fallback_to_previous=True"}, "; fallback_to_previous=True takes step-00000001 instead"));
+  // where it would do nothing, it is not offered
+  BOOST_TEST(!says({.older_by = ""}, "instead"));
+  BOOST_TEST(!says({.tag = "step-00000002"}, "instead"));
+  BOOST_TEST(text_of({}, newest).find("instead") == std::string::npos);
+  for (const std::string latest : {"step-00000007\n", "step-00000007\nxyz\n", ""}) {
+    if (!latest.empty()) scratch.write("latest", latest);
+    if (latest.empty()) fs::remove(scratch.path() / "latest");
+    BOOST_TEST(says({}, words), latest);
+  }
+  fs::remove(scratch.path() / "step-00000001" / "manifest.json");
+  BOOST_TEST(!says({}, "instead"));
+}
+
+BOOST_AUTO_TEST_CASE(damaged_bytes_of_the_newest_say_how_an_older_one_is_taken) {
+  const scratch_folder scratch;
+  save(scratch.path(), 1);
+  const auto newest = save(scratch.path(), 2);
+  const auto error_of = [&](const fs::path& at) {
+    return core::error{error_kind::bad_input,
+                       "'" + (at / "shard-00000.bin").string() + "': " + std::string(digest_differs)};
+  };
+  const std::string words = "; --fallback-to-previous takes the newest that is whole instead";
+  const auto text = [&](const fs::path& at, const source_options& options = {}) {
+    return with_way_around(error_of(at), scratch.path(), options).text;
+  };
+  BOOST_TEST(text(newest) == error_of(newest).text + words);
+  BOOST_TEST(text(newest, {.fallback_to_previous = true}) == error_of(newest).text);
+  BOOST_TEST(text(newest, {.tag = "step-00000002"}) == error_of(newest).text);
+  BOOST_TEST(with_way_around(error_of(newest), newest, {}).text == error_of(newest).text);
+  BOOST_TEST(with_way_around({error_kind::mismatch, "shapes"}, scratch.path(), {}).text == "shapes");
+  fs::remove_all(scratch.path() / "step-00000001");
+  BOOST_TEST(text(newest) == error_of(newest).text);
 }
 
 BOOST_AUTO_TEST_CASE(folders_and_files_of_hugging_face_hold_weights) {

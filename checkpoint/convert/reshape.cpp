@@ -15,6 +15,7 @@
 #include "checkpoint/files/atomic_file.hpp"
 #include "checkpoint/megatron/published_patterns.hpp"
 #include "checkpoint/source/layer_names.hpp"
+#include "checkpoint/source/verify.hpp"
 #include "core/json_text.hpp"
 #include "core/tensor_view.hpp"
 
@@ -44,6 +45,14 @@ core::result<json> client_of(const tensor_source& from) {
   if (client->is_null()) return json::object();
   if (!client->is_object()) return json{{"client_state", std::move(*client)}};
   return std::move(*client);
+}
+
+/// Refuses damaged bytes of a source with digests: ranks read parts of its pieces, for which there are none.
+core::result<void> check_digests(const tensor_source& from) {
+  if (!from.has_digests) return {};
+  const auto report = verify_source(real_files(), from);
+  if (!report) return fail(report.error());
+  return report->damages == 0 ? core::result<void>() : core::refused(report->listed.front().text);
 }
 
 core::result<void> reorder(tensor_source& s, qkv_version from, qkv_version to, uint32_t heads) {
@@ -175,6 +184,7 @@ core::result<reshape_report> reshape(const tensor_source& from, const fs::path& 
   if (auto ok = check_tag(tag); !ok) return fail(ok.error());
   prepared p;
   if (auto ok = prepare(p, from, options); !ok) return fail(ok.error());
+  if (auto ok = check_digests(from); !ok) return fail(ok.error());
   const auto padding = padding_bytes(p.whole, options.to.tensor, p.rules.rule);
   if (!padding) return fail(padding.error());
   const fs::path working = root / beside(tag, writing_mark, random_save_id()), zeros = working / "zeros";

@@ -50,7 +50,7 @@ core::result<std::shared_ptr<data::tokenizer>> tokenizer_of(const compress_argum
       return core::refused(
           fmt::format("'{}' cuts words as {}, which is not read yet (GPT-2's way is): wanted a tokenizer "
                       "by --tokenizer, a path or '{}'",
-                      from.source.folder.string(), core::shown(cut), bytes_name));
+                      checkpoint::shown_place(from.source), core::shown(cut), bytes_name));
     std::optional<uint32_t> end;
     if (const auto id = metadata->whole("tokenizer.ggml.eos_token_id"); id && *id < data::max_vocabulary)
       end = static_cast<uint32_t>(*id);

@@ -60,7 +60,8 @@ core::result<void> check_names(const tensor_source& s) {
 }  // namespace
 
 std::string shown_place(const tensor_source& s) {
-  return s.folder.empty() && !s.files.empty() ? s.files.front().path.string() : s.folder.string();
+  const bool is_one_file = s.folder.empty() || s.format.starts_with("GGUF");
+  return is_one_file && !s.files.empty() ? s.files.front().path.string() : s.folder.string();
 }
 
 tensor_source source_of(const checkpoint_folder& c) {

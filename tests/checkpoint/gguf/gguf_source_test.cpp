@@ -175,6 +175,7 @@ BOOST_AUTO_TEST_CASE(every_type_is_read_as_numbers) {
   const auto s = open_source(peer_file);
   check_ok(s);
   BOOST_CHECK_EQUAL(s->format, "GGUF");
+  BOOST_CHECK_EQUAL(shown_place(*s), fs::path(peer_file).string());  // the file, not its folder
   const auto exact = values_of(*s, "F32");
   BOOST_CHECK_EQUAL(values_of(*s, "line").size(), 256U);
   for (const auto& [name, tolerance] :

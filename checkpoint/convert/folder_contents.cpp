@@ -20,6 +20,7 @@
 #include "checkpoint/gguf/header.hpp"
 #include "checkpoint/safetensors/weights_folder.hpp"
 #include "checkpoint/safetensors/weights_index.hpp"
+#include "checkpoint/source/peft_names.hpp"
 #include "checkpoint/source/torch.hpp"
 #include "checkpoint/torch/distributed_metadata.hpp"
 #include "core/dangling_link.hpp"
@@ -43,7 +44,7 @@ constexpr size_t max_names_of_tag = 4096;
 /// Folders in folders that are looked into.
 constexpr int max_folder_depth = 4;
 
-/// What stands in front of the number in the names of checkpoints' folders: transformers' Trainer and Accelerate,
+/// Beginnings of the names of numbered checkpoint folders, before the number: transformers' Trainer and Accelerate,
 /// torchtitan, and others.
 constexpr std::array<std::string_view, 7> numbered_stems{"checkpoint-", "checkpoint_", "step-", "step_",
                                                          "epoch-",      "epoch_",      "iter_"};
@@ -122,13 +123,28 @@ std::optional<core::error> adapter_in(const fs::path& folder) {
   };
   const auto kind = said("peft_type"), base = said("base_model_name_or_path");
   return core::error{error_kind::bad_input,
-                     fmt::format("'{}' holds an adapter of PEFT's{} and no whole model: merge it into {} first (peft's "
-                                 "merge_and_unload(), then save_pretrained())",
+                     fmt::format("'{}' holds an adapter of PEFT's{} and no whole model: merge it into {} first {}",
                                  folder.string(), kind.empty() ? "" : fmt::format(" ({})", kind),
-                                 base.empty() ? "its base model" : fmt::format("its base model, '{}',", base))};
+                                 base.empty() ? "its base model" : fmt::format("its base model, '{}',", base), merge_by)};
 }
 
-/// What one checkpoint's own folder holds.
+/// "it is empty", or "it holds a.txt, plots/ and 7 more": what a folder that is no checkpoint holds.
+std::string seen_in(const fs::path& folder) {
+  constexpr size_t most_shown = 5;
+  std::vector<std::string> names;
+  any_in(folder, [&](const fs::directory_entry& e) {
+    std::error_code ec;
+    names.push_back(core::shown(e.path().filename().string()) + (e.is_directory(ec) ? "/" : ""));
+    return false;
+  });
+  if (names.empty()) return "it is empty";
+  std::ranges::sort(names);
+  const size_t more = names.size() > most_shown ? names.size() - most_shown : 0;
+  names.resize(names.size() - more);
+  return fmt::format("it holds {}{}", fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+/// The format of a folder that is one checkpoint.
 core::result<source_format> format_of_folder(const fs::path& path) {
   if (is_there(path / manifest_file_name)) return source_format::troupe;
   if (is_folder(path / "zero")) return source_format::universal;
@@ -156,9 +172,9 @@ core::result<source_format> format_of_folder(const fs::path& path) {
     return refused(fmt::format("'{}' is no checkpoint: it holds {}", path.string(), *unread));
   return refused(
       fmt::format("'{}' is no checkpoint: it holds neither {} nor {}, no *_model_states.pt of DeepSpeed's, no folder "
-                  "zero, no {} of torch.distributed.checkpoint, no {} or {} of Hugging Face's",
+                  "zero, no {} of torch.distributed.checkpoint, no {} or {} of Hugging Face's; {}",
                   path.string(), manifest_file_name, latest_file_name, distributed_metadata_name, single_file_name,
-                  torch_file_name));
+                  torch_file_name, seen_in(path)));
 }
 
 /// What the shards of an index are, by the first one's ending.

@@ -24,7 +24,7 @@ struct kind_of_weights {
 };
 
 /// The first row that fits a name decides.
-constexpr std::array<kind_of_weights, 20> kinds_of_weights{{
+constexpr std::array<kind_of_weights, 23> kinds_of_weights{{
     {"", ".h5", "weights of Keras or TensorFlow, which are not read", save_again},
     {"", ".keras", "weights of Keras, which are not read", save_again},
     {"", ".ckpt.index", "weights of TensorFlow, which are not read", save_again},
@@ -39,6 +39,10 @@ constexpr std::array<kind_of_weights, 20> kinds_of_weights{{
     {"model_optim_rng", ".pt", "a checkpoint in Megatron-LM's old format, which is not read", save_again},
     {"", ".distcp", "a part of torch.distributed.checkpoint's, without the .metadata that says what it holds",
      "copy the whole folder"},
+    {"pytorch_model_fsdp", ".bin", "a file of torch.save", by_own_name},
+    {"pytorch_model_", ".bin", "one rank's share of FSDP's weights (Accelerate's LOCAL_STATE_DICT), which is not read",
+     "save with FSDP's SHARDED_STATE_DICT or FULL_STATE_DICT"},
+    {"pytorch_model", ".bin", "a file of torch.save under a name that no index lists", by_own_name},
     {"adapter_model", ".bin", "an adapter of PEFT's and no whole model", "merge it into its base model first"},
     {"", ".safetensors", "tensors under a name that no index lists", by_own_name},
     {"", ".gguf", "a GGUF file", by_own_name},

@@ -185,9 +185,22 @@ BOOST_AUTO_TEST_CASE(folders_of_deepspeed_after_peoples_hands_open_or_list_their
   for (const auto& e : fs::directory_iterator(at / "global_step10"))
     if (has(e.path().filename().string(), "zero_pp_rank_0")) fs::remove(e.path());
   check_failed(open_source(at.path()), error_kind::bad_input, "--fallback-to-previous takes global_step9 instead");
-  const auto got = open(at.path(), true);
+  auto got = open(at.path(), true);
   check_step(got, 3);
   BOOST_TEST(got.source->folder == at / "global_step9");
+  // one that holds nothing
+  fs::remove_all(at / "global_step10");
+  fs::create_directory(at / "global_step10");
+  check_failed(open_source(at.path()), error_kind::bad_input, "--fallback-to-previous takes global_step9 instead");
+  got = open(at.path(), true);
+  BOOST_TEST(got.source->folder == at / "global_step9");
+  // and nothing older that opens
+  for (const char* name : {"global_step9", "global_step3"})
+    for (const auto& e : fs::directory_iterator(at / name))
+      if (has(e.path().filename().string(), "zero_pp_rank_0")) fs::remove(e.path());
+  const auto none = open_source(at.path());
+  BOOST_REQUIRE(!none);
+  BOOST_TEST(!has(none.error().text, "--fallback-to-previous"), none.error().text);
 }
 
 BOOST_AUTO_TEST_CASE(a_runs_output_folder_stands_for_its_checkpoints_even_where_weights_lie_beside) {
@@ -212,6 +225,27 @@ BOOST_AUTO_TEST_CASE(folders_with_numbers_of_other_trainers_stand_for_the_newest
                "--fallback-to-previous takes checkpoint/step-10 instead");
   fs::remove_all(at / "checkpoint/step-11");
   check_step(open(at.path()), 10);
+}
+
+BOOST_AUTO_TEST_CASE(a_folder_that_is_no_checkpoint_is_refused_with_what_lies_there) {
+  const scratch_folder at;
+  const auto refusal = [&] {
+    const auto s = open_source(at.path());
+    BOOST_REQUIRE(!s);
+    return s.error().text;
+  };
+  BOOST_TEST(refusal().ends_with("; it is empty"), refusal());
+  for (const char* name : {"a.txt", "b.json", "c.md", "d.md", "e.md", "f.md"}) at.write(name, "x");
+  fs::create_directory(at / "0_plots");
+  BOOST_TEST(refusal().ends_with("; it holds 0_plots/, a.txt, b.json, c.md, d.md and 2 more"), refusal());
+  for (const auto& [name, what] : std::vector<std::pair<std::string, std::string>>{
+           {"pytorch_model_rank0.bin", "one rank's share of FSDP's weights (Accelerate's LOCAL_STATE_DICT)"},
+           {"pytorch_model_1_rank0.bin", "one rank's share of FSDP's weights (Accelerate's LOCAL_STATE_DICT)"},
+           {"pytorch_model-00001-of-00002.bin", "a file of torch.save under a name that no index lists"}}) {
+    at.write(name, "x");
+    BOOST_TEST(has(refusal(), "it holds '" + name + "', " + what), refusal());
+    fs::remove(at / name);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(an_adapter_is_refused_as_one_with_its_base) {

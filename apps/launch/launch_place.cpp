@@ -175,7 +175,49 @@ launch_place jsrun(variables& v) {
   return mpi(v, "jsrun", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_LOCAL_RANK",
              "JSM_NAMESPACE_LOCAL_SIZE");
 }
+
+/// The size of a machine's share where a launcher says the number of machines, and not that of tasks on each.
+uint32_t even_share(variables& v, const launch_place& p, const std::string& nodes_name) {
+  const uint32_t nodes = v.number(nodes_name, 1, 1);
+  if (nodes > 0 && p.tasks % nodes == 0) return p.tasks / nodes;
+  v.wrong(nodes_name, fmt::format("wanted as many tasks on every machine: a divisor of {}, {}, got {}", p.told_by,
+                                  p.tasks, nodes));
+  return 1;
+}
+
+launch_place flux(variables& v) {
+  launch_place p{.launcher = "flux run", .told_by = "FLUX_JOB_SIZE"};
+  p.tasks = v.number(p.told_by, 1, 1);
+  const uint32_t rank = v.needed("FLUX_TASK_RANK", p.told_by);
+  v.less("FLUX_TASK_RANK", rank, p.told_by, p.tasks);
+  p.local_rank = v.needed("FLUX_TASK_LOCAL_ID", "FLUX_TASK_RANK");
+  v.needed("FLUX_JOB_NNODES", "FLUX_TASK_RANK", 1);
+  const uint32_t size_here = even_share(v, p, "FLUX_JOB_NNODES");
+  v.less("FLUX_TASK_LOCAL_ID", p.local_rank, "the number of tasks on a machine", size_here);
+  lay_out(v, p, rank, size_here, "FLUX_JOB_NNODES");
+  return p;
+}
+
+/// The mpiexec of HPE Cray's PALS, which says the machine's number itself.
+launch_place pals(variables& v) {
+  launch_place p{.launcher = "mpiexec of PALS", .told_by = "PMI_SIZE"};
+  p.tasks = v.needed("PMI_SIZE", "PALS_RANKID", 1);
+  const uint32_t rank = v.needed("PALS_RANKID", "PMI_SIZE");
+  v.less("PALS_RANKID", rank, p.told_by, p.tasks);
+  p.local_rank = v.needed("PALS_LOCAL_RANKID", "PALS_RANKID");
+  const uint32_t node = v.needed("PALS_NODEID", "PALS_RANKID");
+  const std::string here = v.either("PMI_LOCAL_SIZE", v.either("PALS_LOCAL_SIZE", "MPI_LOCALNRANKS"));
+  const uint32_t size_here = v.needed(here, "PALS_RANKID", 1);
+  v.less("PALS_LOCAL_RANKID", p.local_rank, here, size_here);
+  lay_out(v, p, rank, size_here, here);
+  if (p.nodes > 0) v.less("PALS_NODEID", node, "the number of machines", p.nodes);
+  p.node = node;
+  return p;
+}
+
+/// PMI's variables; PALS, the launcher of HPE Cray's machines, sets them too.
 launch_place mpiexec(variables& v) {
+  if (v.has("PALS_RANKID")) return pals(v);
   return mpi(v, "mpiexec", "PMI_SIZE", "PMI_RANK", v.either("MPI_LOCALRANKID", "PMI_LOCAL_RANK"),
              v.either("MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"));
 }
@@ -225,7 +267,8 @@ struct launcher_kind {
   names sizes, ranks;  ///< by which it says that there is one program, with others of its variables missing
 };
 
-// The innermost first: mpirun and torchrun are themselves started by srun, srun by a pod.
+// The innermost first: mpirun, torchrun and Flux are themselves started by srun, srun by a pod. Slurm and Flux may set
+// the variables of PALS too.
 const std::vector<launcher_kind>& launcher_kinds() {
   static const std::vector<launcher_kind> all = {
       {{"RANK"},
@@ -244,6 +287,7 @@ const std::vector<launcher_kind>& launcher_kinds() {
        jsrun,
        {"JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_LOCAL_SIZE"},
        {"JSM_NAMESPACE_RANK", "JSM_NAMESPACE_LOCAL_RANK"}},
+      {{"FLUX_TASK_RANK"}, flux, {"FLUX_JOB_SIZE", "FLUX_JOB_NNODES"}, {"FLUX_TASK_RANK", "FLUX_TASK_LOCAL_ID"}},
       {{"MPI_LOCALNRANKS"},
        mpiexec,
        {"PMI_SIZE", "MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"},
@@ -252,6 +296,10 @@ const std::vector<launcher_kind>& launcher_kinds() {
        srun,
        {"SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_NODES"},
        {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"}},
+      {{"PALS_RANKID"},
+       pals,
+       {"PMI_SIZE", "PMI_LOCAL_SIZE", "PALS_LOCAL_SIZE"},
+       {"PALS_RANKID", "PALS_LOCAL_RANKID", "PALS_NODEID", "PMI_RANK", "PMI_LOCAL_RANK"}},
       {{"PMI_SIZE", "PMI_RANK"},
        mpiexec,
        {"PMI_SIZE", "MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"},
@@ -261,8 +309,8 @@ const std::vector<launcher_kind>& launcher_kinds() {
   return all;
 }
 
-/// What a shell has kept of a launcher that started it alone, and the older convention of -1 for "not distributed": no
-/// variable speaks of a second program, and one of them of a single one.
+/// True where the variables are leftovers of a shell that a launcher started alone, or say -1 for "not distributed", an
+/// older convention: none of them speaks of a second program, and one of them of a single one.
 bool speaks_of_one(const environment& given, const launcher_kind& kind) {
   const variables v(given);
   bool is_said = false, is_contradicted = false;

@@ -121,6 +121,40 @@ BOOST_AUTO_TEST_CASE(srun_says_names_and_a_port_that_all_nodes_work_out_alike) {
   BOOST_TEST(place(with(step, {{"MASTER_PORT", "4400"}})).port == 4400);
 }
 
+BOOST_AUTO_TEST_CASE(flux_says_the_number_of_machines_and_not_what_is_started_on_each) {
+  const environment task = {{"FLUX_JOB_ID", "f1"},      {"FLUX_JOB_SIZE", "6"},      {"FLUX_JOB_NNODES", "3"},
+                            {"FLUX_TASK_RANK", "4"},    {"FLUX_TASK_LOCAL_ID", "0"}, {"PALS_RANKID", "4"},
+                            {"PALS_LOCAL_RANKID", "0"}, {"PALS_NODEID", "2"}};
+  const auto p = place(task);
+  BOOST_TEST(p.launcher == "flux run");
+  BOOST_TEST((p.node == 2 && p.nodes == 3 && p.local_rank == 0 && p.tasks == 6));
+  BOOST_TEST((p.tasks_of == numbers{2, 2, 2}));
+  // itself started by srun
+  BOOST_TEST(place(with(step, {{"FLUX_JOB_SIZE", "2"}, {"FLUX_JOB_NNODES", "2"}, {"FLUX_TASK_RANK", "1"},
+                               {"FLUX_TASK_LOCAL_ID", "0"}})).launcher == "flux run");
+  BOOST_TEST(is_none({{"FLUX_TASK_RANK", "0"}, {"FLUX_JOB_SIZE", "1"}, {"FLUX_JOB_NNODES", "1"}}));
+  says(refused(with(task, {{"FLUX_JOB_NNODES", "4"}})), "flux run says in the environment: FLUX_JOB_NNODES: wanted as many");
+  says(refused(with(task, {{"FLUX_TASK_RANK", "6"}})), "FLUX_TASK_RANK: wanted less than FLUX_JOB_SIZE, which is 6");
+  says(refused(with(task, {{"FLUX_TASK_LOCAL_ID", "2"}})), "FLUX_TASK_LOCAL_ID: wanted less than");
+  says(refused({{"FLUX_TASK_RANK", "0"}, {"FLUX_JOB_SIZE", "2"}}), "FLUX_TASK_LOCAL_ID: wanted a number");
+}
+
+BOOST_AUTO_TEST_CASE(pals_says_the_number_of_the_machine) {
+  const environment task = {{"PALS_RANKID", "1"}, {"PALS_LOCAL_RANKID", "0"}, {"PALS_NODEID", "1"}, {"PMI_RANK", "1"},
+                            {"PMI_SIZE", "4"},    {"PMI_LOCAL_RANK", "0"},    {"PMI_LOCAL_SIZE", "2"}};
+  const auto p = place(task);
+  BOOST_TEST(p.launcher == "mpiexec of PALS");
+  BOOST_TEST((p.node == 1 && p.nodes == 2 && p.local_rank == 0 && p.tasks == 4));
+  // the same from variables of MPICH's beside them
+  BOOST_TEST(place(with(task, {{"MPI_LOCALNRANKS", "2"}, {"MPI_LOCALRANKID", "0"}})).launcher == "mpiexec of PALS");
+  // Slurm sets them for programs of Cray's and knows the machines' names
+  BOOST_TEST(place(with(step, task)).launcher == "srun");
+  BOOST_TEST(is_none({{"PALS_RANKID", "0"}, {"PALS_NODEID", "0"}, {"PMI_SIZE", "1"}}));
+  says(refused(with(task, {{"PALS_NODEID", "2"}})), "PALS_NODEID: wanted less than");
+  says(refused({{"PALS_RANKID", "0"}, {"PMI_SIZE", "2"}}), "PALS_LOCAL_RANKID: wanted a number");
+  says(refused(with(task, {{"PMI_LOCAL_SIZE", "3"}})), "wanted as many on every machine");
+}
+
 BOOST_AUTO_TEST_CASE(mpirun_lays_ranks_next_to_each_other_or_in_turns) {
   BOOST_TEST((place(mpirun).node == 1 && place(mpirun).nodes == 2 && place(mpirun).local_rank == 0));
   const auto in_turns = place(with(mpirun, {{"OMPI_COMM_WORLD_RANK", "1"}}));

@@ -57,7 +57,7 @@ core::result<std::string> draw_id() {
   return out;
 }
 
-/// What to do where the first host was reached by an address, or by another name than its certificate's.
+/// Adds the remedy to an error of reaching the first host by an address, or by another name than its certificate's.
 core::error naming_first_host(core::error e, const std::string& asked) {
   constexpr std::string_view head = "the certificate for '";
   const auto at = e.text.find(head);
@@ -90,7 +90,7 @@ class known_job {
     return out;
   }
   [[nodiscard]] const config::cluster_section& cluster() const { return cluster_; }
-  /// Of whoever leads it next; its processes know the file by the user's name.
+  /// The command line with which the next leader continues the job; its processes know the file by the user's name.
   [[nodiscard]] std::vector<std::string> arguments(const own_part& me) const {
     if (file_ != nullptr && order_.file_argument < order_.arguments.size())
       cluster::name_job_file(path(), order_.arguments[order_.file_argument]);

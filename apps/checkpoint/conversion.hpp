@@ -22,16 +22,16 @@ class conversion {
   conversion(const source_arguments& from, const output_arguments& to)
       : from_(from), to_(to), display_("writing", from.verbosity) {}
 
-  /// For the work; this object outlives it.
+  /// The function that shows the progress of the work; this object outlives it.
   checkpoint::progress_function progress() { return from_.progress ? from_.progress : display_.progress(); }
 
-  /// As output_place::prepare(), of OUT. Refused (limit) too: an output that is many times as large as the files that
-  /// it is made from, as of 20,000 names for one tensor. Before place().
+  /// Prepares OUT by output_place::prepare(). Refused (limit) too: an output that is many times as large as the files that
+  /// it is made from, for example of 20,000 names for one tensor. Comes before place().
   core::result<void> prepare(const checkpoint::tensor_source& source, output_kind kind = output_kind::folder,
                              uint64_t needed_bytes = 0);
   [[nodiscard]] const output_place& place() const { return *place_; }
 
-  /// As output_place::commit().
+  /// Gives OUT its name by output_place::commit().
   core::result<void> commit(const std::filesystem::path& below = {});
 
   /// `OUT: 1.5 GiB in 3 files, 2.0 s`, unless the user wants quiet: `written` is what stands before the time. With

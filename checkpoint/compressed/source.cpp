@@ -26,13 +26,13 @@ namespace fs = std::filesystem;
 using core::error_kind;
 using core::fail;
 
-/// What stands behind a module's name and belongs to its compressed weight, or to activations.
+/// Endings of tensors' names, after the module's, that belong to its compressed weight or to activations.
 constexpr std::array<std::string_view, 12> own_suffixes{"weight_packed", "weight_scale",        "weight_zero_point",
                                                         "weight_shape",  "weight_global_scale", "weight_g_idx",
                                                         "input_scale",   "input_zero_point",    "input_global_scale",
                                                         "output_scale",  "output_zero_point",   "output_global_scale"};
 
-/// What attention has of its own: ranges of queries, keys and values.
+/// Endings of names of attention's own tensors: ranges of queries, keys and values.
 constexpr std::array<std::string_view, 6> attention_suffixes{"q_scale",      "k_scale",      "v_scale",
                                                              "q_zero_point", "k_zero_point", "v_zero_point"};
 
@@ -176,7 +176,7 @@ std::string compressed_refusal(const fs::path& path) {
 
 namespace {
 
-/// What config.json says of the weights.
+/// The description of the weights in config.json.
 struct said_of_weights {
   bool is_compressed = false;  ///< by a method that is read, whatever it does to the weights
   bool has_codes = false;      ///< some weights are stored as codes

@@ -39,6 +39,11 @@ data_command::data_command(CLI::App& parent)
 
 bool data_command::chosen() const { return command_->parsed(); }
 
-int data_command::run() const { return tokenize_->parsed() ? tokenize(tokenized_) : inspect(inspected_); }
+int data_command::run() const {
+  if (!tokenize_->parsed()) return inspect(inspected_);
+  auto all = tokenized_;
+  all.names_text = tokenize_->count("--text-key") > 0;
+  return tokenize(all);
+}
 
 }  // namespace troupe::apps

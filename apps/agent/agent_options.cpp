@@ -9,8 +9,9 @@
 namespace troupe::apps {
 
 void add_agent_options(CLI::App& command, agent_arguments& a) {
-  command.add_option("--join", a.join,
-                     "HOST:PORT of the first host, its cluster.listen; not needed where a store says who leads");
+  auto* const join = command.add_option(
+      "--join", a.join,
+      "HOST:PORT of the first host, its cluster.listen; not needed where a store says who leads");
   command.add_option("--tls", a.tls, "the folder of this host's certificate, as `troupe cert issue` made it")
       ->required();
   command.add_option("--job", a.job, "the job's name, where the first host's file has one (cluster.job)");
@@ -23,9 +24,11 @@ void add_agent_options(CLI::App& command, agent_arguments& a) {
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE")
       ->needs(config);
-  command.add_option("--first", a.first,
-                     "what the first host's certificate is for, where that is not HOST: its name, where HOST is an "
-                     "address");
+  command
+      .add_option("--first", a.first,
+                  "what the first host's certificate is for, where that is not HOST: its name, where HOST is an "
+                  "address")
+      ->needs(join);
 }
 
 CLI::Option* add_doctor_options(CLI::App& command, doctor_arguments& a) {

@@ -12,6 +12,7 @@
 
 #include "checkpoint/commit/commit.hpp"
 #include "checkpoint/convert/folder_contents.hpp"
+#include "checkpoint/convert/open_source.hpp"
 #include "checkpoint/files/atomic_file.hpp"
 #include "core/clock.hpp"
 #include "core/system_error.hpp"
@@ -85,6 +86,20 @@ checkpoint_start::checkpoint_start(fs::path root, config::checkpoint_load_sectio
 
 bool checkpoint_start::is_by_hand(const char* key) const {
   return std::ranges::find(wishes_.keys_by_hand, key) != wishes_.keys_by_hand.end();
+}
+
+core::result<run_start> checkpoint_start::at_step_0(run_start start) const {
+  constexpr std::array<std::pair<const char*, const char*>, 3> for_loads{
+      {{"module_only", "--load-module-only"},
+       {"optimizer_states", "--no-load-optimizer-states"},
+       {"lr_scheduler_states", "--no-load-lr-scheduler-states"}}};
+  if (!start.load.path.empty()) return start;
+  for (const auto& [key, flag] : for_loads)
+    if (is_by_hand(key))
+      return core::refused(fmt::format("checkpoint.load.{} ({}) would do nothing here: the run has no checkpoints of its own "
+                                       "in '{}' and loads none: --resume PATH names one",
+                                       key, flag, root_.string()));
+  return start;
 }
 
 core::result<load_section> checkpoint_start::own_load(const say_function& say) const {
@@ -167,17 +182,20 @@ core::result<run_start> checkpoint_start::choose(const say_function& say, bool a
                                     "is one of them, '{}': leave out one of the two",
                                     out.load.path.string()));
     out.own = !out.load.path.empty() && lies_in(out.load.path, root_) && !out.load.module_only;
-    return out;
+    return at_step_0(std::move(out));
   }
-  if (!fs::is_directory(root_, e)) return out;  // what is in the way of a folder is told by whoever makes it
+  if (!fs::is_directory(root_, e)) return again ? out : at_step_0(std::move(out));  // what is in the way of a folder is told by whoever makes it
   const auto there = checkpoints_in(root_);
   if (!there) return core::fail(there.error());
   const auto latest = checkpoint::read_latest(checkpoint::real_files(), root_);
-  if (!latest && !load_.fallback_to_previous) return core::fail(latest.error());
+  if (!latest && !load_.fallback_to_previous) {
+    const auto opened = checkpoint::open_source(root_);  // says what else may be taken
+    return core::fail(opened ? latest.error() : opened.error());
+  }
   // One with a tag that `latest` was not to name is for whoever asks for it.
   const bool any_step = std::any_of(there->begin(), there->end(),
                                     [](const checkpoint_name& c) { return checkpoint::step_of(c.name).has_value(); });
-  if (!any_step && latest && !*latest) return out;
+  if (!any_step && latest && !*latest) return again ? out : at_step_0(std::move(out));
   out.own = true;
   out.map.clear();  // the run's own checkpoints have the run's names
   const std::string newest = latest && *latest ? (*latest)->folder : std::string();

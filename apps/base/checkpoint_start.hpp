@@ -15,7 +15,7 @@
 
 namespace troupe::apps {
 
-/// What `troupe train` was told about its beginning, beside the configuration.
+/// Wishes of the command line of `troupe train` about where the run begins, beside the configuration.
 struct start_wishes {
   bool fresh = false;          ///< not from the run's own checkpoints
   bool named_by_hand = false;  ///< --resume was given: before the run's own
@@ -60,7 +60,8 @@ class checkpoint_start {
   /// Takes the folder of checkpoints, which is made where it is missing, for this process, and again where it was
   /// removed since. Before each checkpoint.
   core::result<void> claim(const say_function& say);
-  /// The same of the output folder around it, which one run at a time writes to, with or without checkpoints.
+  /// Takes the output folder around it for this process, likewise; one run at a time writes there, with or without
+  /// checkpoints.
   core::result<void> claim_output(const say_function& say);
 
   [[nodiscard]] const std::filesystem::path& root() const { return root_; }
@@ -71,6 +72,8 @@ class checkpoint_start {
   /// path; what was given by hand acts or is refused. Says which keys have no effect.
   core::result<config::checkpoint_load_section> own_load(const say_function& say) const;
   [[nodiscard]] bool is_by_hand(const char* key) const;
+  /// `start` as it is. Refused: nothing is loaded, and something was given by hand that says how.
+  [[nodiscard]] core::result<run_start> at_step_0(run_start start) const;
 
   std::filesystem::path root_;
   config::checkpoint_load_section load_;

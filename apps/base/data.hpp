@@ -14,6 +14,7 @@ struct tokenize_arguments {
   std::string tokenizer = "bytes";  ///< or a path, as data.tokenizer
   std::string output;               ///< NAME.bin; NAME.bin.json is written beside it
   std::string text_key = "text";
+  bool names_text = false;  ///< `text_key` was given by hand
   std::string dtype;  ///< uint16, uint32; empty: what the vocabulary needs
   apps::verbosity verbosity = apps::verbosity::normal;
 };

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include "apps/base/common_options.hpp"
+#include "apps/base/idle_options.hpp"
 #include "apps/base/stop_request.hpp"
 #include "apps/checkpoint/checkpoint_convert.hpp"
 #include "apps/checkpoint/checkpoint_show.hpp"
@@ -73,11 +74,15 @@ void add_deepspeed(CLI::App& c, deepspeed_arguments& a) {
   add_quiet(c, a.source.verbosity);
 }
 
+const source_arguments& source_in(const reshape_arguments& a) { return a.written.source; }
+const source_arguments& source_in(const auto& a) { return a.source; }
+
 /// The exit code of a conversion, which Ctrl-C ends.
 template <class Arguments>
 int converted(core::result<void> (*convert)(const Arguments&), const Arguments& a) {
   const stop_request stop;
-  return ended(convert(a));
+  const auto done = convert(a);
+  return done ? 0 : ended_with(with_way_around(done.error(), source_in(a)));
 }
 
 }  // namespace
@@ -92,9 +97,10 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   auto* inspect = command_->add_subcommand("inspect", "the tree of tensors: shapes, dtypes, sizes, who holds what");
   add_source(*inspect, a.source);
   add_json(*inspect, a.form);
-  inspect->add_flag(
-      "--print-map", a.prints_map,
-      "instead: a file for --map, with a row for each name and what it becomes by --map and in the model");
+  inspect
+      ->add_flag("--print-map", a.prints_map,
+                 "instead: a file for --map, with a row for each name and what it becomes by --map and in the model")
+      ->excludes("--json");
   add_description(*inspect, a.source, a.model_config);
   actions_.emplace_back(inspect, [&a] {
     return a.prints_map ? print_names(a.source, a.model_config) : inspect_checkpoint(a.source, a.form, a.model_config);
@@ -122,7 +128,10 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   add_overflow(*fp32, a.fp32.source);
   fp32->add_flag("--exclude-frozen", a.fp32.exclude_frozen, "leave out parameters that were not trained");
   add_quiet(*fp32, a.fp32.source.verbosity);
-  actions_.emplace_back(fp32, [&a] { return converted(write_fp32, a.fp32); });
+  actions_.emplace_back(fp32, [&a, fp32] {
+    a.fp32.given = given_in(*fp32);
+    return converted(write_fp32, a.fp32);
+  });
 
   auto* hf = command_->add_subcommand("to-hf", "config.json and safetensors that transformers loads");
   add_source(*hf, a.hugging_face.source);
@@ -177,7 +186,10 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   add_description(*distributed, a.distributed.source, a.distributed.model_config);
   add_overflow(*distributed, a.distributed.source);
   add_quiet(*distributed, a.distributed.source.verbosity);
-  actions_.emplace_back(distributed, [&a] { return converted(write_distributed, a.distributed); });
+  actions_.emplace_back(distributed, [&a, distributed] {
+    a.distributed.given = given_in(*distributed);
+    return converted(write_distributed, a.distributed);
+  });
 
   auto* reshape = command_->add_subcommand("reshape", "files for other tensor-parallel, pipeline and data degrees");
   add_source(*reshape, a.reshape.written.source);
@@ -193,12 +205,17 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   reshape->add_option("--stage", a.reshape.written.stage, "of ZeRO, 0 to 3")->capture_default_str();
   reshape->add_option("--qkv-version", a.reshape.qkv_version,
                       "Megatron's checkpoint_version of PATH: 0, 1.0 or 2.0; by default what PATH says");
-  reshape->add_option("--to-qkv-version", a.reshape.to_qkv_version, "of OUT; by default as it is");
-  reshape->add_option("--heads", a.reshape.heads, "attention heads of the model, for --to-qkv-version");
+  auto* const to_version =
+      reshape->add_option("--to-qkv-version", a.reshape.to_qkv_version, "of OUT; by default as it is");
+  reshape->add_option("--heads", a.reshape.heads, "attention heads of the model, for --to-qkv-version")
+      ->needs(to_version);
   reshape->add_option("--map-back", a.reshape.map_back,
                       "a file as for --map, read backwards: OUT has the names that it leads from");
   add_deepspeed(*reshape, a.reshape.written);
-  actions_.emplace_back(reshape, [&a] { return converted(write_reshaped, a.reshape); });
+  actions_.emplace_back(reshape, [&a, reshape] {
+    a.reshape.written.given = given_in(*reshape);
+    return converted(write_reshaped, a.reshape);
+  });
 }
 
 checkpoint_command::~checkpoint_command() = default;

@@ -6,12 +6,15 @@
 #include <cctype>
 #include <filesystem>
 
+#include "apps/base/idle_options.hpp"
 #include "apps/checkpoint/companions.hpp"
 #include "apps/checkpoint/conversion.hpp"
 #include "apps/checkpoint/model_description.hpp"
 #include "apps/checkpoint/output_mark.hpp"
 #include "checkpoint/convert/weights_export.hpp"
+#include "checkpoint/source/inspect.hpp"
 #include "checkpoint/source/name_map.hpp"
+#include "checkpoint/source/peft_names.hpp"
 #include "core/tensor_view.hpp"
 #include "core/text.hpp"
 
@@ -87,6 +90,8 @@ core::result<checkpoint::tensor_source> open_for_fp32(const weights_arguments& a
   auto s = open_checkpoint_at(from);
   if (!s) return s;
   warn_of_left_out(a.source, *s);
+  if (const auto found = checkpoint::peft_finding(*s))
+    note(a.source, fmt::format("warning: '{}' {}: it is written under these names", checkpoint::shown_place(*s), *found));
   const auto model = describe_model(*s, a.model_config, a.source.ignored_keys);
   if (!model) return fail(model.error());
   if (!s->has_layer_names) return with_tied_head(std::move(*s), *model, a.output.out);
@@ -101,6 +106,9 @@ core::result<void> write_fp32(const weights_arguments& a) {
   if (!shard_bytes) return fail(shard_bytes.error().in("--max-shard-size"));
   const auto kind = kind_of(a.output.out);
   if (!kind) return fail(kind.error());
+  const bool is_folder = *kind == output_kind::folder;
+  if (auto ok = refuse_idle(a.given, {{is_folder, "a folder, and OUT is one file", {"--max-shard-size"}}}); !ok)
+    return ok;
   const auto s = open_for_fp32(a);
   if (!s) return fail(s.error());
   conversion writing(a.source, a.output);

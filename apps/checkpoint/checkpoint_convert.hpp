@@ -18,6 +18,7 @@ struct weights_arguments {  ///< of to-fp32 and to-hf
   bool exclude_frozen = false;
   std::string dtype = "fp32";  ///< to-hf
   std::string model_config;    ///< a config.json where the checkpoint does not describe its model
+  std::vector<std::string> given{};  ///< options by hand, of which those that would do nothing are refused
 };
 
 struct gguf_arguments {  ///< of to-gguf
@@ -36,13 +37,15 @@ struct deepspeed_arguments {  ///< of to-deepspeed and, without stage and ranks,
   std::string job;             ///< a topology or ds_config.json instead of the checkpoint's own
   std::string model_config;    ///< as weights_arguments::model_config
   bool integer_steps = false;  ///< the optimizer's steps as DeepSpeed's own optimizers want them
+  std::vector<std::string> given{};  ///< as weights_arguments::given
 };
 
 struct distributed_arguments {  ///< of to-dcp
   source_arguments source;
   output_arguments output;
   uint32_t ranks = 1;
-  std::string job, model_config;  ///< as of deepspeed_arguments
+  std::string job, model_config;     ///< as of deepspeed_arguments
+  std::vector<std::string> given{};  ///< as weights_arguments::given
 };
 
 struct reshape_arguments {

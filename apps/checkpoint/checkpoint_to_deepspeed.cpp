@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "apps/base/idle_options.hpp"
 #include "apps/checkpoint/checkpoint_convert.hpp"
 #include "apps/checkpoint/conversion.hpp"
 #include "apps/checkpoint/model_description.hpp"
@@ -59,6 +60,14 @@ core::result<void> add_optimizer(checkpoint::deepspeed_write_options& o, const d
   o.groups = std::move(optimizer->groups);
   o.ds_config = std::move(optimizer->ds_config);
   return {};
+}
+
+bool has_moments(const checkpoint::tensor_source& s) {
+  return std::ranges::any_of(s.tensors, [](const auto& t) { return t.kind == checkpoint::tensor_kind::moment; });
+}
+
+std::string no_states_in(const checkpoint::tensor_source& s) {
+  return fmt::format("the states of an optimizer, and '{}' has none", checkpoint::shown_place(s));
 }
 
 void say_written(const conversion& writing, uint64_t bytes, size_t files) {
@@ -141,6 +150,7 @@ core::result<void> write_distributed(const distributed_arguments& a) {
   if (!opened) return fail(opened.error());
   if (auto ok = check_named(*opened); !ok) return ok;
   const auto& s = opened->source;
+  if (auto ok = refuse_idle(a.given, {{has_moments(s), no_states_in(s), {"--job"}}}); !ok) return ok;
   checkpoint::distributed_write_options options{.ranks = a.ranks};
   if (!s.has_layer_names) {
     options.shared = shared_names(opened->model, s);
@@ -149,8 +159,7 @@ core::result<void> write_distributed(const distributed_arguments& a) {
     };
   }
   // Without moments there is no optimizer to describe.
-  if (std::any_of(s.tensors.begin(), s.tensors.end(),
-                  [](const auto& t) { return t.kind == checkpoint::tensor_kind::moment; })) {
+  if (has_moments(s)) {
     auto optimizer = describe_optimizer(s, a.job, 0, core::dtype::f32);
     if (!optimizer) return fail(optimizer.error());
     options.groups = std::move(optimizer->groups);
@@ -200,11 +209,19 @@ core::result<void> write_reshaped(const reshape_arguments& a) {
   if (!opened) return fail(opened.error());
   if (auto ok = check_named(*opened); !ok) return ok;
   const auto* s = &opened->source;
+  const auto is_of_qkv = [](const auto& t) { return t.name.find("query_key_value") != std::string::npos; };
+  if (auto ok = refuse_idle(a.written.given, {{has_moments(*s), no_states_in(*s), {"--job", "--integer-steps", "--stage"}},
+                                              {has_moments(*s) || a.written.ranks == 1, no_states_in(*s), {"--dp"}},
+                                              {std::ranges::any_of(s->tensors, is_of_qkv),
+                                               fmt::format("Megatron's attention (query_key_value), and '{}' has none",
+                                                           checkpoint::shown_place(*s)),
+                                               {"--qkv-version", "--to-qkv-version"}}});
+      !ok)
+    return ok;
   auto options = options_for(a.written, *opened);
   if (!options) return fail(options.error());
   // Without moments there is no optimizer to describe.
-  if (std::any_of(s->tensors.begin(), s->tensors.end(),
-                  [](const auto& t) { return t.kind == checkpoint::tensor_kind::moment; }))
+  if (has_moments(*s))
     if (auto ok = add_optimizer(*options, a.written, *s); !ok) return ok;
   if (auto ok = name_back(*options, a.map_back, *s); !ok) return ok;
   warn_of_lost_samples(a.written.source, *s);

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "apps/base/common_options.hpp"
+#include "apps/base/idle_options.hpp"
 #include "apps/base/stop_request.hpp"
 #include "apps/checkpoint/checkpoint_arguments.hpp"
 #include "apps/checkpoint/conversion.hpp"
@@ -216,6 +217,8 @@ compress_command::compress_command(CLI::App& parent)
       ->type_name("{fp32,bf16,fp16}");
   command_->add_option("--tag", a.source.tag,
                        "which checkpoint of a folder; by default the one that its `latest` names");
+  command_->add_flag("--fallback-to-previous", a.source.fallback_to_previous,
+                     "take the newest that opens");
   command_->add_option("--map", a.source.map, "a file that gives the tensors other names");
   command_->add_option("--model-config", a.model_config,
                        "Hugging Face's config.json of the model; by default what the checkpoint says of it");
@@ -239,9 +242,29 @@ bool compress_command::computes() const {
   return arguments_->computes() || (arguments_->validate.empty() && has_own_validation(*arguments_));
 }
 
+core::result<void> compress_command::check_options(bool computes) const {
+  const auto& a = *arguments_;
+  const bool folder = a.to.starts_with(folder_prefix), cleans_alone = a.clean && a.to.empty();
+  const bool reads_text = !a.calibrate.empty() || (!a.validate.empty() && a.validate != no_validation);
+  return refuse_idle(given_in(*command_),
+                     {{!cleans_alone,
+                       "--to, which is not given",
+                       {"--method", "--embeddings", "--calibrate", "--validate", "--samples", "--sequence",
+                        "--host-memory", "--tokenizer", "--group", "--asymmetric", "--dtype", "--max-shard-size"}},
+                      {!a.calibrate.empty(), "--calibrate, which is not given", {"--samples"}},
+                      {reads_text, "--calibrate or --validate FILE, which are not given", {"--sequence"}},
+                      {computes, "--calibrate or --validate FILE, which are not given", {"--host-memory"}},
+                      {folder, fmt::format("{}FORMAT", folder_prefix), {"--dtype", "--max-shard-size"}},
+                      {!folder || reads_text,
+                       fmt::format("{}TYPE, --calibrate or --validate FILE", gguf_prefix),
+                       {"--tokenizer"}}});
+}
+
 int compress_command::run(const calibration_opener& open) {
   const stop_request stop;
-  return ended(write(*arguments_, open));
+  if (const auto ok = check_options(static_cast<bool>(open)); !ok) return ended(ok);
+  const auto done = write(*arguments_, open);
+  return done ? 0 : ended_with(with_way_around(done.error(), arguments_->source));
 }
 
 }  // namespace troupe::apps

@@ -27,6 +27,9 @@ class compress_command {
   int run(const calibration_opener& open);
 
  private:
+  /// Refuses options that would do nothing; `computes`: there is an opener.
+  [[nodiscard]] core::result<void> check_options(bool computes) const;
+
   CLI::App* command_;
   std::unique_ptr<compress_arguments> arguments_;
 };

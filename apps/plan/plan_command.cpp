@@ -1,8 +1,14 @@
 #include "apps/plan/plan_command.hpp"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string>
 
 #include "apps/base/common_options.hpp"
+#include "apps/base/exit_code.hpp"
+#include "apps/base/idle_options.hpp"
 #include "apps/plan/show_plan.hpp"
 
 namespace troupe::apps {
@@ -41,6 +47,29 @@ plan_command::plan_command(CLI::App& app) {
 
 bool plan_command::chosen() const { return command_->parsed(); }
 
-int plan_command::run(const job::product_meter& products) const { return show_plan(arguments_, products); }
+core::result<void> plan_command::check_options() const {
+  const auto& a = arguments_;
+  const auto given = given_in(*command_);
+  const auto is_given = [&](const std::string& name) { return std::ranges::find(given, name) != given.end(); };
+  std::string shows;  // what stands in the place of the summary
+  for (const std::string name : {"--layers", "--fit", "--degrees", "--explain", "--estimate", "--format"}) {
+    if (!is_given(name)) continue;
+    if (!shows.empty()) return core::refused(fmt::format("{}: wanted {} without it", name, shows));
+    shows = name;
+  }
+  const bool plans = !a.layers && !a.fit && !a.degrees;
+  const bool is_of_all = a.estimate || a.format == "schedule" || a.format == "perfetto";
+  return refuse_idle(given, {{plans && !is_of_all, "the summary, table, dot, --json and --explain", {"--rank"}},
+                             {plans && !a.estimate && a.format != "schedule",
+                              "the summary, table, dot, perfetto, --json and --explain",
+                              {"--saving"}},
+                             {plans, "what is planned for one set of degrees", {"--trace"}},
+                             {!a.layers, "predictions, and --layers makes none", {"--measure", "--disk-read", "--disk-write"}}});
+}
+
+int plan_command::run(const job::product_meter& products) const {
+  if (const auto ok = check_options(); !ok) return failed(ok.error());
+  return show_plan(arguments_, products);
+}
 
 }  // namespace troupe::apps

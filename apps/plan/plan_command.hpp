@@ -3,6 +3,7 @@
 #pragma once
 
 #include "apps/plan/show_plan.hpp"
+#include "core/error.hpp"
 
 namespace CLI {
 class App;
@@ -20,6 +21,9 @@ class plan_command {
   [[nodiscard]] int run(const job::product_meter& products) const;
 
  private:
+  /// Refuses options that would do nothing beside the others.
+  [[nodiscard]] core::result<void> check_options() const;
+
   CLI::App* command_ = nullptr;
   plan_arguments arguments_;
 };

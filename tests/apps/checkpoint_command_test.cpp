@@ -85,7 +85,9 @@ BOOST_AUTO_TEST_CASE(diff_compares_any_two_formats) {
 BOOST_AUTO_TEST_CASE(weights_come_out_as_files_that_others_read) {
   const checkpoints c;
   for (const char* out : {"w.safetensors", "w.pt", "w.bin", "folder"}) {
-    const auto r = c.troupe({"to-fp32", "ck", out, "--max-shard-size", "100"});
+    std::vector<std::string> command{"to-fp32", "ck", out};
+    if (std::string(out) == "folder") command.insert(command.end(), {"--max-shard-size", "100"});
+    const auto r = c.troupe(command);
     BOOST_TEST_REQUIRE(r.code == 0, r.err);
     BOOST_TEST(has(r.out, std::string(out) + ": 2 tensors, 112 B in "), r.out);
     BOOST_TEST(c.troupe({"diff", "ck", out, "--quiet"}).code == 0, out);
@@ -215,6 +217,69 @@ BOOST_AUTO_TEST_CASE(broken_checkpoints_are_refused_by_the_file_that_is_broken) 
   c.check_refused({"inspect", "ck"}, 2, "step-00000009");
   c.folder.write("ck/latest", "../ck/step-00000005\n");
   c.check_refused({"inspect", "ck"}, 2, "latest'");
+}
+
+BOOST_AUTO_TEST_CASE(every_command_that_reads_a_damaged_newest_checkpoint_says_how_an_older_one_is_taken) {
+  const checkpoints c;
+  for (const char* name : {"ck/step-00000006/shard-00000.bin", "ck/step-00000006/shard-00001.bin"})
+    if (fs::file_size(c.folder / name) > 8192) c.flip(name, 4096 + 3);
+  const std::string words = "; --fallback-to-previous takes the newest that is whole instead";
+  const std::vector<std::vector<std::string>> commands{{"to-fp32", "ck", "out"},
+                                                       {"to-hf", "ck", "out"},
+                                                       {"to-dcp", "ck", "out"},
+                                                       {"to-universal", "ck", "out"},
+                                                       {"to-deepspeed", "ck", "out"},
+                                                       {"reshape", "ck", "out"}};
+  for (auto command : commands) {
+    c.check_refused(command, 2, words);
+    command.emplace_back("--fallback-to-previous");
+    command[2] = command[0];
+    const auto r = c.troupe(command);
+    BOOST_TEST(r.code == 0, r.err);
+  }
+  const auto differs = c.troupe({"diff", "ck/step-00000005", "ck"});
+  BOOST_TEST(differs.code == 2, differs.out);
+  BOOST_TEST(has(differs.err, words), differs.err);
+  c.folder.write("ck/step-00000006/manifest.json", "{");
+  for (auto command : commands) c.check_refused(command, 2, "; --fallback-to-previous takes step-00000005 instead");
+  for (const std::string command : {"inspect", "verify"})
+    c.check_refused({command, "ck"}, 2, "; --fallback-to-previous takes step-00000005 instead");
+}
+
+BOOST_AUTO_TEST_CASE(options_that_would_do_nothing_are_refused_by_name) {
+  const checkpoints c;
+  c.check_refused({"reshape", "ck", "out", "--qkv-version", "2"}, 2, "--qkv-version would do nothing here: it is for Megatron's");
+  c.check_refused({"reshape", "ck", "out", "--to-qkv-version", "2"}, 2, "--to-qkv-version would do nothing here");
+  c.check_refused({"to-fp32", "ck", "w.pt", "--max-shard-size", "1GB"}, 2,
+                  "--max-shard-size would do nothing here: it is for a folder, and OUT is one file");
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"reshape", "ck", "out", "--heads", "4"}, {"inspect", "ck", "--print-map", "--json"}})
+    BOOST_TEST(c.troupe(words).code == 2, words.back());
+  // weights alone have no optimizer
+  BOOST_TEST_REQUIRE(c.troupe({"to-fp32", "ck", "w"}).code == 0);
+  c.folder.write("w/config.json", tiny_model);
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"reshape", "w", "out", "--job", "job.json"},
+                                                {"reshape", "w", "out", "--integer-steps"},
+                                                {"reshape", "w", "out", "--stage", "3"},
+                                                {"reshape", "w", "out", "--dp", "2"},
+                                                {"to-dcp", "w", "out", "--job", "job.json"}})
+    c.check_refused(words, 2, words[3] + " would do nothing here: it is for the states of an optimizer, and 'w' has none");
+  const auto compress = [&](std::vector<std::string> more) {
+    std::vector<std::string> command{troupe::places::troupe_binary, "compress", "w", "out"};
+    command.insert(command.end(), more.begin(), more.end());
+    const auto r = run(command, c.folder.path());
+    BOOST_TEST(r.code == 2, r.err);
+    return r.err;
+  };
+  for (const std::vector<std::string>& one : {std::vector<std::string>{"--samples", "0"}, {"--sequence", "8"}, {"--host-memory", "1GB"},
+                                              {"--dtype", "fp32"}, {"--max-shard-size", "1GB"}}) {
+    auto words = one;
+    words.insert(words.end(), {"--to", "gguf:q8_0"});
+    const auto said = compress(words);
+    BOOST_TEST(has(said, one[0] + " would do nothing here: it is for "), said);
+  }
+  BOOST_TEST(has(compress({"--tokenizer", "bytes", "--to", "compressed-tensors:int8"}), "--tokenizer would do nothing here"));
+  BOOST_TEST(has(compress({"--clean", "--group", "32"}), "--group would do nothing here: it is for --to, which is not given"));
 }
 
 BOOST_AUTO_TEST_CASE(a_pickle_that_needs_a_class_is_refused_by_its_name_and_nothing_runs) {

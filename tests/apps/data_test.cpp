@@ -171,6 +171,10 @@ BOOST_AUTO_TEST_CASE(every_kind_of_source_trains_and_a_bin_trains_as_its_text_do
   BOOST_TEST_REQUIRE(from_text.code == 0, from_text.err);
   BOOST_TEST(has(from_text.out, "nats/token"), from_text.out);
   BOOST_TEST(has(from_text.out, "The "), from_text.out);
+  const auto idle =
+      text.troupe({"data", "tokenize", "job.yaml", "--tokenizer", "bytes", "--output", "t.bin", "--text-key", "body"});
+  BOOST_TEST(idle.code == 2);
+  BOOST_TEST(has(idle.err, "--text-key would do nothing here: it is for JSON lines"), idle.err);
   text.troupe({"data", "tokenize", "lines.jsonl", "--tokenizer", gpt2, "--output", "t.bin", "--text-key", "body"});
   text.folder.write("job.yaml", with_data("{text: t.bin}"));
   const auto from_bin = text.troupe({"train", "job.yaml", "--steps", "6"});

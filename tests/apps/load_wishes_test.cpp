@@ -209,6 +209,26 @@ BOOST_AUTO_TEST_CASE(a_run_after_a_loss_takes_all_of_its_own_checkpoints_but_the
   BOOST_TEST(start.choose(nothing, true)->load.optimizer_states);
 }
 
+BOOST_AUTO_TEST_CASE(a_wish_about_a_load_is_refused_where_nothing_is_loaded) {
+  const scratch_folder at;
+  const auto nothing = [](const std::string&) {};
+  for (const bool fresh : {false, true})
+    for (const std::string key : {"module_only", "optimizer_states", "lr_scheduler_states"}) {
+      apps::checkpoint_start start(at / "out/checkpoints", load_keys(), {fresh, false, {key}});
+      const auto refused = start.choose(nothing);
+      BOOST_TEST_REQUIRE(!refused.has_value());
+      BOOST_TEST(has(refused.error().text, "checkpoint.load." + key + " (--"), refused.error().text);
+      BOOST_TEST(has(refused.error().text, "would do nothing here"), refused.error().text);
+      // a job that lost a rank before its first checkpoint begins again
+      BOOST_TEST(start.choose(nothing, true).has_value());
+    }
+  // a script may always give what only permits something
+  for (const std::string key : {"strict", "fallback_to_previous", "changed_batch"}) {
+    apps::checkpoint_start start(at / "out/checkpoints", load_keys(), {false, false, {key}});
+    BOOST_TEST(start.choose(nothing).has_value());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(fresh_beside_a_checkpoint_of_the_run_itself_is_refused) {
   const two_folders f(true);
   load_keys load;

@@ -116,6 +116,18 @@ BOOST_AUTO_TEST_CASE(a_pipeline_is_shown_by_stages_and_its_schedule_can_be_writt
   BOOST_TEST(again.out == csv.out, again.out + again.err);
   const auto estimate = typed({"--estimate"});
   BOOST_TEST(estimate.code == 0, estimate.err);
+  for (const std::vector<std::string>& one :
+       {std::vector<std::string>{"--rank", "1", "--layers"}, {"--saving", "--format", "schedule"}, {"--trace", "t.json", "--degrees"},
+        {"--disk-read", "1", "--layers"}, {"--rank", "1", "--estimate"}}) {
+    std::vector<std::string> words{"plan", "job.yaml"};
+    words.insert(words.end(), one.begin(), one.end());
+    const auto idle = f.troupe(words);
+    BOOST_TEST(idle.code == 2);
+    BOOST_TEST(has(idle.err, one[0] + " would do nothing here"), idle.err);
+  }
+  const auto two = f.troupe({"plan", "job.yaml", "--layers", "--explain"});
+  BOOST_TEST(two.code == 2);
+  BOOST_TEST(has(two.err, "--explain: wanted --layers without it"), two.err);
   const auto alone = f.troupe({"plan", "job.yaml", "--transfers"});
   BOOST_TEST(alone.err == "troupe: error: --transfers: wanted --format schedule beside it\n");
 }

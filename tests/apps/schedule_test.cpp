@@ -57,6 +57,21 @@ BOOST_AUTO_TEST_CASE(a_search_is_no_slower_than_1f1b) {
   BOOST_TEST(total("search") <= total("1f1b"));
 }
 
+BOOST_AUTO_TEST_CASE(options_that_a_schedule_does_not_follow_are_refused) {
+  const command_folder f;
+  std::ofstream(f.folder.path() / "own.csv") << "0F0,0B0\n";
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"own.csv", "--ranks", "2"},
+                                                {"own.csv", "--micro-batches", "2"},
+                                                {"search", "--chunks", "2"}}) {
+    const auto r = typed(f, words);
+    BOOST_TEST(r.code == 2);
+    BOOST_TEST(has(r.err, words[1] + " would do nothing here"), r.err);
+  }
+  const auto none = f.troupe({"schedule", "--units", "8"});
+  BOOST_TEST(none.code == 2);
+  BOOST_TEST(has(none.err, "--units would do nothing here: it is for a schedule, and none is named"), none.err);
+}
+
 BOOST_AUTO_TEST_CASE(an_unknown_name_is_refused_with_those_there_are) {
   const command_folder f;
   const auto r = typed(f, {"2f2b"});

@@ -1,0 +1,42 @@
+// Refuses options that a person gave and that would do nothing, by name. Each command says which of its options act
+// when; CLI's needs() and excludes() are for options that always go together, or never.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+
+namespace troupe::apps {
+
+/// Names of the options that stand on the command line: `--tag`.
+inline std::vector<std::string> given_in(const CLI::App& command) {
+  std::vector<std::string> out;
+  for (const auto* option : command.get_options())
+    if (option->count() > 0) out.push_back(option->get_name());
+  return out;
+}
+
+/// Options that act under one condition.
+struct acting_options {
+  bool act = true;
+  std::string condition;  ///< "--calibrate", "a text of JSON lines": for the sentence
+  std::vector<std::string> names;
+};
+
+/// Refuses the first given option that does not act.
+inline core::result<void> refuse_idle(const std::vector<std::string>& given,
+                                      std::initializer_list<acting_options> all) {
+  for (const auto& some : all)
+    for (const auto& name : some.names)
+      if (!some.act && std::ranges::find(given, name) != given.end())
+        return core::refused(fmt::format("{} would do nothing here: it is for {}", name, some.condition));
+  return {};
+}
+
+}  // namespace troupe::apps

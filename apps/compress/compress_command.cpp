@@ -198,7 +198,7 @@ compress_command::compress_command(CLI::App& parent)
       ->capture_default_str()
       ->type_name("{rtn,gptq,awq,smoothquant}");
   command_->add_option("--embeddings", a.embeddings,
-                       "the type of embedding and head in a GGUF file, such as q8_0: small models lose most there");
+                       "of embedding and head in a GGUF file, such as q8_0: small models lose most");
   command_->add_option("--calibrate", a.calibrate,
                        "a text like those that the model will read; its last tenth is held out for the loss");
   command_->add_option("--validate", a.validate,
@@ -218,7 +218,7 @@ compress_command::compress_command(CLI::App& parent)
   command_->add_option("--tag", a.source.tag,
                        "which checkpoint of a folder; by default the one that its `latest` names");
   command_->add_flag("--fallback-to-previous", a.source.fallback_to_previous,
-                     "take the newest that opens");
+                     "where the newest cannot be opened, take the newest that can");
   command_->add_option("--map", a.source.map, "a file that gives the tensors other names");
   command_->add_option("--model-config", a.model_config,
                        "Hugging Face's config.json of the model; by default what the checkpoint says of it");

@@ -15,10 +15,13 @@ void supervision::ask_to_join() {
 }
 
 bool supervision::is_newcomer(uint32_t place) const {
-  const auto has_run = [](const member& m) {
-    return m.has_run && (m.is == standing::idle || m.is == standing::working);
-  };
-  return job_.recovers && !members_[place].has_run && std::ranges::any_of(members_, has_run);
+  if (!job_.recovers || !has_run_ || members_[place].has_run) return false;
+  for (uint32_t other = 0; other < members_.size(); ++other) {
+    const member& m = members_[other];
+    const bool is_there = m.is == standing::idle || m.is == standing::working;
+    if (other != place && !m.lacks && (is_there || is_coming(other))) return true;
+  }
+  return false;
 }
 
 // What its machine lacks ends no run that goes on without it. Neither does it count as a loss of the run: hosts whose

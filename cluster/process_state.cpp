@@ -6,7 +6,12 @@
 namespace troupe::cluster {
 
 process_state::process_state(uint32_t place, int64_t lost_after_ns, int64_t now_ns)
-    : place_(place), lost_after_ns_(lost_after_ns), heard_ns_(now_ns), looked_ns_(now_ns), beat_due_ns_(now_ns) {}
+    : place_(place),
+      lost_after_ns_(lost_after_ns),
+      heard_ns_(now_ns),
+      looked_ns_(now_ns),
+      beat_due_ns_(now_ns),
+      back_ns_(now_ns) {}
 
 consequence process_state::hear(parcel p, int64_t now_ns) {
   consequence out;
@@ -14,8 +19,10 @@ consequence process_state::hear(parcel p, int64_t now_ns) {
   if (const auto* x = std::get_if<beat>(&p.what)) {
     clock_.hear(*x, now_ns);
     // The supervisor's silence counts from then on at the earliest; however late its beat has come, it heard this one.
-    answered_ns_ = std::max(answered_ns_, std::min(x->of_ns, now_ns));
-    is_first_beat_ = is_first_beat_ || x->of_ns == 0;
+    if (x->of_ns != 0)
+      answered_ns_ = std::max(answered_ns_, std::min(x->of_ns, now_ns));
+    else
+      is_first_beat_ = true;
   } else if (auto* x = std::get_if<begin_term>(&p.what)) {
     terms_.push_back(std::move(*x));
   } else if (auto* x = std::get_if<kept_file>(&p.what)) {
@@ -70,9 +77,12 @@ consequence process_state::lose_supervisor(const std::string& how) {
 void process_state::look_at_clock(int64_t now_ns) {
   if (std::exchange(is_first_beat_, false)) heard_ns_ = now_ns;
   heard_ns_ = std::max(heard_ns_, answered_ns_);
+  if (back_ns_ && answered_ns_ >= *back_ns_) {
+    back_ns_.reset();
+    heard_ns_ = answered_ns_;  // a first beat may be older than its arrival by as long as it lay on its way
+  }
   is_unheard_ = now_ns - heard_ns_ > give_up_ns(lost_after_ns_);
   if (now_ns - looked_ns_ > give_up_ns(lost_after_ns_)) back_ns_ = now_ns;
-  if (back_ns_ && answered_ns_ >= *back_ns_) back_ns_.reset();
 }
 
 consequence process_state::look(int64_t now_ns) {
@@ -100,8 +110,8 @@ std::optional<core::error> process_state::is_over() const {
 std::optional<core::result<term_order>> process_state::next_term() {
   // That a term ends which this process has left already, or had no part in, is nothing to it.
   if (ending_ && ending_->is_final) return core::fail(ending_->kind, ending_->text);
-  // What lay on its way for so long may be of a term that others have ended: the next beat that is answered says that
-  // this process still counts.
+  // A term's beginning may have lain on its way for so long that others have ended the term: the next beat of this
+  // process that is answered, its very first one too, says that it still counts.
   if (terms_.empty() || is_unheard_ || back_ns_) {
     if (over_) return core::fail(*over_);
     return std::nullopt;

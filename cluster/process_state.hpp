@@ -83,10 +83,11 @@ class process_state {  ///< of one process; one thread at a time
   uint32_t place_;
   int64_t lost_after_ns_;
   int64_t heard_ns_, looked_ns_, beat_due_ns_;
-  int64_t answered_ns_ = 0;  ///< when the last beat that was answered was said
+  int64_t answered_ns_ = INT64_MIN;  ///< when the last beat that was answered was said
   uint64_t term_ = 0, started_ = 0;
-  bool is_unheard_ = false;         ///< for so long that its supervisor may plan without it
-  std::optional<int64_t> back_ns_;  ///< when it ran again after a while, until a beat of then is answered
+  bool is_unheard_ = false;  ///< for so long that its supervisor may plan without it
+  /// When it began to run, at first or again after a while, until a beat of then is answered.
+  std::optional<int64_t> back_ns_;
   bool leads_ = false, join_wanted_ = false, is_first_beat_ = false;
   std::deque<begin_term> terms_;
   std::map<std::string, file_in_memory> files_;

@@ -91,18 +91,28 @@ HWY_INLINE floats<D> from_f16_bits(D d, words<D> h) {
 #endif
 }
 
+/// The bits at `p`, which may stand at any address: a member of an object may not.
+template <class T>
+HWY_INLINE const uint16_t* bits_at(const T* p) {
+  return reinterpret_cast<const uint16_t*>(p);
+}
+template <class T>
+HWY_INLINE uint16_t* bits_at(T* p) {
+  return reinterpret_cast<uint16_t*>(p);
+}
+
 template <class D>
 HWY_INLINE floats<D> load(D d, const float* p) {
   return hn::LoadU(d, p);
 }
 template <class D>
 HWY_INLINE floats<D> load(D d, const bf16* p) {
-  const auto h = hn::LoadU(halves_of<D>(), &p->bits);
+  const auto h = hn::LoadU(halves_of<D>(), bits_at(p));
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits_of<D>(), h)));
 }
 template <class D>
 HWY_INLINE floats<D> load(D d, const f16* p) {
-  return from_f16_bits(d, hn::PromoteTo(bits_of<D>(), hn::LoadU(halves_of<D>(), &p->bits)));
+  return from_f16_bits(d, hn::PromoteTo(bits_of<D>(), hn::LoadU(halves_of<D>(), bits_at(p))));
 }
 
 template <class D>
@@ -120,14 +130,14 @@ HWY_INLINE hn::Vec<halves_of<D>> rounded_halves(D d, floats<D> x) {
 }
 template <class D, class T>
 HWY_INLINE void store(D d, floats<D> x, T* p) {
-  hn::StoreU(rounded_halves<T>(d, x), halves_of<D>(), &p->bits);
+  hn::StoreU(rounded_halves<T>(d, x), halves_of<D>(), bits_at(p));
 }
 
 /// `store` past the caches, for what is written once and not read soon: the line is not read first. `p` is aligned to
 /// the vector's halves; `hwy::FlushStream` stands behind the last one.
 template <class D, class T>
 HWY_INLINE void stream(D d, floats<D> x, T* p) {
-  hn::Stream(rounded_halves<T>(d, x), halves_of<D>(), &p->bits);
+  hn::Stream(rounded_halves<T>(d, x), halves_of<D>(), bits_at(p));
 }
 
 /// Calls `f(tag, index)` for every whole vector of `count` elements, then for every single one left.

@@ -10,6 +10,8 @@ using namespace troupe::cluster;
 
 namespace {
 
+beat answer_to(int64_t said_ns) { return {.of_ns = said_ns}; }
+
 /// The first of three processes, in term 1: two ranks here, one on each of the others, a spare beside them.
 process_state leader() {
   process_state out(0, 1'000'000'000, 0);
@@ -17,6 +19,8 @@ process_state leader() {
   t.number = 1;
   t.seats = {{0, 0, 2, 0}, {1, 2, 1, 0}, {2, 3, 1, 0}};
   out.hear({t}, 0);
+  out.hear({answer_to(1)}, 1);
+  out.look(1);
   BOOST_REQUIRE(out.next_term().has_value());
   roster people;
   people.term = 1;
@@ -33,8 +37,6 @@ process_state leader() {
 constexpr int64_t ms = 1'000'000;  // cluster.lost_after is 1 s here
 
 process_state idle() { return {0, 1000 * ms, 0}; }
-
-beat answer_to(int64_t said_ns) { return {.of_ns = said_ns}; }
 
 begin_term first_term() {
   begin_term t;
@@ -89,6 +91,21 @@ BOOST_AUTO_TEST_CASE(a_term_that_was_ended_while_its_beginning_lay_on_its_way_ne
   mine.hear({answer_to(900 * ms)}, 930 * ms);
   mine.look(930 * ms);
   BOOST_TEST(!mine.next_term().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_first_beat_that_lay_on_its_way_makes_its_term_no_younger) {
+  auto mine = idle();
+  mine.look(50 * ms);
+  mine.hear({beat{}}, 300 * ms);  // its agent was stopped meanwhile: the supervisor may have heard nothing since 0 ms
+  mine.hear({first_term()}, 300 * ms);
+  mine.look(300 * ms);
+  BOOST_TEST(!mine.next_term().has_value());
+  mine.hear({answer_to(100 * ms)}, 400 * ms);
+  mine.look(400 * ms);
+  BOOST_TEST(mine.next_term().has_value());
+  BOOST_TEST(!mine.look(850 * ms).ended.has_value());
+  const auto what = mine.look(950 * ms);  // 0.8 of lost_after since the answered beat was said, not since 300 ms
+  BOOST_TEST(what.ended.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_process_that_did_not_run_for_a_while_begins_no_term_before_it_is_answered) {

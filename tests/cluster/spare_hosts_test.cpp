@@ -251,6 +251,31 @@ BOOST_AUTO_TEST_CASE(hosts_that_come_together_and_cannot_take_part_are_all_left_
   BOOST_TEST((*j).is_running());
 }
 
+BOOST_AUTO_TEST_CASE(a_host_that_cannot_take_part_ends_no_run_whose_other_processes_are_started_again) {
+  auto job = job_with_a_spare::job();
+  job.processes = job.data = 2;
+  job.spares = 0;
+  job.machines = {0, 1};
+  job.hosts = {"a", "b"};
+  job.starts_again = true;
+  job_with_a_spare j(job);
+  for (const uint32_t m : {0U, 1U}) j.join(m);
+  BOOST_TEST(j.hosts() == "ab");
+  j.part(1);
+  BOOST_TEST(j.hosts() == "a");
+  j.join(1);                           // another agent of b, without the text
+  (*j).closed(0, "was killed", 1000);  // it comes back: a begins it again
+  BOOST_TEST(j.hosts() == "b");
+  (void)(*j).take();
+  (*j).hear(1, {failed{(*j).term(), core::error_kind::bad_input, "cannot read 'text'"}, {}}, 1001);
+  (*j).hear(1, {quiet{(*j).term()}, {}}, 1002);
+  BOOST_TEST(!(*j).is_over());
+  j.wait(job.backoff_ns + 2000);  // its process is started
+  j.join(0);
+  BOOST_TEST(j.hosts() == "a");
+  BOOST_TEST((*j).is_running());
+}
+
 BOOST_AUTO_TEST_CASE(a_host_is_replaced_at_a_boundary_and_rests) {
   job_with_a_spare j;
   for (const uint32_t m : {0U, 1U, 2U, 3U}) j.join(m);

@@ -40,9 +40,8 @@ inline std::string gzip(const std::string& text, const std::string& extra = "") 
 /// Tokens as a `.bin` holds them.
 template <class Token>
 std::string as_bytes(const std::vector<Token>& tokens) {
-  std::string out(tokens.size() * sizeof(Token), '\0');
-  std::memcpy(out.data(), tokens.data(), out.size());
-  return out;
+  if (tokens.empty()) return {};
+  return {reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(Token)};
 }
 
 inline std::vector<int64_t> all_tokens(const data::token_stream& stream) {

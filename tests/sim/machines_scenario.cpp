@@ -53,7 +53,8 @@ machines_scenario machines_scenario_of(uint64_t seed) {
     if (e.kind == machine_trouble::executor_error && kind >= num_machine_troubles) e.kind = machine_trouble::partition;
     e.machine = static_cast<uint32_t>(1 + random() % (machines - 1));
     e.place = static_cast<uint32_t>(random() % s.machines.size());
-    e.after_messages = random() % (random() % 4 == 0 ? 60 : 900);
+    const uint64_t within = random() % 4 == 0 ? 60 : 900;  // by itself: a compiler may evaluate either side of % first
+    e.after_messages = random() % within;
     e.duration_ns = static_cast<int64_t>(random() % 40) * lost_after_ns / 20;
     s.all.push_back(e);
   }

@@ -317,7 +317,8 @@ processes_scenario processes_scenario_of(uint64_t seed) {
     // Most runs end well: an executor's error ends them all.
     if (t.kind == trouble_kind::executor_error && kind >= num_trouble_kinds) t.kind = trouble_kind::killed;
     t.place = static_cast<uint32_t>(random() % (s.processes + s.spares));
-    t.after_messages = random() % (random() % 4 == 0 ? 60 : 600);
+    const uint64_t within = random() % 4 == 0 ? 60 : 600;  // by itself: a compiler may evaluate either side of % first
+    t.after_messages = random() % within;
     t.duration_ns = static_cast<int64_t>(random() % 20) * lost_after_ns / 10;
     s.all.push_back(t);
   }

@@ -173,7 +173,8 @@ BOOST_AUTO_TEST_CASE(no_session_opens_without_threads_and_nothing_is_left) {
 // Each session trains, evaluates, generates and saves; kinds with stages, with states in files and in a host's actor
 // system take turns.
 BOOST_AUTO_TEST_CASE(sessions_that_are_opened_and_closed_again_and_again_leave_nothing_behind) {
-  constexpr uint64_t early = 20, beyond_the_first_sessions_bytes = uint64_t{8} << 20;
+  constexpr uint64_t early = 20;
+  [[maybe_unused]] constexpr uint64_t beyond_the_first_sessions_bytes = uint64_t{8} << 20;
   const uint64_t late = wanted_cases("TROUPE_SESSIONS", 100);
   const small_job job;
   const std::string swaps = (job.folder() / "swap").string();
@@ -218,7 +219,11 @@ BOOST_AUTO_TEST_CASE(sessions_that_are_opened_and_closed_again_and_again_leave_n
   BOOST_TEST(entries_of("/proc/self/fd") == descriptors);
   const uint64_t now = resident_bytes();
   BOOST_TEST_MESSAGE(resident / 1000 << " -> " << now / 1000 << " KB");
+#ifdef __SANITIZE_ADDRESS__
+  BOOST_TEST_MESSAGE("the address sanitizer keeps what is freed: bytes are not compared");
+#else
   BOOST_TEST(now <= resident + beyond_the_first_sessions_bytes);
+#endif
 }
 
 BOOST_AUTO_TEST_CASE(a_host_with_floating_point_traps_trains_and_keeps_them) {

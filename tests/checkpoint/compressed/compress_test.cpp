@@ -143,7 +143,8 @@ BOOST_AUTO_TEST_CASE(what_is_read_back_is_as_near_as_the_report_says_and_the_res
       BOOST_TEST(report.layers.size() == 12U);
       BOOST_REQUIRE_EQUAL(back.tensors.size(), from.tensors.size());
       uint64_t bytes = 0;
-      for (const auto& e : weights_folder::open(at / "out")->tensors()) bytes += e.entry->end - e.entry->begin;
+      const auto written = weights_folder::open(at / "out");
+      for (const auto& e : written->tensors()) bytes += e.entry->end - e.entry->begin;
       BOOST_TEST(bytes == report.tensor_bytes);
       for (const auto& l : report.layers) {
         const auto wanted = model[l.name + ".weight"], got = floats_in(back, l.name + ".weight");

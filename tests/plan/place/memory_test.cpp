@@ -131,7 +131,8 @@ BOOST_AUTO_TEST_CASE(units_that_keep_less_hold_less_and_take_the_rest_while_they
   auto o = small_options(2, 1, 4);
   const auto flops = [&](kind k) {
     double out = 0;
-    for (const auto& x : plans_of(table, o)[0]->instructions) out += x.kind == k && x.micro == 0 ? x.flops : 0;
+    const auto plans = plans_of(table, o);
+    for (const auto& x : plans[0]->instructions) out += x.kind == k && x.micro == 0 ? x.flops : 0;
     return out;
   };
   const auto held = [&] { return plans_of(table, o)[0]->memory.activations; };

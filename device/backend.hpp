@@ -1,4 +1,5 @@
-// The operations that a kind of device provides for the rest of this folder: one table for each kind. Internal.
+// What a library that provides a kind of device gives to the rest of this folder: one table for each kind, registered
+// by the library. Owns the list of them.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +23,8 @@ struct block {
 };
 
 struct backend {
+  /// How many devices of the kind there are. Errors: limit, with what is missing (driver, device).
+  core::result<uint32_t> (*count)();
   const properties& (*properties_of)(uint32_t index);
   core::result<block> (*allocate)(uint32_t index, tier where, uint64_t bytes);  ///< more than 0 bytes
   bool (*discard)(void* owner);
@@ -30,17 +33,18 @@ struct backend {
   void (*record)(void* stream, std::shared_ptr<void>& event);
   void (*wait)(void* stream, void* event);
   void (*finish)(void* stream);
-  bool (*is_over)(void* event);  ///< of an event that was recorded
+  bool (*is_over)(void* event);       ///< of an event that was recorded
+  void (*finish_event)(void* event);  ///< likewise; the host waits
 };
 
-extern const backend cpu_backend;
+/// Makes `b` the backend of `kind`, for as long as the process lives. Called once for each kind, before its first
+/// device is used. The CPU has its own from the beginning.
+void provide(device_kind kind, const backend& b);
 
-inline const backend& backend_of(device_id device) {
-  switch (device.kind) {
-    case device_kind::cpu:
-      return cpu_backend;
-  }
-  return cpu_backend;
-}
+/// The backend of a kind; null where nobody has provided it.
+const backend* provided(device_kind kind);
+
+/// The backend of a device that `check` (properties.hpp) has found; throws std::logic_error where there is none.
+const backend& backend_of(device_id device);
 
 }  // namespace troupe::device

@@ -1,8 +1,9 @@
 // The CPU as a device: its memory is the host's, its streams are the threads themselves.
+#include "device/cpu.hpp"
+
 #include <cstring>
 #include <utility>
 
-#include "device/backend.hpp"
 #include "storage/memory/huge_memory.hpp"
 #include "storage/memory/locked_memory.hpp"
 #include "storage/memory/memory_room.hpp"
@@ -12,6 +13,8 @@ namespace {
 
 /// Size of ordinary pages, for pools smaller than a huge page.
 constexpr uint64_t page_bytes = 4096;
+
+core::result<uint32_t> count() { return 1; }
 
 const properties& facts(uint32_t /*index*/) {
   static const properties all = [] {
@@ -42,10 +45,12 @@ void record(void* /*stream*/, std::shared_ptr<void>& event) { event = nullptr; }
 void wait(void* /*stream*/, void* /*event*/) {}
 void finish(void* /*stream*/) {}
 bool is_over(void* /*event*/) { return true; }
+void finish_event(void* /*event*/) {}
 
 }  // namespace
 
-const backend cpu_backend{.properties_of = facts,
+const backend cpu_backend{.count = count,
+                          .properties_of = facts,
                           .allocate = allocate,
                           .discard = discard,
                           .make_stream = make_stream,
@@ -53,6 +58,7 @@ const backend cpu_backend{.properties_of = facts,
                           .record = record,
                           .wait = wait,
                           .finish = finish,
-                          .is_over = is_over};
+                          .is_over = is_over,
+                          .finish_event = finish_event};
 
 }  // namespace troupe::device

@@ -3,15 +3,26 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+
+#include "core/device_kind.hpp"
 
 namespace troupe::device {
 
-enum class device_kind : uint8_t { cpu };  ///< kinds that have a backend
+using core::device_kind;
+using core::device_kinds;
+using core::name_of;
 
 struct device_id {  ///< a device of this process; by default, the CPU
   device_kind kind = device_kind::cpu;
   uint32_t index = 0;  ///< among devices of its kind
   bool operator==(const device_id&) const = default;
 };
+
+/// "cpu", "cuda:0"
+inline std::string name_of(device_id device) {
+  std::string out(name_of(device.kind));
+  return device.kind == device_kind::cpu ? out : out + ":" + std::to_string(device.index);
+}
 
 }  // namespace troupe::device

@@ -6,4 +6,18 @@ namespace troupe::device {
 
 const properties& properties_of(device_id device) { return backend_of(device).properties_of(device.index); }
 
+core::result<void> check(device_id device) {
+  const backend* found = provided(device.kind);
+  const std::string name = name_of(device);
+  if (found == nullptr)
+    return core::fail(core::error_kind::limit, "device " + name + ": no library of this program provides " +
+                                                   std::string(name_of(device.kind)) + " devices; set device: cpu");
+  const auto count = found->count();
+  if (!count) return core::fail(count.error().in("device " + name));
+  if (device.index >= *count)
+    return core::fail(core::error_kind::limit, "device " + name + ": wanted an index below " + std::to_string(*count) +
+                                                   ", the number of such devices");
+  return {};
+}
+
 }  // namespace troupe::device

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "core/error.hpp"
 #include "device/device_id.hpp"
 
 namespace troupe::device {
@@ -14,6 +15,11 @@ struct properties {              ///< constant facts of one device
   uint64_t total_bytes = 0;      ///< of its own memory; 0 where it is not known
 };
 
+/// Of a device that `check` has found.
 const properties& properties_of(device_id device);
+
+/// Whether this process can use the device. Errors: limit, with what is missing: the library that provides the kind, a
+/// driver, a device of this index.
+core::result<void> check(device_id device);
 
 }  // namespace troupe::device

@@ -8,6 +8,10 @@ namespace troupe::device {
 
 bool event::is_over() const { return native_ == nullptr || backend_of(device_).is_over(native_.get()); }
 
+void event::finish() const {
+  if (native_ != nullptr) backend_of(device_).finish_event(native_.get());
+}
+
 stream::stream(device_id device) : native_(backend_of(device).make_stream(device.index)), device_(device) {}
 
 stream& stream::current(device_id device) {

@@ -15,6 +15,8 @@ class event {
  public:
   /// Whether the work before it is done; does not wait.
   [[nodiscard]] bool is_over() const;
+  /// The host waits until it is.
+  void finish() const;
 
  private:
   friend class stream;

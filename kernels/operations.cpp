@@ -1,6 +1,9 @@
 // The CPU's table. Where a kernel is computed in fp32 alone, fp64 takes its scalar twin.
 #include "kernels/operations.hpp"
 
+#include <array>
+#include <atomic>
+
 #include "kernels/base/cast.hpp"
 #include "kernels/layers/cross_entropy.hpp"
 #include "kernels/layers/elementwise.hpp"
@@ -173,14 +176,12 @@ constexpr operations on_cpu{.cast = [](const std::byte* in, core::dtype from, st
                             .in_fp32 = updates_on_cpu<float>,
                             .in_fp64 = updates_on_cpu<double>};
 
+constinit std::array<std::atomic<const operations*>, device::device_kinds> tables{&on_cpu, nullptr};
+
 }  // namespace
 
-const operations& operations_of(device::device_id device) {
-  switch (device.kind) {
-    case device::device_kind::cpu:
-      return on_cpu;
-  }
-  return on_cpu;
-}
+const operations& operations_of(device::device_id device) { return *tables[static_cast<size_t>(device.kind)]; }
+
+void provide(device::device_kind kind, const operations& table) { tables[static_cast<size_t>(kind)] = &table; }
 
 }  // namespace troupe::kernels

@@ -122,7 +122,10 @@ struct operations {  ///< of one device
   }
 };
 
-/// The table of a device, alive as long as the process.
+/// The table of a device that device::check has found, alive as long as the process.
 const operations& operations_of(device::device_id device);
+
+/// Makes `table` that of every device of `kind`; see device::provide.
+void provide(device::device_kind kind, const operations& table);
 
 }  // namespace troupe::kernels

@@ -18,6 +18,14 @@ hand_made bin_dtype_field() {
       [](const job_config& c) -> std::string { return c.data.bin_dtype == core::dtype::i32 ? "uint32" : "uint16"; }};
 }
 
+hand_made device_field() {
+  return {[](job_config& c, const node& v) -> std::optional<std::string> {
+            c.device = v.text == "cuda" ? core::device_kind::cuda : core::device_kind::cpu;
+            return std::nullopt;
+          },
+          [](const job_config& c) -> std::string { return std::string(core::name_of(c.device)); }};
+}
+
 hand_made order_field() {
   return {[](job_config& c, const node& v) -> std::optional<std::string> {
             c.order = v.text == "per_step"          ? gradient_order::per_step
@@ -306,6 +314,11 @@ void add_job_keys(key_rows& t) {
       .at_least(0)
       .into<&job::seed>()
       .means("Fixes initial weights, sample order and dropout.");
+  t.row("device", text)
+      .by_default("cpu")
+      .one_of({"cpu", "cuda"})
+      .by_hand(device_field())
+      .means("What every rank computes on. cuda wants a program with a library for it, which no build has so far.");
   t.row("steps", integer).at_least(1).needed().into<&job::steps>().means("Optimizer steps to run.");
   t.row("output", path)
       .into<&job::output>()

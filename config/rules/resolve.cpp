@@ -48,8 +48,8 @@ class rules {
     if (given_.was_refused("model")) return;
     std::vector<const setting*> inline_keys;
     for (const auto& [key, s] : given_.given)
-      if (key.starts_with("model.") && key != "model.path" && key != "model.dequantise" &&
-          key != "model.ignore_keys") inline_keys.push_back(&s);
+      if (key.starts_with("model.") && key != "model.path" && key != "model.dequantise" && key != "model.ignore_keys")
+        inline_keys.push_back(&s);
     if (value_of("model.path") != nullptr) {
       if (!inline_keys.empty())
         error("model.path",
@@ -258,6 +258,7 @@ void resolve(const settings& given, job_config& config, reporter& report, origin
   compression_rules(given, config, report, why);
   pruning_rules(given, config, report);
   skip_rules(given, config, report, why);
+  device_rules(given, config, report, why);
   deepspeed_rules(given, report);
 }
 

@@ -36,6 +36,9 @@ void norm_rules(const settings& given, job_config& config, reporter& report, ori
 /// The part of it that concerns samples that are left out, and what follows a spike of the loss.
 void skip_rules(const settings& given, job_config& config, reporter& report, purpose why);
 
+/// The part of it that concerns what a device other than the CPU cannot do.
+void device_rules(const settings& given, const job_config& config, reporter& report, purpose why);
+
 /// The rules of DeepSpeed between keys that set no field of job_config.
 void deepspeed_rules(const settings& given, reporter& report);
 

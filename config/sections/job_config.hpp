@@ -22,6 +22,7 @@
 #include "config/sections/pipeline_config.hpp"
 #include "config/sections/run_config.hpp"
 #include "config/sections/training_config.hpp"
+#include "core/device_kind.hpp"
 #include "core/dtype.hpp"
 #include "core/mesh.hpp"
 
@@ -115,6 +116,7 @@ struct job_config {            ///< a validated job, never changed once loaded
   std::vector<degree_choice> open_degrees;
   deepspeed_degrees degrees;
   pipeline_section pipeline;
+  core::device_kind device = core::device_kind::cpu;  ///< what every rank computes on
   uint64_t seed = 0;
   uint64_t steps = 0;
   uint64_t train_batch_size = 0;  ///< the three are consistent and positive after load

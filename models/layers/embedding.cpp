@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "models/layers/dropout.hpp"
+#include "models/segment/batch_numbers.hpp"
 #include "models/segment/bytes.hpp"
 #include "models/segment/columns.hpp"
-#include "models/segment/host_numbers.hpp"
 #include "models/segment/operations.hpp"
 #include "models/segment/torch_dtype.hpp"
 
@@ -27,18 +27,7 @@ at::Tensor inputs_of(const micro_batch& batch, int64_t vocabulary, const core::c
     TORCH_CHECK(batch.tokens[i] >= 0 && batch.tokens[i] < vocabulary, "a token from 0 to ", vocabulary - 1,
                 " was wanted, got ", batch.tokens[i], " at row ", i / (batch.columns + 1), ", position ",
                 i % (batch.columns + 1));
-  const auto rows = static_cast<int64_t>(batch.rows), columns = static_cast<int64_t>(batch.columns);
-  return columns_of(on_device(batch.tokens, where).view({rows, columns + 1}), 1, own).contiguous();
-}
-
-/// The place of every input of `own` columns inside its document, (B, T) on `where`.
-at::Tensor positions_of(const micro_batch& batch, const core::column_set& own, at::Device where) {
-  std::vector<int64_t> positions(batch.document_start.size());
-  for (size_t i = 0; i < positions.size(); ++i)
-    positions[i] = static_cast<int64_t>(i % batch.columns) - static_cast<int64_t>(batch.document_start[i]);
-  const at::Tensor all =
-      on_device(positions, where).clone().view({static_cast<int64_t>(batch.rows), static_cast<int64_t>(batch.columns)});
-  return columns_of(all, 1, own);
+  return columns_of(tokens_on(batch, where), 1, own).contiguous();
 }
 
 /// The vectors of ids (B, T) that are among `own`, zero for others.
@@ -51,8 +40,8 @@ at::Tensor vectors_of(const at::Tensor& table, const at::Tensor& ids, const voca
 
 /// gradient[id - first] = sum of the rows of `g` (N, C) whose input is `id`, of `count` ids; zero for those that do not
 /// occur.
-void write_row_gradient(const sink_slot& slot, const weight& w, const core::token_order* order, const at::Tensor& g,
-                        int64_t first, int64_t count) {
+void write_row_gradient(const sink_slot& slot, const weight& w, const core::token_order* order,
+                        const ordered_places& there, const at::Tensor& g, int64_t first, int64_t count) {
   if (!w.trainable) return;
   const at::Tensor rows = g.reshape({-1, g.size(-1)}).contiguous();
   TORCH_CHECK(order != nullptr && order->order.size() == static_cast<size_t>(rows.size(0)), "the gradient of ", w.name,
@@ -60,12 +49,12 @@ void write_row_gradient(const sink_slot& slot, const weight& w, const core::toke
   const auto from = std::ranges::lower_bound(order->ids, first);
   const auto to = std::ranges::lower_bound(order->ids, first + count);
   const auto groups = static_cast<uint64_t>(to - from);
-  const at::Tensor ids = on_device({from, to}, rows.device()), begin = on_device(order->begin, rows.device());
-  const at::Tensor places = on_device(order->order, rows.device());
+  const int64_t before = from - order->ids.begin();
+  const at::Tensor ids = there.ids.narrow(0, before, to - from);
   const at::Tensor sums = at::empty({ids.size(0), rows.size(1)}, rows.options());
-  const int64_t* first_group = begin.const_data_ptr<int64_t>() + (from - order->ids.begin());
+  const int64_t* first_group = there.begin.const_data_ptr<int64_t>() + before;
   kernels_for(rows).grouped_sums(bytes_of(rows), core_dtype(rows.scalar_type()), static_cast<uint64_t>(rows.size(1)),
-                                 {places.const_data_ptr<int64_t>(), first_group, groups}, bytes_in(sums));
+                                 {there.order.const_data_ptr<int64_t>(), first_group, groups}, bytes_in(sums));
   gradient_writer(slot, w).write_rows(ids.sub(first), sums);
 }
 
@@ -89,6 +78,8 @@ class embedding_run final : public segment_run {
       : output_(std::move(output)),
         by_token_(scope.batch().by_token),
         by_column_(scope.batch().by_column),
+        tokens_there_(by_token_on(scope.batch(), output_.first().device())),
+        columns_there_(by_column_on(scope.batch(), output_.first().device())),
         all_columns_(scope.batch().columns),
         columns_(scope.columns()),
         with_documents_(!scope.batch().document_start.empty()),
@@ -110,7 +101,7 @@ class embedding_run final : public segment_run {
       g = g.clone(at::MemoryFormat::Contiguous);
       masks_.apply_rows(g);
     }
-    write_ordered(slot, tokens_, by_token_, g, own_.first, own_.count);
+    write_ordered(slot, tokens_, by_token_, tokens_there_, g, own_.first, own_.count);
     if (positions_) add_positions(slot, g);
     return {};
   }
@@ -127,18 +118,18 @@ class embedding_run final : public segment_run {
   }
 
  private:
-  void write_ordered(const sink_slot& slot, const weight& w, const core::token_order* order, const at::Tensor& g,
-                     int64_t first, int64_t count) const {
+  void write_ordered(const sink_slot& slot, const weight& w, const core::token_order* order,
+                     const ordered_places& there, const at::Tensor& g, int64_t first, int64_t count) const {
     if (columns_.count() == static_cast<int64_t>(all_columns_) || order == nullptr)
-      return write_row_gradient(slot, w, order, g, first, count);
+      return write_row_gradient(slot, w, order, there, g, first, count);
     const auto own = core::order_within(*order, all_columns_, columns_);
-    write_row_gradient(slot, w, &own, g, first, count);
+    write_row_gradient(slot, w, &own, views_of(own), g, first, count);
   }
   void add_positions(const sink_slot& slot, const at::Tensor& g) const {
     if (!leads_)
       write_zeros(slot, *positions_);
     else if (with_documents_)
-      write_ordered(slot, *positions_, by_column_, g, 0, positions_->tensor.size(0));
+      write_ordered(slot, *positions_, by_column_, columns_there_, g, 0, positions_->tensor.size(0));
     else
       write_position_gradient(slot, *positions_, columns_, g);
   }
@@ -146,6 +137,7 @@ class embedding_run final : public segment_run {
   values output_;
   at::Tensor gradient_;  // between the two parts of a split backward
   const core::token_order *by_token_, *by_column_;
+  ordered_places tokens_there_, columns_there_;  // the same where the model computes
   uint64_t all_columns_;
   core::column_set columns_;
   bool with_documents_, leads_;
@@ -167,7 +159,7 @@ std::unique_ptr<segment_run> run_embedding(segment_scope& scope, const weight& t
   if (!scope.leads()) {
     // another rank adds positions
   } else if (positions && !scope.batch().document_start.empty()) {
-    y.add_(at::embedding(positions->bound(), positions_of(scope.batch(), scope.columns(), where)));
+    y.add_(at::embedding(positions->bound(), columns_of(places_on(scope.batch(), where), 1, scope.columns())));
   } else if (positions) {
     y.add_(columns_of(positions->bound(), 0, scope.columns()));
   }

@@ -4,10 +4,10 @@
 
 #include "kernels/layers/cross_entropy.hpp"
 #include "models/layers/functions.hpp"
+#include "models/segment/batch_numbers.hpp"
 #include "models/segment/bytes.hpp"
 #include "models/segment/columns.hpp"
 #include "models/segment/function_node.hpp"
-#include "models/segment/host_numbers.hpp"
 #include "models/segment/operations.hpp"
 #include "models/segment/torch_dtype.hpp"
 
@@ -67,9 +67,7 @@ at::Tensor targets_of(const segment_scope& scope, int64_t vocabulary, const at::
     TORCH_CHECK(i % width == 0 || (batch.tokens[i] >= 0 && batch.tokens[i] < vocabulary), "a target from 0 to ",
                 vocabulary - 1, " was wanted, got ", batch.tokens[i], " at row ", i / width, ", position ",
                 i % width - 1);
-  const auto rows = static_cast<int64_t>(batch.rows), columns = static_cast<int64_t>(batch.columns);
-  const at::Tensor all = on_device(batch.tokens, of_rows.device()).view({rows, columns + 1});
-  const at::Tensor own = columns_of(all, 1, scope.columns(), 1).reshape({-1});
+  const at::Tensor own = columns_of(tokens_on(batch, of_rows.device()), 1, scope.columns(), 1).reshape({-1});
   TORCH_CHECK(own.size(0) == of_rows.size(0), "logits of ", of_rows.size(0), " tokens for ", own.size(0), " targets");
   return own;
 }

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "models/segment/batch_numbers.hpp"
 #include "models/segment/bytes.hpp"
 #include "models/segment/columns.hpp"
 #include "models/segment/function_node.hpp"
-#include "models/segment/host_numbers.hpp"
 #include "models/segment/kept_tensor.hpp"
 #include "models/segment/operations.hpp"
 #include "models/segment/torch_dtype.hpp"
@@ -36,13 +36,13 @@ enum class direction : uint8_t { pack, unpack };
 at::Tensor starts_of(const segment_scope& scope, at::Device where) {
   const micro_batch& b = scope.batch();
   const core::column_set& own = scope.columns();
-  if (!scope.shares_columns()) return b.document_start.empty() ? at::Tensor() : on_device(b.document_start, where);
-  const auto rows = static_cast<int64_t>(b.rows), columns = static_cast<int64_t>(b.columns);
+  const at::Tensor documents = document_start_on(b, where);
+  if (!scope.shares_columns()) return documents;
+  const auto columns = static_cast<int64_t>(b.columns);
   at::Tensor out = at::arange(own.count(), at::dtype(at::kInt).device(where))
                        .sub(columns_of(at::arange(columns, at::dtype(at::kInt).device(where)), 0, own));
-  out = out.expand({rows, own.count()});
-  if (!b.document_start.empty())
-    out = out.add(columns_of(on_device(b.document_start, where).view({rows, columns}), 1, own));
+  out = out.expand({static_cast<int64_t>(b.rows), own.count()});
+  if (documents.defined()) out = out.add(columns_of(documents, 1, own));
   return out.contiguous();
 }
 

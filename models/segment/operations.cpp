@@ -1,18 +1,30 @@
 #include "models/segment/operations.hpp"
 
+#include <array>
+#include <atomic>
+
 #include "models/segment/products.hpp"
 #include "models/segment/torch_device.hpp"
 
 namespace troupe::models {
+namespace {
+
+std::array<std::atomic<const operations*>, device::device_kinds>& tables() {
+  static const operations on_cpu{&kernels::operations_of({device::device_kind::cpu}), &product_on_cpu,
+                                 &add_product_on_cpu};
+  static std::array<std::atomic<const operations*>, device::device_kinds> all{&on_cpu, nullptr};
+  return all;
+}
+
+}  // namespace
 
 const operations& operations_for(const at::Tensor& t) {
   const device::device_id device = device_of(t.device());
-  static const operations on_cpu{&kernels::operations_of({device::device_kind::cpu}), &product_on_cpu};
-  switch (device.kind) {
-    case device::device_kind::cpu:
-      return on_cpu;
-  }
-  return on_cpu;
+  const operations* const found = tables()[static_cast<size_t>(device.kind)];
+  TORCH_CHECK(found != nullptr, "no library of this program provides products on ", t.device());
+  return *found;
 }
+
+void provide(device::device_kind kind, const operations& table) { tables()[static_cast<size_t>(kind)] = &table; }
 
 }  // namespace troupe::models

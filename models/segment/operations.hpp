@@ -13,10 +13,15 @@ struct operations {  ///< of one device
   /// out (m, n), contiguous and distinct, = a (m, k) * b (k, n), plus `bias` (n) where it is defined: see
   /// models/segment/products.hpp for the CPU's.
   void (*product_out)(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias);
+  /// out += a * b, in fp32 or fp64.
+  void (*add_product)(at::Tensor& out, const at::Tensor& a, const at::Tensor& b);
 };
 
 /// The table of the device of `t`; throws c10::Error where there is no backend for it.
 const operations& operations_for(const at::Tensor& t);
+
+/// Makes `table`, which lives as long as the process, that of every device of `kind`; see device::provide.
+void provide(device::device_kind kind, const operations& table);
 
 /// Its operations on memory.
 inline const kernels::operations& kernels_for(const at::Tensor& t) { return *operations_for(t).memory; }

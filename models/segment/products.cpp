@@ -110,6 +110,10 @@ at::Tensor product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& b
 }
 
 void add_product(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
+  operations_for(out).add_product(out, a, b);
+}
+
+void add_product_on_cpu(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
 #ifdef TROUPE_MODELS_ONEDNN
   if (products_by(out.scalar_type(), a.size(0), a.size(1), b.size(1)) == product_library::onednn)
     return by_onednn(out, a, b, 1.0F);

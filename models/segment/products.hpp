@@ -31,7 +31,10 @@ void product_on_cpu(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, c
 /// The same into a new tensor.
 at::Tensor product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias = {});
 
-/// out += a * b, in fp32 or fp64.
+/// out += a * b, in fp32 or fp64, by the device of `out`.
 void add_product(at::Tensor& out, const at::Tensor& a, const at::Tensor& b);
+
+/// The CPU's add_product, by the library that `products_by` names.
+void add_product_on_cpu(at::Tensor& out, const at::Tensor& a, const at::Tensor& b);
 
 }  // namespace troupe::models

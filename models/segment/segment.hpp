@@ -56,6 +56,8 @@ struct map_lesson {
   double* lost = nullptr;  ///< the loss is added here; null: a recompute, whose loss is counted already
 };
 
+struct batch_numbers;
+
 /// One micro-batch as tensors and keys. Tokens are (B, T + 1): inputs are the first T, targets the last T.
 struct micro_batch {
   std::span<const int64_t>
@@ -71,6 +73,8 @@ struct micro_batch {
   /// values.
   const core::token_order* by_token = nullptr;
   const core::token_order* by_column = nullptr;
+  /// All of these on the device that computes (batch_numbers.hpp); null on the CPU, which reads them here.
+  const batch_numbers* numbers = nullptr;
   /// [layer of the table]: what the layer makes of its input, row by row, before it multiplies; null: nothing of any.
   const std::vector<std::optional<input_rounding>>* input_grids = nullptr;
   /// Is told what linear layers multiply with (input_watch.hpp); null: nobody is.

@@ -12,13 +12,16 @@ inline at::Device torch_device(device::device_id id) {
   switch (id.kind) {
     case device::device_kind::cpu:
       return {at::kCPU};
+    case device::device_kind::cuda:
+      return {at::kCUDA, static_cast<at::DeviceIndex>(id.index)};
   }
   return {at::kCPU};
 }
 
-/// The inverse; throws c10::Error for a device that there is no backend for.
+/// The inverse; throws c10::Error for a device that is none of ours.
 inline device::device_id device_of(at::Device where) {
-  TORCH_CHECK(where.is_cpu(), "tensors of a model lie on the CPU, got one on ", where);
+  if (where.is_cuda()) return {device::device_kind::cuda, static_cast<uint32_t>(where.index())};
+  TORCH_CHECK(where.is_cpu(), "tensors of a model lie on the CPU or on a CUDA device, got one on ", where);
   return {};
 }
 

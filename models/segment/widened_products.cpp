@@ -85,7 +85,7 @@ void widened_product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor&
         if (deep == 0) {
           product_out(sum, widened_a, widened_b, first);
         } else {
-          add_product(sum, widened_a, widened_b);
+          add_product_on_cpu(sum, widened_a, widened_b);
         }
       }
       round_tile(sum, {row, rows, col, cols}, out);
@@ -115,7 +115,7 @@ void widened_sums::add(const at::Tensor& a, const at::Tensor& b) {
         if (empty_ && deep == 0) {
           product_out(sum, widened_a, widened_b);
         } else {
-          add_product(sum, widened_a, widened_b);
+          add_product_on_cpu(sum, widened_a, widened_b);
         }
       }
     }

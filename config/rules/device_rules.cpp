@@ -1,0 +1,34 @@
+// What a job on a GPU cannot do yet, each refused by its key.
+#include <fmt/format.h>
+
+#include "config/rules/resolve.hpp"
+
+namespace troupe::config {
+
+void device_rules(const settings& given, const job_config& config, reporter& report, purpose why) {
+  if (config.device == core::device_kind::cpu) return;
+  const auto refuse = [&](const std::string& key, std::string_view wanted) {
+    report.error(given.where(key), key, fmt::format("device: cuda wants {} for now", wanted));
+  };
+  if (why == purpose::host_job) refuse("device", "a model of Troupe's own families, not a host program's modules,");
+  if (config.data_types.reference_fp64) refuse("data_types.reference_fp64", "fp32, bf16 or fp16");
+  if (config.compression.any()) refuse("compression_training", "a model without compression");
+  if (config.distillation.enabled) refuse("distillation.enabled", "training without a teacher");
+  if (config.zero_optimization.zenflow.enabled) refuse("zero_optimization.zenflow", "updates without ZenFlow");
+  const auto& offload = config.zero_optimization.offload_optimizer;
+  if (offload.speculates) refuse("zero_optimization.offload_optimizer.super_offload", "updates behind the vote");
+  if (offload.device == offload_device::cpu && offload.ratio < 1)
+    refuse("zero_optimization.offload_optimizer.ratio", "all states of an offloaded optimizer on the host");
+  if (config.early_updates == early_choice::always) refuse("cluster.early_updates", "false or auto");
+  if (config.offload_activations != offload_device::none) refuse("cluster.offload_activations", "none");
+  if (config.cluster.is_on()) refuse("cluster.processes", "one process");
+  const auto one = [&](const char* key, uint64_t degree) {
+    if (degree > 1) refuse(key, "1");
+  };
+  one("parallel.pipeline", config.parallel.pipeline);
+  one("parallel.tensor", config.parallel.tensor);
+  one("parallel.sequence", config.parallel.sequence);
+  one("parallel.context", config.parallel.context);
+}
+
+}  // namespace troupe::config

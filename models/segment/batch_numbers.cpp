@@ -1,0 +1,135 @@
+#include "models/segment/batch_numbers.hpp"
+
+#include <ATen/ops/from_blob.h>
+
+#include <cstring>
+#include <vector>
+
+#include "core/math.hpp"
+
+namespace troupe::models {
+namespace {
+
+constexpr uint64_t array_alignment_bytes = 64;
+
+/// Columns of inputs in their documents.
+std::vector<int64_t> places_in_documents(const micro_batch& batch) {
+  std::vector<int64_t> out(batch.document_start.size());
+  for (size_t i = 0; i < out.size(); ++i)
+    out[i] = static_cast<int64_t>(i % batch.columns) - static_cast<int64_t>(batch.document_start[i]);
+  return out;
+}
+
+/// Calls f(tensor, type, sizes) for each array that `batch` has, in one order.
+template <class F>
+void for_each_array(const micro_batch& batch, batch_numbers& to, F f) {
+  const auto rows = static_cast<int64_t>(batch.rows), columns = static_cast<int64_t>(batch.columns);
+  f(to.tokens, at::kLong, {rows, columns + 1});
+  const auto ordered = [&](ordered_places& places, const core::token_order* order) {
+    if (order == nullptr) return;
+    f(places.ids, at::kLong, {static_cast<int64_t>(order->ids.size())});
+    f(places.begin, at::kLong, {static_cast<int64_t>(order->begin.size())});
+    f(places.order, at::kLong, {static_cast<int64_t>(order->order.size())});
+  };
+  ordered(to.by_token, batch.by_token);
+  if (batch.document_start.empty()) return;
+  ordered(to.by_column, batch.by_column);
+  f(to.places, at::kLong, {rows, columns});
+  f(to.document_start, at::kInt, {rows, columns});
+}
+
+template <class T>
+at::Tensor view_of(std::span<const T> numbers, at::ScalarType type) {
+  return at::from_blob(const_cast<T*>(numbers.data()), {static_cast<int64_t>(numbers.size())}, type);
+}
+
+/// (B, T)
+at::Tensor by_input(const at::Tensor& numbers, const micro_batch& batch) {
+  return numbers.view({static_cast<int64_t>(batch.rows), static_cast<int64_t>(batch.columns)});
+}
+
+void must_be_host(at::Device where) {
+  TORCH_CHECK(where.is_cpu(), "a micro-batch whose numbers nobody has taken to ", where);
+}
+
+}  // namespace
+
+ordered_places views_of(const core::token_order& order) {
+  const auto view = [](const std::vector<int64_t>& x) { return view_of(std::span(x), at::kLong); };
+  return {view(order.ids), view(order.begin), view(order.order)};
+}
+
+at::Tensor tokens_on(const micro_batch& batch, at::Device where) {
+  if (batch.numbers != nullptr) return batch.numbers->tokens;
+  must_be_host(where);
+  return view_of(batch.tokens, at::kLong)
+      .view({static_cast<int64_t>(batch.rows), static_cast<int64_t>(batch.columns) + 1});
+}
+
+at::Tensor document_start_on(const micro_batch& batch, at::Device where) {
+  if (batch.numbers != nullptr) return batch.numbers->document_start;
+  must_be_host(where);
+  return batch.document_start.empty() ? at::Tensor() : by_input(view_of(batch.document_start, at::kInt), batch);
+}
+
+at::Tensor places_on(const micro_batch& batch, at::Device where) {
+  if (batch.numbers != nullptr) return batch.numbers->places;
+  must_be_host(where);
+  if (batch.document_start.empty()) return {};
+  const auto places = places_in_documents(batch);
+  return by_input(view_of(std::span(places), at::kLong).clone(), batch);
+}
+
+ordered_places by_token_on(const micro_batch& batch, at::Device where) {
+  if (batch.numbers != nullptr) return batch.numbers->by_token;
+  must_be_host(where);
+  return batch.by_token == nullptr ? ordered_places{} : views_of(*batch.by_token);
+}
+
+ordered_places by_column_on(const micro_batch& batch, at::Device where) {
+  if (batch.numbers != nullptr) return batch.numbers->by_column;
+  must_be_host(where);
+  return batch.by_column == nullptr ? ordered_places{} : views_of(*batch.by_column);
+}
+
+uint64_t bytes_of_numbers(const micro_batch& batch) {
+  uint64_t out = 0;
+  batch_numbers none;
+  for_each_array(batch, none, [&](at::Tensor&, at::ScalarType type, std::initializer_list<int64_t> sizes) {
+    uint64_t bytes = c10::elementSize(type);
+    for (const int64_t n : sizes) bytes *= static_cast<uint64_t>(n);
+    out += core::round_up(bytes, array_alignment_bytes);
+  });
+  return out;
+}
+
+void write_numbers(const micro_batch& batch, std::byte* out) {
+  const auto put = [&](const void* from, uint64_t bytes) {
+    if (bytes > 0) std::memcpy(out, from, bytes);
+    out += core::round_up(bytes, array_alignment_bytes);
+  };
+  const auto put_order = [&](const core::token_order* order) {
+    if (order == nullptr) return;
+    for (const auto* x : {&order->ids, &order->begin, &order->order}) put(x->data(), x->size() * sizeof(int64_t));
+  };
+  put(batch.tokens.data(), batch.tokens.size_bytes());
+  put_order(batch.by_token);
+  if (batch.document_start.empty()) return;
+  put_order(batch.by_column);
+  const auto places = places_in_documents(batch);
+  put(places.data(), places.size() * sizeof(int64_t));
+  put(batch.document_start.data(), batch.document_start.size_bytes());
+}
+
+batch_numbers numbers_over(const micro_batch& batch, const at::Tensor& bytes) {
+  batch_numbers out;
+  auto* at = static_cast<std::byte*>(bytes.mutable_data_ptr());
+  for_each_array(batch, out, [&](at::Tensor& t, at::ScalarType type, std::initializer_list<int64_t> sizes) {
+    t = at::from_blob(
+        at, at::IntArrayRef(sizes), [bytes](void*) {}, at::dtype(type).device(bytes.device()));
+    at += core::round_up(static_cast<uint64_t>(t.numel()) * c10::elementSize(type), array_alignment_bytes);
+  });
+  return out;
+}
+
+}  // namespace troupe::models

@@ -43,7 +43,7 @@ plan::plan_options options_of(const blueprint& b, plan::plan_choice which, const
   options.saving = sized.saving;
   take_sizes(sized, options);
   // One layout of the swap file for all kinds of steps: theirs have one micro-batch, where buckets would not stay.
-  if (plan::mode_of(which) != plan::mode::train && sized.buckets_stay()) options.tiers.swap_gradients = false;
+  if (plan::mode_of(which) != plan::mode::train && sized.reduces_in_place()) options.tiers.swap_gradients = false;
   // A host may save at any time; the budget has to cover saves only if the configuration has them.
   if (plan::saves(which) && !c.checkpoint.is_on()) options.memory_budget_bytes = 0;
   options.saving.on = plan::saves(which);

@@ -51,8 +51,8 @@ bool leaves_early_updates_open(const config::job_config& c) {
     return type != core::optimizer_type::lamb && type != core::optimizer_type::muon;
   };
   return c.early_updates == config::early_choice::automatic && c.zero_optimization.swaps() &&
-         !c.zero_optimization.offload_optimizer.speculates && !c.zero_optimization.zenflow.enabled &&
-         by_element(c.optimizer.type) && !c.compile.enabled;
+         c.device == core::device_kind::cpu && !c.zero_optimization.offload_optimizer.speculates &&
+         !c.zero_optimization.zenflow.enabled && by_element(c.optimizer.type) && !c.compile.enabled;
 }
 
 double compared_orders::worth() const {

@@ -30,6 +30,7 @@ plan::tier_options tiers_from(const config::job_config& c) {
   if (param.buffer_count_given) t.parameter_slots = static_cast<uint32_t>(std::max<uint64_t>(1, param.buffer_count));
   t.resident_parameters = param.max_in_cpu;
   t.checksums = c.swap_checksums;
+  t.apart = c.device != core::device_kind::cpu;
   return t;
 }
 

@@ -68,7 +68,7 @@ uint32_t draft::open(handle first, pool where, uint64_t bytes, uint32_t subject)
 draft_changes draft::take_changes() { return std::exchange(changes_, {}); }
 
 void read_gradients(draft& d, const rank_plan& p, uint32_t group, handle x) {
-  if (!p.options().buckets_stay()) return;
+  if (!p.options().reduces_in_place()) return;
   for (const auto& piece : p.sub_groups[group].pieces) {
     const size_t bucket = p.layout->bucket_of[piece.parameter];
     d.read(d.bucket_buffers[(bucket + 1) * p.options().accumulation - 1], x);

@@ -286,7 +286,7 @@ struct job_layout {  ///< of one kind of step
   [[nodiscard]] bool reads_shards(uint32_t set) const {
     return options.tiers.parameters == tier::nvme && !cached[set] && gather_sets[set].numel > 0;
   }
-  [[nodiscard]] bool swaps_gradients() const { return options.tiers.swap_gradients && !options.buckets_stay(); }
+  [[nodiscard]] bool swaps_gradients() const { return options.tiers.swap_gradients && !options.reduces_in_place(); }
   [[nodiscard]] bool trains(uint32_t parameter) const { return table->parameters[parameter].trainable; }
   [[nodiscard]] bool is_copy(uint32_t parameter) const { return table->parameters[parameter].is_copy(); }
   [[nodiscard]] bool is_of_teacher(uint32_t parameter) const { return table->parameters[parameter].of_teacher; }

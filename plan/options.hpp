@@ -210,10 +210,12 @@ struct plan_options {  ///< input of the generator
     return types.parameter == core::dtype::f64 ? core::dtype::f64 : core::dtype::f32;
   }
   /// The parameter is its own master weight.
-  [[nodiscard]] bool master_is_parameter() const { return types.parameter == master(); }
-  /// Buckets stay for the whole step and are reduced in place; otherwise slots are reused and the reduced
-  /// gradient lies in memory of its own. See docs/numerics.md.
+  [[nodiscard]] bool master_is_parameter() const { return types.parameter == master() && !tiers.weights_go_up(); }
+  /// Buckets stay for the whole step, which is reduced once; otherwise slots are reused and each micro-batch is
+  /// reduced. See docs/numerics.md.
   [[nodiscard]] bool buckets_stay() const { return accumulation == 1 ? stage <= 1 : gradients.sum_micro_first; }
+  /// Reduced gradients lie in their buckets; otherwise in memory of their own, beside the states.
+  [[nodiscard]] bool reduces_in_place() const { return buckets_stay() && !tiers.updates_on_host(); }
   /// dtype of the local gradient in its bucket. The same at every stage: a tied weight's two contributions are added
   /// there, and where they are rounded shows in the bits.
   [[nodiscard]] core::dtype bucket_type() const {
@@ -221,7 +223,7 @@ struct plan_options {  ///< input of the generator
   }
   /// All ranks receive every reduced gradient. Where slots are reused only the owner has room for it.
   [[nodiscard]] bool reduce_to_all() const {
-    return stage == 0 || (stage == 1 && !gradients.reduce_scatter && buckets_stay());
+    return stage == 0 || (stage == 1 && !gradients.reduce_scatter && reduces_in_place());
   }
   [[nodiscard]] parameter_update update_of(uint32_t parameter) const {
     return updates.rules.empty() ? parameter_update{} : updates.rules[parameter];

@@ -43,8 +43,14 @@ struct tier_options {
   /// with the step unless that is skipped. So an update before the vote overwrites nothing.
   bool two_places = false;
   bool checksums = true;
+  /// The device has memory of its own: what lies in other tiers is the host's, and the host updates it.
+  bool apart = false;
 
   bool operator==(const tier_options&) const = default;
+  /// Updates read and write memory of the host that is not the device's.
+  [[nodiscard]] bool updates_on_host() const { return apart && optimizer != tier::device; }
+  /// Updates on the host make weights that the device computes with.
+  [[nodiscard]] bool weights_go_up() const { return updates_on_host() && parameters == tier::device; }
   /// Some states live in files.
   [[nodiscard]] bool swaps() const { return optimizer == tier::nvme || parameters == tier::nvme || swap_gradients; }
 };

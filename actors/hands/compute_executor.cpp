@@ -11,6 +11,7 @@
 #include "actors/hands/bound_parameters.hpp"
 #include "actors/hands/flight.hpp"
 #include "actors/hands/micro_losses.hpp"
+#include "actors/hands/number_uploads.hpp"
 #include "actors/hands/tensor_batch.hpp"
 #include "actors/hands/transferred.hpp"
 #include "actors/hands/unit_compressor.hpp"
@@ -35,6 +36,7 @@ class compute_executor final : public executor, private models::gradient_sink {
         compressor_(setup.compression, setup.masks, parameters_, setup.seed),
         teaching_(setup.teaching),
         host_batches_(setup.own != nullptr),
+        numbers_(memory_->device()),
         losses_([this] { return first_nonfinite(p().table(), parameters_->tensors(), flights_); }) {}
 
   void begin(std::shared_ptr<step_context> context) override {
@@ -44,6 +46,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     losses_.begin(context_);
     parameters_->begin(*context_);
     compressor_.begin(context_);
+    numbers_.begin(context_->batches.size());
     while (flights_.size() < p().options().accumulation) flights_.emplace_back(p().table());
   }
   core::result<progress> start(const plan::instruction& x) override {
@@ -95,7 +98,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   [[nodiscard]] uint32_t first_of_model() const { return p().layout->first_of_model(); }
   [[nodiscard]] bool loss_comes_late() const { return training() && model_->loss_comes_with_backward(); }
 
-  [[nodiscard]] models::micro_batch micro_batch(uint32_t micro) const {
+  [[nodiscard]] core::result<models::micro_batch> micro_batch(uint32_t micro) {
     const auto& b = *context_->batches[micro];
     const bool evaluates = p().options().mode == plan::mode::evaluate;  // micro-batches are counted as steps are
     const uint64_t step = context_->order.step + (evaluates ? micro : 0);
@@ -108,6 +111,9 @@ class compute_executor final : public executor, private models::gradient_sink {
     out.rank = p().layout->data_at(p().rank);
     out.taught = flights_[micro].learned.last();
     if (host_batches_) out.host = &static_cast<const tensor_batch&>(b).tensors;
+    const auto numbers = numbers_.of(micro, out);
+    if (!numbers) return core::fail(numbers.error());
+    out.numbers = *numbers;
     return out;
   }
 
@@ -129,7 +135,9 @@ class compute_executor final : public executor, private models::gradient_sink {
       if (is_own && learns_by_block()) hidden_ = models::values(f.learned.take_asked(x.subject));
     }
     if (is_left_out(x.subject)) return leave_stage(x, f);
-    auto batch = micro_batch(x.micro);
+    auto made = micro_batch(x.micro);
+    if (!made) return core::fail(made.error());
+    models::micro_batch& batch = *made;
     const bool generates = p().options().mode == plan::mode::generate && is_head(p(), x.subject);
     if (generates && x.segment >= p().table().logits_segment()) {
       if (x.segment > p().table().logits_segment()) return {};  // the loss, which nobody asks for
@@ -302,7 +310,9 @@ class compute_executor final : public executor, private models::gradient_sink {
   // The unit at once, with what was exchanged between its segments, or one segment, whose exchange is repeated.
   core::result<void> recompute(const plan::instruction& x) {
     if (is_left_out(x.subject)) return {};
-    auto batch = micro_batch(x.micro);
+    auto made = micro_batch(x.micro);
+    if (!made) return core::fail(made.error());
+    models::micro_batch& batch = *made;
     flight& f = flights_[x.micro];
     const bool at_once = x.segment == plan::none;
     const uint32_t first = at_once ? 0 : x.segment, segments = static_cast<uint32_t>(f.runs[x.subject].size());
@@ -401,6 +411,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   unit_compressor compressor_;
   std::optional<models::teaching> teaching_;
   bool host_batches_;  // batches are tensor_batch
+  number_uploads numbers_;
   // This stage's own.
   std::vector<flight> flights_;                      // [micro]
   models::values hidden_;                            // output of the latest forward, until a stage ends

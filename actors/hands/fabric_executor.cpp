@@ -86,7 +86,7 @@ fabric::request fabric_executor::request_for(const plan::instruction& x) const {
     case plan::kind::reduce:
       r.output = memory_->at(plan::pool::buckets) + p.buffers[x.buffer].offset;
       r.input = r.output;
-      if (!p.options().buckets_stay()) r.output = memory_->at(plan::pool::accumulated);
+      if (!p.options().reduces_in_place()) r.output = memory_->at(plan::pool::accumulated);
       if (x.staged != plan::none) r.output = memory_->window(p, x.staged);
       break;
     default:

@@ -31,7 +31,7 @@ void shard_executor::square_sums(const plan::instruction& norm) {
     const auto own = p.layout->slice_of(x.parameter, p.rank);
     if (own.count == 0) continue;
     const uint64_t block = p.layout->first_block(x.parameter, p.rank) + own.first / core::partition_grain;
-    device_.block_square_sums(memory_->reduced_gradient(x.parameter, own.first, window), p.options().types.accumulation,
+    states_.block_square_sums(memory_->reduced_gradient(x.parameter, own.first, window), p.options().types.accumulation,
                               own.count,
                               context_->votes.subspan(block, core::div_up(own.count, core::partition_grain)));
   }
@@ -55,7 +55,7 @@ void shard_executor::add_uses(const plan::instruction& sum) {
     }
   }
   if (count == 0) return;
-  device_.sum_in_rank_order(all, own.front(), count, {type, type, type});
+  states_.sum_in_rank_order(all, own.front(), count, {type, type, type});
   for (size_t k = 1; k < own.size(); ++k)
     device::stream::current(memory_->device()).copy(own[k], own.front(), count * element_bytes);
 }
@@ -102,7 +102,7 @@ void shard_executor::prepare(const plan::instruction& x) {
   const auto& p = context_->plan();
   const auto& group = p.sub_groups[x.subject];
   const uint32_t tensor = p.layout->tensor_at(p.rank);
-  const auto& updates = device_.updates<State>();
+  const auto& updates = states_.updates<State>();
   for (const auto& piece : group.pieces) {
     const auto options = options_of(piece.parameter);
     const auto step = step_of(piece.parameter);
@@ -150,7 +150,7 @@ void shard_executor::deal(const plan::instruction& x, uint32_t q, std::span<cons
 }
 
 template <class State>
-void shard_executor::orthogonalise(const plan::instruction& x) {
+core::result<void> shard_executor::orthogonalise(const plan::instruction& x) {
   const auto& p = context_->plan();
   for (const auto& member : p.layout->matrix_sets[x.subject].parameters) {
     const uint32_t q = member.parameter;
@@ -159,12 +159,17 @@ void shard_executor::orthogonalise(const plan::instruction& x) {
     const auto [rows, columns] = plan::whole_shape(*p.layout, q);
     const bool shared = plan::shares_of(*p.layout, q) > 1;
     const uint64_t elements = kernels::orthogonalise_scratch(rows, columns), apart = shared ? rows * columns : 0;
-    scratch_.resize(std::max(scratch_.size(), (elements + apart) * sizeof(State)));
+    if (const uint64_t bytes = (elements + apart) * sizeof(State); scratch_.bytes() < bytes) {
+      auto got = device::memory::allocate(device_of_states(), device::tier::device, bytes);
+      if (!got) return core::fail(got.error().in("room to orthogonalise " + p.table().parameters[q].name));
+      scratch_ = std::move(*got);
+    }
     const std::span scratch(reinterpret_cast<State*>(scratch_.data()), elements + apart);
     const std::span<State> matrix = joined(x, q, scratch.first(apart));
-    device_.updates<State>().orthogonalise(matrix, rows, columns, options.ns_steps, scratch.subspan(apart));
+    states_.updates<State>().orthogonalise(matrix, rows, columns, options.ns_steps, scratch.subspan(apart));
     if (shared) deal<State>(x, q, matrix);
   }
+  return {};
 }
 
 // In the type in which the forward pass uses them.
@@ -173,24 +178,33 @@ const std::byte* shard_executor::new_weights(const plan::owned_piece& piece, std
   return copy != nullptr ? copy : memory_->master(piece, window);
 }
 
+template <class State, class F>
+void shard_executor::in_runs(const kernels::optimizer_piece<State>& piece, F update) {
+  tiers().weights_go_up() ? uploads_.update(piece, update) : update(piece, 0);
+}
+
 template <class State>
 void shard_executor::update(const plan::instruction& x) {
   const auto& group = context_->plan().sub_groups[x.subject];
   const uint32_t tensor = context_->plan().layout->tensor_at(context_->plan().rank);
-  const auto& updates = device_.updates<State>();
+  const auto& updates = states_.updates<State>();
   std::byte* window = x.staged == plan::none ? nullptr : memory_->window(context_->plan(), x.staged);
   for (const auto& piece : group.pieces) {
     const auto options = options_of(piece.parameter);
     const auto step = step_of(piece.parameter);
     if (const auto* lamb = std::get_if<kernels::lamb_options>(&options))
-      updates.apply_lamb(*lamb, step, at<State>(piece), trust_ratio(*lamb, piece.parameter));
+      in_runs(at<State>(piece), [&](const auto& run, uint64_t) {
+        updates.apply_lamb(*lamb, step, run, trust_ratio(*lamb, piece.parameter));
+      });
     else if (const auto* muon = std::get_if<kernels::muon_options>(&options))
-      updates.apply_muon(*muon, step, at<State>(piece),
-                         direction<State>(x, group.matrices, piece.parameter, tensor) + piece.range.first);
+      in_runs(at<State>(piece), [&](const auto& run, uint64_t first) {
+        updates.apply_muon(*muon, step, run,
+                           direction<State>(x, group.matrices, piece.parameter, tensor) + piece.range.first + first);
+      });
     else if (plan::defers(context_->plan(), piece.parameter))
       late_.update(context_->plan(), piece, options, step, at<State>(piece));
     else
-      updates.update(options, step, at<State>(piece, window));
+      in_runs(at<State>(piece, window), [&](const auto& run, uint64_t) { updates.update(options, step, run); });
     if (window != nullptr) memory_->refresh_cached(piece, new_weights(piece, window));
   }
 }
@@ -199,7 +213,7 @@ template <class State>
 void shard_executor::speculate(const plan::instruction& x) {
   const auto& p = context_->plan();
   std::byte* window = x.staged == plan::none ? nullptr : memory_->window(p, x.staged);
-  const auto& updates = device_.updates<State>();
+  const auto& updates = states_.updates<State>();
   std::byte* kept = p.options().updates.may_undo() ? memory_->at(plan::pool::undo) + p.undo_offset[x.subject] : nullptr;
   for (const auto& piece : p.sub_groups[x.subject].pieces) {
     const uint32_t q = piece.parameter;
@@ -213,7 +227,7 @@ void shard_executor::speculate(const plan::instruction& x) {
       updates.update_keeping(options_of(q), step, states, kept);
       kept += kernels::undo_bytes(states);
     } else {
-      updates.update(options_of(q), step, states);
+      in_runs(states, [&](const auto& run, uint64_t) { updates.update(options_of(q), step, run); });
     }
     if (window != nullptr) memory_->refresh_cached(piece, new_weights(piece, window));
   }
@@ -253,7 +267,7 @@ void shard_executor::take_back(uint32_t group) {
       continue;
     }
     const auto states = at<State>(piece);
-    device_.updates<State>().take_back(states, kept);
+    states_.updates<State>().take_back(states, kept);
     kept += kernels::undo_bytes(states);
   }
 }
@@ -296,6 +310,8 @@ core::result<progress> shard_executor::start(const plan::instruction& x) {
     if (auto ok = undo(x); !ok) return core::fail(ok.error());
     return progress::done;
   }
+  if (tiers().weights_go_up())
+    if (auto ok = uploads_.begin(); !ok) return core::fail(ok.error());
   if (x.kind == plan::kind::update && x.guard == plan::guard::always) {
     if (context_->rules.clip > 0 && !context_->plan().options().updates.may_clip)
       return core::fail(core::error_kind::bug,
@@ -311,7 +327,7 @@ core::result<progress> shard_executor::start(const plan::instruction& x) {
       fp64 ? prepare<double>(x) : prepare<float>(x);
       return progress::done;
     case plan::kind::orthogonalise:
-      fp64 ? orthogonalise<double>(x) : orthogonalise<float>(x);
+      if (auto ok = fp64 ? orthogonalise<double>(x) : orthogonalise<float>(x); !ok) return core::fail(ok.error());
       return progress::done;
     case plan::kind::update:
     case plan::kind::redo:

@@ -1,4 +1,5 @@
-// The shard owner's hands: square sums of this rank's part, and the optimizer. The arithmetic is the device's.
+// The shard owner's hands: square sums of this rank's part, and the optimizer. The arithmetic is that of the place
+// where the states lie: the device's, or the host's.
 #pragma once
 
 #include <memory>
@@ -6,6 +7,7 @@
 
 #include "actors/executor.hpp"
 #include "actors/hands/late_updater.hpp"
+#include "actors/hands/weight_uploads.hpp"
 #include "actors/memory/rank_memory.hpp"
 #include "job/optimizer_groups.hpp"
 #include "job/tensor/tensor.hpp"
@@ -20,8 +22,9 @@ class shard_executor final : public executor {
       : memory_(std::move(memory)),
         groups_(std::move(groups)),
         tensor_(std::move(tensor)),
-        device_(kernels::operations_of(memory_->device())),
-        late_(memory_->device()) {}
+        states_(kernels::operations_of(device_of_states())),
+        late_(memory_->device()),
+        uploads_(memory_->device()) {}
 
   void begin(std::shared_ptr<step_context> context) override {
     context_ = std::move(context);
@@ -31,6 +34,10 @@ class shard_executor final : public executor {
   core::result<std::optional<uint32_t>> advance(uint64_t) override { return std::nullopt; }
 
  private:
+  [[nodiscard]] const plan::tier_options& tiers() const { return memory_->plan().options().tiers; }
+  [[nodiscard]] device::device_id device_of_states() const {
+    return tiers().updates_on_host() ? device::device_id{} : memory_->device();
+  }
   void square_sums(const plan::instruction& x);
   /// Adds the gradients of the uses of a tied parameter.
   void add_uses(const plan::instruction& sum);
@@ -39,7 +46,7 @@ class shard_executor final : public executor {
   template <class State>
   void prepare(const plan::instruction& x);
   template <class State>
-  void orthogonalise(const plan::instruction& x);
+  [[nodiscard]] core::result<void> orthogonalise(const plan::instruction& x);
   /// All elements of a matrix in their order: in place, or joined in scratch from the shares of a tensor group.
   template <class State>
   [[nodiscard]] std::span<State> joined(const plan::instruction& x, uint32_t parameter, std::span<State> scratch);
@@ -66,15 +73,19 @@ class shard_executor final : public executor {
   /// The share of tensor coordinate `tensor` of a matrix in the slot of an instruction.
   template <class State>
   [[nodiscard]] State* direction(const plan::instruction& x, uint32_t set, uint32_t parameter, uint32_t tensor) const;
+  /// Calls update(run, first) for `piece`: once, or, where the host makes weights for the device, run by run.
+  template <class State, class F>
+  void in_runs(const kernels::optimizer_piece<State>& piece, F update);
   template <class State>
   [[nodiscard]] kernels::optimizer_piece<State> at(const plan::owned_piece& piece, std::byte* window = nullptr) const;
 
   std::shared_ptr<rank_memory> memory_;
   std::shared_ptr<const job::optimizer_groups> groups_;
   job::chosen_tensor tensor_;
-  const kernels::operations& device_;
-  std::vector<std::byte> scratch_;  // of orthogonalise; as large as the largest matrix needs, and a joined one is
+  const kernels::operations& states_;
+  device::memory scratch_;  // of orthogonalise; as large as the largest matrix needs, and a joined one is
   late_updater late_;
+  weight_uploads uploads_;
   uint64_t loads_ = 0;
   std::shared_ptr<step_context> context_;
 };

@@ -86,7 +86,7 @@ double elements_of(const core::model_table& table) {
   return n;
 }
 
-/// Window by window, in place where the elements are in memory.
+/// Window by window, in place where the host reaches the elements.
 core::result<void> fill_part(const filler& fill, const state_store& store, uint32_t q, plan::state_part part,
                              std::vector<float>& scratch, std::vector<std::byte>& stored, const fill_watch& watch) {
   const core::dtype type = store.type_of(part);
@@ -97,14 +97,15 @@ core::result<void> fill_part(const filler& fill, const state_store& store, uint3
       const uint64_t n = std::min(window_elements, run.range.count - done), first = run.range.first + done;
       scratch.resize(n);
       if (auto ok = fill(source, first, scratch); !ok) return ok;
-      if (run.at == nullptr) stored.resize(n * core::size_of(type));
-      std::byte* const to = run.at == nullptr ? stored.data() : run.at + done * core::size_of(type);
+      const bool in_place = run.at != nullptr && !run.on_device;
+      if (!in_place) stored.resize(n * core::size_of(type));
+      std::byte* const to = in_place ? run.at + done * core::size_of(type) : stored.data();
       const auto* const wide = reinterpret_cast<const std::byte*>(scratch.data());
       if (const auto lost = kernels::cast(wide, core::dtype::f32, to, type, n))
         return core::fail(checkpoint::overflow_error(store.plan().table().parameters[q].name,
                                                      {first + lost->element, lost->value}, type,
                                                      "wanted a run that computes in a wider type"));
-      if (run.at != nullptr) continue;
+      if (in_place) continue;
       if (auto ok = store.write(q, part, first, stored); !ok) return ok;
     }
   return {};

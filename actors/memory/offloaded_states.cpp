@@ -87,6 +87,11 @@ core::result<std::unique_ptr<offloaded_states>> offloaded_states::offload(rank_m
                                                                           const offload_request& request,
                                                                           page_digests digests) {
   auto out = std::make_unique<offloaded_states>();
+  if (ranks.front()->device().kind != device::device_kind::cpu)
+    return fail(error_kind::bad_input,
+                fmt::format("offload_states: wanted states in memory of the host, got states on {}; set "
+                            "zero_optimization.offload_optimizer.device for states that stay away from it",
+                            device::name_of(ranks.front()->device())));
   auto owners = owners_of(request.include, ranks.front()->plan().options());
   if (!owners) return fail(owners.error());
   out->owners_ = std::move(*owners);

@@ -128,7 +128,7 @@ std::byte* rank_memory::state(const plan::owned_piece& piece, plan::state_part p
   const auto k = static_cast<size_t>(part);
   switch (part) {
     case plan::state_part::gradient:
-      if (!p.options().buckets_stay()) return at(owner::accumulated) + piece.state_offset * element_bytes;
+      if (!p.options().reduces_in_place()) return at(owner::accumulated) + piece.state_offset * element_bytes;
       return reduced_gradient(piece.parameter, piece.range.first);
     case plan::state_part::copy:
       return parameter(piece.parameter, piece.range.first);

@@ -1,8 +1,8 @@
 #include "actors/memory/state_store.hpp"
 
 #include <algorithm>
-#include <cstring>
 
+#include "device/stream.hpp"
 #include "kernels/base/cast.hpp"
 
 namespace troupe::actors {
@@ -17,6 +17,13 @@ bool state_store::may_be_swapped(state_part part) const {
   const auto& p = plan();
   // Below stage 3 parameters are whole and in no file; a rank's file has no place for elements that others own.
   return are_weights(part) ? p.options().tiers.parameters == plan::tier::nvme : !p.blocks.empty();
+}
+
+bool state_store::on_device(state_part part) const {
+  const auto& o = plan().options();
+  const bool in_bucket = part == state_part::gradient && o.reduces_in_place();
+  const plan::tier where = are_weights(part) ? o.tiers.parameters : o.tiers.optimizer;
+  return memory_.device().kind != device::device_kind::cpu && (in_bucket || where == plan::tier::device);
 }
 
 core::dtype state_store::type_of(state_part part) const { return plan::type_of(*plan().layout, part); }
@@ -58,7 +65,7 @@ std::byte* state_store::resident(uint32_t q, state_part part, plan::slice range)
 std::vector<state_run> state_store::runs(uint32_t q, state_part part, plan::slice range) const {
   const auto& p = plan();
   if (range.count == 0) return {};
-  if (!may_be_swapped(part)) return {{range, resident(q, part, range)}};
+  if (!may_be_swapped(part)) return {{range, resident(q, part, range), 0, on_device(part)}};
   const auto stored = are_weights(part) ? plan::weights_part(*p.layout) : part;
   const uint64_t element_bytes = core::size_of(type_of(stored));
   std::vector<state_run> out;
@@ -85,7 +92,13 @@ std::vector<state_run> state_store::runs(uint32_t q, state_part part, plan::slic
 
 std::byte* state_store::in_memory(uint32_t q, state_part part, plan::slice range) const {
   const auto all = runs(q, part, range);
-  return all.size() == 1 ? all.front().at : nullptr;
+  return all.size() == 1 && !all.front().on_device ? all.front().at : nullptr;
+}
+
+void state_store::copy_and_wait(std::byte* to, const std::byte* from, uint64_t bytes) const {
+  auto& stream = device::stream::current(memory_.device());
+  stream.copy(to, from, bytes);
+  stream.finish();
 }
 
 // The last writes of a step may still be under way when it has ended.
@@ -104,7 +117,7 @@ core::result<void> state_store::read(uint32_t q, state_part part, uint64_t first
   for (const auto& x : runs(q, part, {first, out.size() / element_bytes})) {
     const auto to = out.subspan((x.range.first - first) * element_bytes, x.range.count * element_bytes);
     if (x.at != nullptr)
-      std::memcpy(to.data(), x.at, to.size());
+      copy_and_wait(to.data(), x.at, to.size());
     else if (auto ok = read_file(x.file_offset, to); !ok)
       return ok;
   }
@@ -117,7 +130,7 @@ core::result<void> state_store::write(uint32_t q, state_part part, uint64_t firs
   for (const auto& x : runs(q, part, {first, in.size() / element_bytes})) {
     const auto from = in.subspan((x.range.first - first) * element_bytes, x.range.count * element_bytes);
     if (x.at != nullptr) {
-      std::memcpy(x.at, from.data(), from.size());
+      copy_and_wait(x.at, from.data(), from.size());
       continue;
     }
     if (auto ok = write_file(x.file_offset, from); !ok) return ok;
@@ -129,6 +142,7 @@ core::result<void> state_store::write(uint32_t q, state_part part, uint64_t firs
 // Several windows may hold a parameter, one for each gather set that it is in.
 void state_store::refresh_caches(uint32_t q, plan::slice range, const std::byte* weights) const {
   memory_.refresh_cached(piece_of(q, range), weights);
+  device::stream::current(memory_.device()).finish();  // the host's bytes may be gone when the caller goes on
 }
 
 namespace {
@@ -151,13 +165,16 @@ core::result<void> state_store::read_as(uint32_t q, state_part part, plan::slice
   std::vector<std::byte> scratch;
   for (const auto& x : runs(q, part, range)) {
     std::byte* const to = out + (x.range.first - range.first) * core::size_of(type);
-    if (x.at != nullptr) {
+    if (x.at != nullptr && !x.on_device) {
       kernels::cast(x.at, stored, to, type, x.range.count);
       continue;
     }
     auto ok = in_windows(x.range, [&](plan::slice w, uint64_t done) -> core::result<void> {
       scratch.resize(w.count * element_bytes);
-      if (auto got = read_file(x.file_offset + done * element_bytes, scratch); !got) return got;
+      if (x.on_device)
+        copy_and_wait(scratch.data(), x.at + done * element_bytes, scratch.size());
+      else if (auto got = read_file(x.file_offset + done * element_bytes, scratch); !got)
+        return got;
       kernels::cast(scratch.data(), stored, to + done * core::size_of(type), type, w.count);
       return {};
     });

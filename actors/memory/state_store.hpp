@@ -24,6 +24,7 @@ struct state_run {
   plan::slice range;
   std::byte* at = nullptr;
   uint64_t file_offset = 0;
+  bool on_device = false;  ///< `at` is memory of a device that the host does not reach
 };
 
 /// Parts are a plan's: `copy` are the weights as gathers use them, in the parameters' type and whole below stage 3;
@@ -38,6 +39,7 @@ class state_store final : public state_source {
   [[nodiscard]] core::dtype type_of(plan::state_part part) const override;
   /// The places of `range`, which the rank holds, in order, each run as long as possible: one run if all is in memory.
   [[nodiscard]] std::vector<state_run> runs(uint32_t parameter, plan::state_part part, plan::slice range) const;
+  /// Null where the elements are in a file or on a device that the host does not reach: then `read` and `write` serve.
   [[nodiscard]] std::byte* in_memory(uint32_t parameter, plan::state_part part, plan::slice range) const override;
   /// Whether some states of this rank lie in a file.
   [[nodiscard]] bool swaps() const { return memory_.swap_file() != nullptr; }
@@ -58,8 +60,10 @@ class state_store final : public state_source {
  private:
   [[nodiscard]] bool are_weights(plan::state_part part) const;
   [[nodiscard]] bool may_be_swapped(plan::state_part part) const;
+  [[nodiscard]] bool on_device(plan::state_part part) const;
   [[nodiscard]] plan::owned_piece piece_of(uint32_t parameter, plan::slice range) const;
   [[nodiscard]] std::byte* resident(uint32_t parameter, plan::state_part part, plan::slice range) const;
+  void copy_and_wait(std::byte* to, const std::byte* from, uint64_t bytes) const;
   core::result<void> read_file(uint64_t offset, std::span<std::byte> out) const;
   core::result<void> write_file(uint64_t offset, std::span<const std::byte> in) const;
   void refresh_caches(uint32_t parameter, plan::slice range, const std::byte* weights) const;

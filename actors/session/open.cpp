@@ -25,6 +25,7 @@
 #include "actors/session/memory_need.hpp"
 #include "actors/session/parts.hpp"
 #include "actors/session/thread_room.hpp"
+#include "device/properties.hpp"
 #include "job/compile.hpp"
 #include "job/measured_costs.hpp"
 #include "models/host/prepared_modules.hpp"
@@ -74,6 +75,7 @@ std::vector<bool> computed_units(const std::shared_ptr<const plan::job_layout>& 
 }  // namespace
 
 core::result<void> session::parts::take_memory(first_weights weights, opening_watch& watch) {
+  if (auto ok = device::check({.kind = plan.config->device}); !ok) return ok;
   if (auto ok = watch.begin("taking memory"); !ok) return ok;
   auto trains = plan.train.all();
   if (!trains) return core::fail(trains.error());
@@ -96,8 +98,10 @@ core::result<void> session::parts::take_memory(first_weights weights, opening_wa
   if (memory.swaps.space != nullptr)
     for (const auto& line : memory.swaps.space->remarks()) host.warnings->put(line);
   const auto& z = plan.config->zero_optimization;
-  const bool pinned = z.offload_optimizer.pin_memory || z.offload_param.pin_memory;
-  memory_place place{.windows = pinned ? device::tier::pinned : device::tier::huge};
+  const bool pinned =
+      z.offload_optimizer.pin_memory || z.offload_param.pin_memory || plan.config->device != core::device_kind::cpu;
+  memory_place place{.device = {.kind = plan.config->device},
+                     .windows = pinned ? device::tier::pinned : device::tier::huge};
   bool told_of_locks = false;
   for (uint32_t r = 0; r < plan.train.ranks(); ++r) {
     if (modules.instances != nullptr && processes.is_here(r))
@@ -278,6 +282,7 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
     found_degrees = std::move(degrees->file);
   }
   if (auto ok = check_sequence(options); !ok) return core::fail(ok.error());
+  if (auto ok = device::check({.kind = options.config->device}); !ok) return core::fail(ok.error());
   if (options.system != nullptr)
     if (auto ok = check_system(*options.system); !ok) return core::fail(ok.error());
   const core::usual_float_environment numbers;

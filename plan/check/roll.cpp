@@ -168,7 +168,7 @@ void note_accessors(roll& r, const rank_plan& p, const instruction& x) {
     auto& all = r.accessors[buffer];
     if (all.empty() || all.back() != x.id) all.push_back(x.id);
   };
-  const bool stays = p.options().buckets_stay();
+  const bool stays = p.options().reduces_in_place();
   if (x.buffer != none) note(x.buffer);
   for (const uint32_t slot : {x.compressed, x.staged, x.input, x.output})
     if (slot != none) note(slot);

@@ -48,7 +48,7 @@ gradient_place reduced_gradient(const rank_slices& of_rank, const rank_offsets& 
                                 uint64_t first) {
   const job_layout& l = of_rank.layout();
   const uint32_t bucket = l.bucket_of[parameter];
-  if (l.options.buckets_stay()) return {true, offset_in(l.buckets[bucket], parameter) + first};
+  if (l.options.reduces_in_place()) return {true, offset_in(l.buckets[bucket], parameter) + first};
   const uint64_t place = at.state[parameter] + first - of_rank.state(parameter).first;
   return {false, l.swaps_gradients() ? place - at.bucket_begin[bucket] : place};
 }

@@ -98,7 +98,7 @@ std::vector<moved_piece> collective_pieces::gather_near(uint32_t set) const {
 std::vector<moved_piece> collective_pieces::reduce(uint32_t bucket) const {
   const auto& o = l_.options;
   const auto place = [&](const placement& x, const slice& s, uint32_t r) {
-    if (o.buckets_stay()) return x.offset + s.first;
+    if (o.reduces_in_place()) return x.offset + s.first;
     if (l_.swaps_gradients()) return offsets_[r].state[x.parameter] - offsets_[r].bucket_begin[bucket];
     return offsets_[r].state[x.parameter] + (o.updates_all() ? s.first : 0);
   };

@@ -42,7 +42,7 @@ void count_gradients(rank_plan& p) {
   const auto& o = p.options();
   if (o.mode != mode::train) return;
   p.memory.gradients = pool_bytes(p, pool::buckets);
-  if (!o.buckets_stay() && !o.tiers.swap_gradients)
+  if (!o.reduces_in_place() && !o.tiers.swap_gradients)
     p.memory.accumulated = p.offsets.state_elements * core::size_of(o.types.accumulation);
 }
 

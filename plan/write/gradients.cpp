@@ -64,7 +64,7 @@ void gradient_writer::norm(uint32_t bucket) {
   d_.at(x).bytes =
       p_.layout->buckets[bucket].numel * core::size_of(p_.options().types.accumulation) / p_.options().shards();
   d_.depend(x, reduced_[bucket]);
-  if (p_.options().buckets_stay()) d_.buffer(open_for(bucket, 0)).last = x;
+  if (p_.options().reduces_in_place()) d_.buffer(open_for(bucket, 0)).last = x;
   norms_.push_back(x);
 }
 
@@ -114,7 +114,7 @@ void gradient_writer::add_up(uint32_t tie, handle received) {
     const uint32_t b = l.bucket_of[q];
     d_.depend(x, reduced_[b]);
     reduced_[b] = x;
-    if (p_.options().buckets_stay()) d_.buffer(open_for(b, 0)).last = x;
+    if (p_.options().reduces_in_place()) d_.buffer(open_for(b, 0)).last = x;
   }
   if (l.holds(p_.rank, uses.front())) norm(l.bucket_of[uses.front()]);
 }

@@ -119,7 +119,7 @@ class toucher {
   }
   // Where the reduced gradients of a bucket are, after its last reduction.
   void sum(uint32_t bucket, touch::way how) {
-    if (p_.options().buckets_stay()) return add_slot(bucket_slot(bucket), how);
+    if (p_.options().reduces_in_place()) return add_slot(bucket_slot(bucket), how);
     if (p_.bucket_window[bucket] != none) return add_slot(p_.bucket_window[bucket], how);
     add({area::sums, bucket}, how);
   }
@@ -180,7 +180,7 @@ class toucher {
     write_slot(x_.buffer);
   }
   void reduce() {
-    if (p_.options().buckets_stay()) return change_slot(x_.buffer);
+    if (p_.options().reduces_in_place()) return change_slot(x_.buffer);
     read_slot(x_.buffer);
     x_.staged == none ? change({area::sums, x_.subject}) : change_slot(x_.staged);
   }

@@ -1,0 +1,48 @@
+// Takes the numbers of a step's micro-batches up to a device that does not read the host's memory: one copy for each
+// micro-batch, before its first instruction. Owns the numbers on the device until the next step.
+#pragma once
+
+#include <ATen/ops/empty.h>
+
+#include <vector>
+
+#include "actors/hands/pinned_pair.hpp"
+#include "models/segment/batch_numbers.hpp"
+#include "models/segment/bytes.hpp"
+#include "models/segment/torch_device.hpp"
+
+namespace troupe::actors {
+
+class number_uploads {
+ public:
+  explicit number_uploads(device::device_id device) : device_(device), windows_(device) {}
+
+  /// A step of so many micro-batches begins.
+  void begin(size_t micros) {
+    there_.clear();
+    there_.resize(micros);
+  }
+
+  /// Those of micro-batch `micro`, good until the next step; null on the CPU. Errors: no memory.
+  core::result<const models::batch_numbers*> of(size_t micro, const models::micro_batch& batch) {
+    if (device_.kind == device::device_kind::cpu) return none_;
+    models::batch_numbers& out = there_[micro];
+    if (out.tokens.defined()) return &out;
+    const uint64_t bytes = models::bytes_of_numbers(batch);
+    if (auto ok = windows_.reserve(bytes); !ok) return core::fail(ok.error().in("a window for a batch's numbers"));
+    models::write_numbers(batch, windows_.next());
+    const at::Tensor all =
+        at::empty({static_cast<int64_t>(bytes)}, at::dtype(at::kByte).device(models::torch_device(device_)));
+    windows_.copy(models::bytes_in(all), bytes);
+    out = models::numbers_over(batch, all);
+    return &out;
+  }
+
+ private:
+  static constexpr const models::batch_numbers* none_ = nullptr;
+  device::device_id device_;
+  pinned_pair windows_;
+  std::vector<models::batch_numbers> there_;  // [micro-batch]
+};
+
+}  // namespace troupe::actors

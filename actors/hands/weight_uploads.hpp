@@ -1,0 +1,49 @@
+// Updates on the host of weights that the device computes with: run by run, each into a pinned window from which a copy
+// takes it up while the next is made. Owns how a piece is cut into runs.
+#pragma once
+
+#include <algorithm>
+
+#include "actors/hands/pinned_pair.hpp"
+#include "core/dtype.hpp"
+#include "kernels/optimizer/optimizer_piece.hpp"
+
+namespace troupe::actors {
+
+class weight_uploads {
+ public:
+  static constexpr uint64_t window_bytes = uint64_t{4} << 20;
+
+  explicit weight_uploads(device::device_id device) : windows_(device) {}
+
+  /// Before the first update. Errors: no memory.
+  core::result<void> begin() {
+    if (auto ok = windows_.reserve(window_bytes); !ok) return core::fail(ok.error().in("windows for new weights"));
+    return {};
+  }
+
+  /// Calls update(run, first) for runs of `piece`, in order, each with a window in the place of its copy, which is on
+  /// its way to the device's memory at `piece.copy` when the call returns. Element `first` of the piece is a run's
+  /// first.
+  template <class State, class F>
+  void update(const kernels::optimizer_piece<State>& piece, F update) {
+    const uint64_t copy_bytes = core::size_of(piece.copy_dtype), gradient_bytes = core::size_of(piece.gradient_dtype);
+    const uint64_t most = window_bytes / copy_bytes;
+    for (uint64_t first = 0; first < piece.count; first += most) {
+      auto run = piece;
+      run.count = std::min(piece.count - first, most);
+      run.master += first;
+      for (auto& m : run.moments)
+        if (m != nullptr) m += first;
+      run.gradient += first * gradient_bytes;
+      run.copy = windows_.next();
+      update(run, first);
+      windows_.copy(piece.copy + first * copy_bytes, run.count * copy_bytes);
+    }
+  }
+
+ private:
+  pinned_pair windows_;
+};
+
+}  // namespace troupe::actors

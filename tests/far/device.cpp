@@ -1,0 +1,204 @@
+#include "tests/far/device.hpp"
+
+#include <cstring>
+#include <memory>
+#include <type_traits>
+#include <vector>
+
+#include "device/backend.hpp"
+#include "kernels/operations.hpp"
+#include "models/segment/operations.hpp"
+#include "models/segment/products.hpp"
+#include "tests/far/arena.hpp"
+#include "tests/far/counters.hpp"
+#include "tests/far/torch.hpp"
+
+namespace troupe::far {
+namespace {
+
+using device::device_kind;
+
+constexpr uint64_t alignment_bytes = 4096;
+constexpr uint64_t total_bytes = uint64_t{1} << 34;
+
+core::result<uint32_t> count() { return 1; }
+
+const device::properties& facts(uint32_t /*index*/) {
+  static const device::properties all{"far", alignment_bytes, total_bytes};
+  return all;
+}
+
+struct piece {  // of an arena
+  side where;
+  std::byte* at;
+  uint64_t bytes;
+  piece(side s, uint64_t n) : where(s), at(take(s, n)), bytes(n) {}
+  ~piece() { give(where, at, bytes); }
+  piece(const piece&) = delete;
+  piece& operator=(const piece&) = delete;
+};
+
+side side_of(device::tier where) {
+  if (where == device::tier::device) return side::device;
+  return where == device::tier::pinned ? side::pinned : side::pageable;
+}
+
+core::result<device::block> allocate(uint32_t /*index*/, device::tier where, uint64_t bytes) {
+  const uint64_t size = (bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
+  auto made = std::make_shared<piece>(side_of(where), size);
+  std::byte* const at = made->at;
+  return device::block{std::move(made), at, size, std::nullopt};
+}
+
+bool discard(void* /*owner*/) { return false; }
+std::shared_ptr<void> make_stream(uint32_t /*index*/) { return nullptr; }
+void copy(void* /*stream*/, std::byte* to, const std::byte* from, uint64_t bytes) {
+  ++counting().copies;
+  if (bytes > 0) std::memmove(for_copy(to), for_copy(from), bytes);
+}
+void record(void* /*stream*/, std::shared_ptr<void>& event) { event = nullptr; }
+void wait(void* /*stream*/, void* /*event*/) {}
+void finish(void* /*stream*/) {}
+bool is_over(void* /*event*/) { return true; }
+void finish_event(void* /*event*/) {}
+
+constexpr device::backend far_backend{.count = count,
+                                      .properties_of = facts,
+                                      .allocate = allocate,
+                                      .discard = discard,
+                                      .make_stream = make_stream,
+                                      .copy = copy,
+                                      .record = record,
+                                      .wait = wait,
+                                      .finish = finish,
+                                      .is_over = is_over,
+                                      .finish_event = finish_event};
+
+const kernels::operations& on_cpu() { return kernels::operations_of({device_kind::cpu}); }
+
+/// An argument as the device's own work sees it: addresses become those that it reaches, all else stays.
+template <class T>
+T reached(const T& x) {
+  return x;
+}
+template <class T>
+T* reached(T* at) {
+  return reinterpret_cast<T*>(for_device(at, "a kernel"));
+}
+template <class T>
+requires std::is_arithmetic_v<T> std::span<T> reached(std::span<T> x) { return {reached(x.data()), x.size()}; }
+kernels::norm_input reached(kernels::norm_input x) {
+  x.x = reached(x.x);
+  x.weight = reached(x.weight);
+  return x;
+}
+kernels::norm_gradient reached(const kernels::norm_gradient& x) { return {reached(x.dy), reached(x.past)}; }
+kernels::norm_rows reached(const kernels::norm_rows& x) { return {reached(x.mean), reached(x.rstd)}; }
+kernels::row_groups reached(const kernels::row_groups& x) { return {reached(x.order), reached(x.begin), x.count}; }
+kernels::token_heads reached(kernels::token_heads x) {
+  x.from = reached(x.from);
+  x.to = reached(x.to);
+  return x;
+}
+kernels::rotary_table reached(kernels::rotary_table x) {
+  x.cosines = reached(x.cosines);
+  x.sines = reached(x.sines);
+  x.starts = reached(x.starts);
+  return x;
+}
+template <class Byte>
+kernels::attention_operands<Byte> reached(kernels::attention_operands<Byte> x) {
+  x.queries = reached(x.queries);
+  x.keys = reached(x.keys);
+  return x;
+}
+template <class State>
+kernels::optimizer_piece<State> reached(kernels::optimizer_piece<State> x) {
+  x.master = reached(x.master);
+  for (auto& m : x.moments) m = reached(m);
+  x.gradient = reached(x.gradient);
+  x.copy = reached(x.copy);
+  return x;
+}
+
+/// The CPU's kernel on the device's memory, for each entry of a table.
+template <auto Table, auto Entry>
+struct opened;
+template <class Owner, class... Args, auto Table, void (*Owner::*Entry)(Args...)>
+struct opened<Table, Entry> {
+  static void call(Args... args) {
+    ++counting().kernels;
+    (Table().*Entry)(reached(args)...);
+  }
+};
+
+/// The list of contributions is the host's, the contributions are the device's.
+void far_sum_in_rank_order(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count,
+                           const kernels::reduce_options& options) {
+  ++counting().kernels;
+  std::vector<const std::byte*> at;
+  for (const std::byte* x : inputs) at.push_back(reached(x));
+  on_cpu().sum_in_rank_order(at, reached(output), count, options);
+}
+
+template <auto Table, auto... Entries, class Owner>
+void open_all(Owner& out) {
+  ((out.*Entries = &opened<Table, Entries>::call), ...);
+}
+
+template <class State>
+const kernels::optimizer_operations<State>& updates_on_cpu() {
+  return on_cpu().updates<State>();
+}
+
+template <class State>
+void open_updates(kernels::optimizer_operations<State>& out) {
+  using all = kernels::optimizer_operations<State>;
+  open_all<&updates_on_cpu<State>, &all::update, &all::update_keeping, &all::take_back, &all::prepare_lamb,
+           &all::apply_lamb, &all::prepare_muon, &all::apply_muon, &all::orthogonalise, &all::add_column_sums,
+           &all::update_selected, &all::update_deferred>(out);
+}
+
+kernels::operations far_kernels() {
+  using all = kernels::operations;
+  kernels::operations out{};
+  open_all<&on_cpu, &all::cast, &all::block_square_sums, &all::column_sums, &all::grouped_sums, &all::layer_norm,
+           &all::layer_norm_backward, &all::rms_norm, &all::rms_norm_backward, &all::gelu_tanh,
+           &all::gelu_tanh_backward, &all::silu_gated, &all::silu_gated_backward, &all::drop, &all::draw,
+           &all::scale_kept, &all::turn_tokens, &all::partial_attention, &all::partial_attention_backward,
+           &all::cross_entropy, &all::cross_entropy_backward, &all::cross_entropy_part, &all::joined_cross_entropy,
+           &all::distil>(out);
+  out.sum_in_rank_order = &far_sum_in_rank_order;
+  open_updates(out.in_fp32);
+  open_updates(out.in_fp64);
+  return out;
+}
+
+void far_product(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
+  ++counting().kernels;
+  at::Tensor to = on_host(out);
+  models::product_on_cpu(to, on_host(a), on_host(b), on_host(bias));
+}
+
+void far_add_product(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
+  ++counting().kernels;
+  at::Tensor to = on_host(out);
+  models::add_product_on_cpu(to, on_host(a), on_host(b));
+}
+
+}  // namespace
+
+void provide() {
+  static const kernels::operations table = far_kernels();
+  static const models::operations products{&table, &far_product, &far_add_product};
+  device::provide(device_kind::cuda, far_backend);
+  kernels::provide(device_kind::cuda, table);
+  models::provide(device_kind::cuda, products);
+}
+
+counts counted() {
+  const counters& c = counting();
+  return {c.kernels, c.torch, c.copies, c.uploads, c.downloads, c.items};
+}
+
+}  // namespace troupe::far

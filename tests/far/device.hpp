@@ -1,0 +1,22 @@
+// A CUDA device that is the CPU behind a wall: it is registered as devices of kind cuda are, its kernels are the CPU's,
+// and what touches its memory from outside ends the program with a report (tests/far/arena.hpp). Owns its tables.
+#pragma once
+
+#include <cstdint>
+
+namespace troupe::far {
+
+/// Registers it, with one device.
+void provide();
+
+struct counts {            ///< since `provide`
+  uint64_t kernels = 0;    ///< calls of the table of kernels and products
+  uint64_t torch = 0;      ///< Torch's own operations
+  uint64_t copies = 0;     ///< copies of streams
+  uint64_t uploads = 0;    ///< Torch's copies from the host, each of which a real device waits for
+  uint64_t downloads = 0;  ///< Torch's copies to the host, likewise
+  uint64_t items = 0;      ///< single numbers asked for by the host
+};
+counts counted();
+
+}  // namespace troupe::far

@@ -1,0 +1,190 @@
+// Whole runs on the far device: the CPU's losses, norms, weights and moments, bit for bit, and no touch of the device's
+// memory by the host.
+#include "tests/far/device.hpp"
+#include "tests/parity/places.hpp"
+
+BOOST_AUTO_TEST_SUITE(sessions)
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+struct far_device {
+  far_device() { far::provide(); }
+};
+BOOST_TEST_GLOBAL_FIXTURE(far_device);
+
+constexpr uint64_t steps = 4;
+const settings on_device = {"device=cuda"};
+const settings two_ranks = {"parallel.data=2"};
+const settings again = {"activation_checkpointing.enabled=true"};
+const settings bf16 = {"bf16.enabled=true"}, fp16 = {"fp16.enabled=true", "fp16.initial_scale_power=8"};
+const settings three_micro_batches = {"gradient_accumulation_steps=3"};
+
+/// The run on the device has the CPU's bits, and it was the device that computed it.
+void check(const small_job& job, const settings& set) {
+  BOOST_TEST_CONTEXT(text_of(set)) {
+    const auto wanted = train(job, set, steps);
+    const auto before = far::counted();
+    check_same(train(job, set + on_device, steps), wanted);
+    BOOST_TEST(far::counted().kernels > before.kernels);
+  }
+}
+
+// Rows of several documents, and documents of several rows.
+std::string lines() {
+  const std::string text = made_up_text(4096);
+  std::string out;
+  for (size_t first = 0, length = 3; first + length < text.size(); first += length, length = 3 + (length * 7) % 41) {
+    out += "{\"text\": \"";
+    for (const char c : text.substr(first, length)) out += c == '"' || c == '\\' || c < ' ' ? ' ' : c;
+    out += "\"}\n";
+  }
+  return out;
+}
+
+/// The losses of all micro-batches, and every output.
+std::vector<float> evaluated(actors::session& s) {
+  std::vector<float> out;
+  auto report = s.evaluate(actors::evaluation_request{
+      .batches = 2, .on_output = [&](const auto& x) { out.insert(out.end(), x.values.begin(), x.values.end()); }});
+  if (!report) throw std::runtime_error(report.error().text);
+  out.push_back(static_cast<float>(report->loss));
+  return out;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(every_stage_has_the_bits_of_the_cpu) {
+  const small_job job;
+  for (const int n : {0, 1, 2, 3}) check(job, stage(n) + two_ranks);
+  check(job, stage(3) + settings{"parallel.data=4"} + three_micro_batches);
+}
+
+BOOST_AUTO_TEST_CASE(every_type_has_the_bits_of_the_cpu) {
+  const small_job job(tiny_llama);
+  check(job, stage(3));
+  check(job, stage(3) + two_ranks + bf16);
+  check(job, stage(2) + fp16 + three_micro_batches);
+}
+
+BOOST_AUTO_TEST_CASE(every_optimizer_has_the_bits_of_the_cpu) {
+  const small_job job;
+  for (const std::string each : {"{type: Adagrad, params: {lr: 1.0e-2}}", "{type: Lion, params: {lr: 1.0e-3}}",
+                                 "{type: SGD, params: {lr: 1.0e-2, momentum: 0.9}}",
+                                 "{type: LAMB, params: {lr: 1.0e-2}}", "{type: Muon, params: {lr: 1.0e-2}}"})
+    check(job, stage(2) + two_ranks + settings{"optimizer=" + each});
+}
+
+BOOST_AUTO_TEST_CASE(recomputation_tiles_and_early_updates_have_the_bits_of_the_cpu) {
+  const small_job job(tiny_gpt2_with_dropout);
+  const settings no_attention_dropout = {"model.attn_pdrop=0"};
+  check(job, stage(3) + two_ranks + again + no_attention_dropout);
+  check(job, stage(1) + settings{"cluster.row_tile_bytes=1", "cluster.mlp_tile_bytes=1"} + no_attention_dropout);
+  check(job, stage(2) + settings{"gradient_clipping=0"} + no_attention_dropout);
+}
+
+BOOST_AUTO_TEST_CASE(documents_and_dropout_have_the_bits_of_the_cpu) {
+  const small_job job(tiny_gpt2_with_dropout), of_llama(tiny_llama);
+  const settings documents = {"data.document_mask=true",
+                              "data.text=" + job.folder().write("lines.jsonl", lines()).string()};
+  check(job, stage(3) + two_ranks + documents + settings{"model.attn_pdrop=0"});
+  check(of_llama, stage(1) + documents + again + bf16);
+}
+
+BOOST_AUTO_TEST_CASE(evaluation_outputs_and_samples_have_the_bits_of_the_cpu) {
+  const small_job job(tiny_llama);
+  for (const settings& place : {stage(0), stage(3) + two_ranks}) BOOST_TEST_CONTEXT(text_of(place)) {
+      const settings set = place + settings{"data.validation_fraction=0.2"};
+      const auto near = job.open(set), far = job.open(set + on_device);
+      step_of(*near);
+      step_of(*far);
+      BOOST_TEST(evaluated(*near) == evaluated(*far), boost::test_tools::per_element());
+      BOOST_TEST(near->generate({1, 2, 3}, 8, 0.7).value() == far->generate({1, 2, 3}, 8, 0.7).value(),
+                 boost::test_tools::per_element());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(states_that_a_host_writes_are_those_that_it_reads) {
+  const small_job job;
+  for (const settings& place :
+       {stage(1), stage(3) + two_ranks, stage(3) + settings{zero + "offload_optimizer.device=cpu"}})
+    BOOST_TEST_CONTEXT(text_of(place)) {
+      const auto near = job.open(place), far = job.open(place + on_device);
+      for (const auto& s : {near.get(), far.get()}) {
+        const std::string& name = s->table().parameters[3].name;
+        std::vector<float> weights = parameter_of(*s, 3), moments = moment_of(*s, 3, 0);
+        for (float& w : weights) w *= 0.5F;
+        for (float& m : moments) m += 0.25F;
+        BOOST_REQUIRE(s->states().set_full_fp32_param(name, weights));
+        BOOST_REQUIRE(s->states().set_full_optimizer_state(name, "exp_avg", moments));
+        BOOST_TEST(parameter_of(*s, 3) == weights, boost::test_tools::per_element());
+      }
+      check_same(result_of(*far, steps), result_of(*near, steps));
+      BOOST_TEST(gradient_of(*far, 3) == gradient_of(*near, 3), boost::test_tools::per_element());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(states_of_a_device_are_not_offloaded_between_steps) {
+  const small_job job;
+  const auto far = job.open(stage(1) + on_device);
+  const auto refused = far->offload_states({.device = plan::tier::cpu});
+  BOOST_REQUIRE(!refused);
+  BOOST_TEST(refused.error().text.find("cuda:0") != std::string::npos, refused.error().text);
+  step_of(*far);
+}
+
+BOOST_AUTO_TEST_CASE(numbers_of_a_batch_go_up_in_one_copy_and_nothing_else_crosses_while_a_step_computes) {
+  const small_job job(tiny_llama);
+  const auto s = job.open(stage(0) + three_micro_batches + on_device);
+  step_of(*s);
+  const auto before = far::counted();
+  step_of(*s);
+  const auto after = far::counted();
+  BOOST_TEST(after.uploads == before.uploads);
+  BOOST_TEST(after.downloads == before.downloads);
+  BOOST_TEST(after.items == before.items);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_saved_on_one_device_is_resumed_on_the_other) {
+  const small_job job;
+  for (const settings& place :
+       {stage(0), stage(2), stage(3), stage(3) + settings{zero + "offload_optimizer.device=cpu"},
+        stage(3) + states_in_files()}) {
+    const settings all = place + two_ranks + bf16;
+    const auto wanted = train(job, all, steps);
+    for (const bool saved_there : {false, true}) BOOST_TEST_CONTEXT(text_of(all) << ", saved there: " << saved_there) {
+        const settings first = saved_there ? all + on_device : all, then = saved_there ? all : all + on_device;
+        const scratch_folder folder;
+        {
+          const auto s = job.open(first);
+          for (uint64_t i = 0; i + 1 < steps / 2; ++i) step_of(*s);
+          BOOST_REQUIRE(s->save_async({.root = folder / "beside"}));  // of the states before this step
+          step_of(*s);
+          BOOST_REQUIRE(s->wait_for_saves());
+          BOOST_REQUIRE(s->save({.root = folder / "after"}));
+        }
+        for (const uint64_t left : {steps / 2 + 1, steps / 2}) {
+          auto s = actors::session::open(
+              {.config = job.config(then), .resume = folder / (left == steps / 2 ? "after" : "beside")});
+          BOOST_TEST_REQUIRE(s.has_value(), (s ? "" : s.error().text));
+          const auto got = result_of(**s, left);
+          BOOST_TEST(got.losses == std::vector(wanted.losses.end() - static_cast<int64_t>(left), wanted.losses.end()),
+                     boost::test_tools::per_element());
+          BOOST_TEST(same_bits(got.weights, wanted.weights));
+          BOOST_TEST(same_bits(got.first, wanted.first));
+          BOOST_TEST(same_bits(got.second, wanted.second));
+        }
+      }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(offloaded_states_have_the_bits_of_the_cpu) {
+  const small_job job;
+  check(job, stage(2) + two_ranks + settings{zero + "offload_optimizer.device=cpu"});
+  check(job, stage(3) + two_ranks + settings{zero + "offload_optimizer.device=cpu", zero + "offload_param.device=cpu"});
+  check(job, stage(3) + two_ranks + states_in_files());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/text.hpp"
+#include "job/early_updates.hpp"
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(speculation)
@@ -265,6 +266,39 @@ BOOST_AUTO_TEST_CASE(a_run_that_decides_by_its_last_steps_keeps_its_bits_and_doe
   check_same(waited, train(job, set + always + early, longer));
   auto in_memory = job.open(clipping(2, 3, 1) + never);
   BOOST_TEST(!in_memory->training_plan(0).options().tiers.two_places);
+}
+
+// Sizes that the file gives are not chosen by measured rates: early updates are predicted to pay on every machine.
+BOOST_AUTO_TEST_CASE(a_run_that_decides_for_early_updates_has_two_places_and_keeps_its_bits) {
+  const small_job job(tiny_gpt2, made_up_text(20'000));
+  const auto set = files(job, 3, 1, true) + settings{"train_micro_batch_size_per_gpu=64",
+                                                     "cluster.swap_gradients=false",
+                                                     "zero_optimization.sub_group_size=8192",
+                                                     "zero_optimization.offload_optimizer.buffer_count=4",
+                                                     "zero_optimization.offload_param.buffer_count=4",
+                                                     "zero_optimization.offload_param.max_in_cpu=20000"};
+  const settings never = {"gradient_clipping=1e9"}, always = {"gradient_clipping=1e-9"};
+  constexpr uint64_t longer = 20;
+  for (const auto& limit : {never, always}) {
+    BOOST_TEST_CONTEXT(text_of(limit)) {
+      const auto wanted = train(job, set + limit + late, longer);
+      auto s = job.open(set + limit);
+      BOOST_TEST(s->training_plan(0).options().tiers.two_places);
+      run_result before;
+      uint64_t early_steps = 0;
+      for (uint64_t i = 0; i + 1 < longer; ++i) {
+        const auto r = step_of(*s);
+        before.losses.push_back(std::bit_cast<uint64_t>(r.loss));
+        before.norms.push_back(std::bit_cast<uint64_t>(r.grad_norm));
+        early_steps += speculated(*s) >= 3 ? 1 : 0;
+      }
+      auto got = result_of(*s, 1);
+      got.losses.insert(got.losses.begin(), before.losses.begin(), before.losses.end());
+      got.norms.insert(got.norms.begin(), before.norms.begin(), before.norms.end());
+      check_same(got, wanted);
+      BOOST_TEST(early_steps == (limit == never ? longer - 1 - troupe::job::undone_steps::window : 0U));
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(with_clipping_updates_wait_for_the_norm_unless_asked) {

@@ -257,4 +257,52 @@ BOOST_AUTO_TEST_CASE(what_does_not_go_together_with_processes_is_refused_by_name
   }
 }
 
+// The file gives all sizes, so that nothing is measured and early updates are predicted to pay on every machine. The
+// loss scale doubles with each step: the first window has no overflow, the later ones have several.
+BOOST_AUTO_TEST_CASE(a_job_that_updates_early_and_waits_again_has_the_bits_of_one_process) {
+  const command_folder folder(
+      "model: {model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256}\n"
+      "data: {text: corpus.txt}\n"
+      "parallel: {data: 2}\n"
+      "seed: 1\n"
+      "steps: 26\n"
+      "train_micro_batch_size_per_gpu: 32\n"
+      "gradient_clipping: 100\n"
+      "optimizer: {type: AdamW, params: {lr: 1.0e-3}}\n"
+      "fp16: {enabled: true, initial_scale_power: 8, loss_scale_window: 1, hysteresis: 1}\n"
+      "zero_optimization: {stage: 2, sub_group_size: 16384, reduce_bucket_size: 8192, offload_optimizer: {device: "
+      "nvme, nvme_path: swap, buffer_count: 4}}\n"
+      "checkpoint: {every_steps: 13}\n"
+      "telemetry: {json_lines: true, report: false}\n");
+  const auto trained = [&](const std::string& output, const std::string& processes, const std::string& early) {
+    auto ended = folder.troupe({"train", "job.yaml", "--set", "output=" + output, "--set",
+                                "cluster={swap_gradients: "
+                                "false, early_updates: " +
+                                    early + ", processes: " + processes + "}"});
+    BOOST_TEST_REQUIRE(ended.code == 0, ended.err);
+    return ended;
+  };
+  const auto waits = trained("waits", "one", "false"), one = trained("one", "one", "auto"),
+             many = trained("many", "ranks", "auto");
+  BOOST_TEST(!has(waits.out, "updates begin"), waits.out);
+  for (const auto* const run : {&one, &many}) {
+    const auto begins = run->out.find("after 8 steps: updates begin before the norm is known"),
+               ends = run->out.find(" steps: updates wait for the norm again");
+    BOOST_TEST_REQUIRE(begins != std::string::npos, run->out);
+    BOOST_TEST_REQUIRE(ends != std::string::npos, run->out);
+    BOOST_TEST_REQUIRE(begins < ends, run->out);
+    const auto between = run->out.substr(begins, ends - begins);
+    BOOST_TEST(has(between, "skipped (loss scale"), run->out);  // undone steps are among the early ones
+  }
+  const auto output = folder.folder.path();
+  const auto wanted = saved_in(output / "waits");
+  BOOST_TEST(wanted.size() >= 4U);
+  BOOST_TEST(steps_of(output / "waits").size() == 26U);
+  for (const char* name : {"one", "many"}) {
+    const auto different = first_difference(steps_of(output / "waits"), steps_of(output / name));
+    BOOST_TEST(!different, name << ": " << (different ? *different : ""));
+    BOOST_TEST((saved_in(output / name) == wanted), name << ": other bytes are saved");
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

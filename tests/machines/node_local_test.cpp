@@ -46,7 +46,8 @@ class machines {
 
   /// The first of `hosts` leads. `agents`: how they end.
   [[nodiscard]] finished train(const std::vector<std::string>& hosts, uint32_t steps, bool is_local = true,
-                               std::vector<finished>* agents_end = nullptr) const {
+                               std::vector<finished>* agents_end = nullptr,
+                               const std::vector<std::string>& more = {}) const {
     const std::string place = fmt::format("127.0.0.1:{}", free_port());
     const std::string& first_host = hosts.front();
     std::string list;
@@ -63,6 +64,7 @@ class machines {
       command.emplace_back("--set");
       command.push_back(key);
     }
+    command.insert(command.end(), more.begin(), more.end());
     process first(on(first_host, command), folder_);
     std::vector<std::unique_ptr<process>> agents;
     for (size_t i = 1; i < hosts.size(); ++i)
@@ -174,6 +176,36 @@ BOOST_AUTO_TEST_CASE(an_output_that_is_not_shared_is_refused_by_name_unless_each
   for (const char* host : {"a", "b"})
     for (const auto& x : std::filesystem::recursive_directory_iterator(all.disk_of(host)))
       BOOST_TEST(!x.path().filename().string().starts_with(".troupe-output-"), x.path());
+}
+
+BOOST_AUTO_TEST_CASE(other_names_for_a_checkpoint_that_the_disks_of_machines_hold_are_refused_by_name) {
+  const auto mounts = own_mounts();
+  if (mounts.empty()) {
+    troupe::tests::say_skipped("disks of single hosts", "no mount namespaces are allowed here");
+    return;
+  }
+  const scratch_folder folder;
+  const machines all(folder.path(), mounts);
+  const auto begun = all.train({"a", "b"}, 5);
+  BOOST_TEST_REQUIRE(begun.code == 0, begun.err);
+  folder.write("names.yaml", "names: {transformer.wte.weight: other.weight}\n");
+  const std::string checkpoints = (folder.path() / shared_name / "checkpoints").string();
+  std::vector<finished> agents;
+  const auto refused = all.train({"a", "b"}, 10, true, &agents, {"--resume", checkpoints, "--map", "names.yaml"});
+  BOOST_TEST(refused.code == 2);
+  const std::string wanted = "--map: '" + checkpoints;
+  BOOST_TEST(refused.err.find(wanted) != std::string::npos, refused.err);
+  BOOST_TEST(refused.err.find("is a checkpoint of Troupe that the disks of several machines hold, which is read by its "
+                              "own names: leave out --map") != std::string::npos,
+             refused.err);
+  BOOST_TEST_REQUIRE(agents.size() == 1U);
+  BOOST_TEST(agents[0].code == 2);
+  BOOST_TEST(agents[0].err.find(wanted) != std::string::npos, agents[0].err);
+  BOOST_TEST(steps_of(all.disk_of("a")).rbegin()->first == 5U);  // nothing was trained on top
+
+  const auto without = all.train({"a", "b"}, 10, true, nullptr, {"--resume", checkpoints});
+  BOOST_TEST(without.code == 0, without.err);
+  BOOST_TEST(steps_of(all.disk_of("a")).rbegin()->first == 10U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

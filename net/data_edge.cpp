@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/clock.hpp"
 #include "net/data_frames.hpp"
 
 namespace troupe::net {
@@ -276,6 +277,7 @@ core::result<void> data_edge::hear_data() {
       (frame_.bytes == 0 && !x.bytes.empty()))
     return core::fail(no_frame());
   payload_ = x.bytes.subspan(x.got, frame_.bytes);
+  if (x.got == 0 && coming_in_++ == 0) coming_since_ns_ = core::now_ns();
   return {};
 }
 
@@ -293,6 +295,7 @@ void data_edge::end_payload() {
   if (at == receives_.end()) return;
   at->second.got += frame_.bytes;
   if (at->second.got < at->second.bytes.size()) return;
+  if (--coming_in_ == 0) receiving_ns_ += core::now_ns() - coming_since_ns_;
   ended_.push_back({std::move(at->second.tell), {}});
   receives_.erase(at);
 }

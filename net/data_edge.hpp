@@ -39,6 +39,7 @@ class data_edge : public std::enable_shared_from_this<data_edge> {
   void receive(const fabric::transfer_name& name, std::span<std::byte> bytes, fabric::transfer_end tell);
   void note(std::string text);
   [[nodiscard]] fabric::moved_bytes moved() const { return {sent_bytes_, received_bytes_}; }
+  [[nodiscard]] int64_t receiving_ns() const { return receiving_ns_; }
 
   /// Ends all transfers with `why`, and tells. On the loop's thread, or when it is stopped.
   void end(const core::error& why);
@@ -95,8 +96,11 @@ class data_edge : public std::enable_shared_from_this<data_edge> {
   data_frame frame_{};
   std::span<std::byte> payload_;  ///< what of the frame's is still to come
   std::string note_;
+  uint32_t coming_in_ = 0;  ///< transfers of which a part is there
+  int64_t coming_since_ns_ = 0;
 
   std::atomic<uint64_t> sent_bytes_{0}, received_bytes_{0};
+  std::atomic<int64_t> receiving_ns_{0};
 
   mutable std::mutex mutex_;
   std::map<fabric::transfer_name, outgoing> sends_;

@@ -166,4 +166,10 @@ fabric::moved_bytes tls_mover::moved(uint32_t place) const {
   return at == edges_.end() ? fabric::moved_bytes{} : at->second->moved();
 }
 
+int64_t tls_mover::receiving_ns(uint32_t place) const {
+  const std::lock_guard lock(mutex_);
+  const auto at = edges_.find(place);
+  return at == edges_.end() ? 0 : at->second->receiving_ns();
+}
+
 }  // namespace troupe::net

@@ -54,6 +54,7 @@ class tls_mover final : public fabric::byte_mover {
   }
   void stop(const core::error& why) override;
   [[nodiscard]] fabric::moved_bytes moved(uint32_t place) const override;
+  [[nodiscard]] int64_t receiving_ns(uint32_t place) const override;
 
  private:
   tls_mover(mover_setup setup, std::unique_ptr<io_loop> loop);

@@ -152,8 +152,12 @@ void fields(F& f, rank_report& x) {
   f(x.rank, x.decided, x.losses, x.spans, x.outputs);
 }
 template <class F>
+void fields(F& f, link_traffic& x) {
+  f(x.from, x.to, x.bytes, x.receiving_ns);
+}
+template <class F>
 void fields(F& f, run_answer& x) {
-  f(x.reports, x.peak_bytes, x.machine, x.entered_bytes, x.clock);
+  f(x.reports, x.peak_bytes, x.machine, x.entered_bytes, x.clock, x.links);
 }
 
 namespace {

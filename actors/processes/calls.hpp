@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "actors/processes/link_traffic.hpp"
 #include "actors/rank_report.hpp"
 #include "core/dtype.hpp"
 #include "core/error.hpp"
@@ -171,6 +172,7 @@ struct run_answer {
   uint32_t machine = 0;
   uint64_t entered_bytes = 0;                     ///< from other machines, since its term began
   std::optional<telemetry::clock_shift> clock{};  ///< from this process's clock to the supervisor's
+  std::vector<link_traffic> links{};  ///< from processes of other machines to this one, since its term began
 };
 
 std::string encode(const peer_call& call);

@@ -52,6 +52,7 @@ core::result<std::shared_ptr<machine_wire>> machine_wire::open(cluster::process&
     if (const auto wire = to.lock()) wire->stop(why);
   });
   link.give_address(address, moves->port());
+  out->place_ = who.place;
   for (const auto* const all : {&who.seats, &who.keepers})
     for (const auto& s : *all)
       if (s.machine != who.machine()) out->others_.push_back(s.place);
@@ -68,6 +69,13 @@ machine_wire::~machine_wire() { stop({core::error_kind::stopped, "the term has e
 uint64_t machine_wire::entered_bytes() const {
   uint64_t out = 0;
   for (const uint32_t place : others_) out += mover_->moved(place).received;
+  return out;
+}
+
+std::vector<link_traffic> machine_wire::links() const {
+  std::vector<link_traffic> out;
+  for (const uint32_t place : others_)
+    out.push_back({place, place_, mover_->moved(place).received, mover_->receiving_ns(place)});
   return out;
 }
 

@@ -9,7 +9,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "actors/processes/link_traffic.hpp"
 #include "actors/processes/machine_files.hpp"
 #include "actors/processes/members.hpp"
 #include "cluster/process.hpp"
@@ -37,6 +39,8 @@ class machine_wire {
   void send_pulses(uint32_t place, const std::string& text);
   /// Bytes that have come from other machines in this term.
   [[nodiscard]] uint64_t entered_bytes() const;
+  /// Links from processes of other machines to this one, in this term.
+  [[nodiscard]] std::vector<link_traffic> links() const;
   /// Called once for a process that is not there any more. Any thread.
   void on_lost(std::function<void(const core::error&)> tell);
 
@@ -50,6 +54,7 @@ class machine_wire {
   machine_wire() = default;
   void lose(uint32_t place, const core::error& why);
 
+  uint32_t place_ = 0;
   std::vector<uint32_t> others_;  // processes of other machines
   mutable std::mutex mutex_;
   uint32_t lost_place_ = cluster::no_place;

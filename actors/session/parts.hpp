@@ -247,6 +247,8 @@ struct session::parts {
   // served.cpp: calls, of the process that leads and of the others
   core::result<run_outcome> run_everywhere(plan::plan_choice which, const std::shared_ptr<step_order>& order);
   core::result<void> add_reports(uint64_t number, run_outcome& to);
+  /// Says which links between machines have become slow. After a training step.
+  void name_slow_links(const std::vector<link_traffic>& links);
   core::result<void> obey(const cluster::call& c);
   core::result<void> obey(uint64_t number, const run_call& c);
   core::result<void> obey(uint64_t number, const read_call& c);

@@ -128,6 +128,7 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
   x.counts.terms = order.order.number - 1;
   if (x.counts.cause.empty()) x.counts.cause = order.order.cause;  // of a process that comes to a run
   x.counts.network = {};
+  x.links = {};
   x.saves = std::make_unique<memory_saves>(link);
   if (has_disks_of_machines()) x.saves->use_disk(open_for_others);
   x.parts = std::make_shared<part_taker>();

@@ -6,6 +6,7 @@
 #include "actors/processes/machine_clocks.hpp"
 #include "actors/session/parts.hpp"
 #include "actors/supervisor.hpp"
+#include "core/clock.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -74,13 +75,18 @@ core::result<void> session::parts::add_reports(uint64_t number, run_outcome& to)
   const auto answers = x.link->answers(number, x.members->seats.size() - 1);
   if (!answers) return core::fail(answers.error());
   std::map<uint32_t, uint64_t> entered;
-  if (const auto* const wire = x.shared->wire()) entered[x.members->machine()] = wire->entered_bytes();
+  std::vector<link_traffic> links;
+  if (const auto* const wire = x.shared->wire()) {
+    entered[x.members->machine()] = wire->entered_bytes();
+    links = wire->links();
+  }
   std::vector<told_clock> clocks;
   const size_t own = to.ranks->size();
   for (const auto& a : *answers) {
     auto told = decode_run_answer(a.what);
     if (!told) return core::fail(told.error());
     if (!entered.empty()) entered[told->machine] += told->entered_bytes;
+    links.insert(links.end(), told->links.begin(), told->links.end());
     for (size_t i = 0; i < told->reports.size(); ++i) {
       auto& r = told->reports[i];
       if (r.rank >= programs.size() || x.is_here(r.rank))
@@ -94,7 +100,10 @@ core::result<void> session::parts::add_reports(uint64_t number, run_outcome& to)
       to.ranks->push_back(std::move(r));
     }
   }
-  if (plan::mode_of(to.which) == plan::mode::train) count_network(x.counts.network, entered);
+  if (plan::mode_of(to.which) == plan::mode::train) {
+    count_network(x.counts.network, entered);
+    name_slow_links(links);
+  }
   const auto shifts = shifts_onto(x.members->machine(), to_supervisor(*x.link), clocks);
   for (size_t i = own; i < to.ranks->size(); ++i)
     if (const auto at = shifts.find(x.members->machine_of((*to.ranks)[i].rank)); at != shifts.end())
@@ -103,6 +112,15 @@ core::result<void> session::parts::add_reports(uint64_t number, run_outcome& to)
   if (const auto mode = plan::mode_of(to.which); mode == plan::mode::train || mode == plan::mode::evaluate)
     if (const auto why = disagreement(*to.ranks)) return core::fail(*why);
   return {};
+}
+
+void session::parts::name_slow_links(const std::vector<link_traffic>& links) {
+  auto& x = processes;
+  for (const auto& found : x.links.note(core::now_ns(), links)) {
+    const std::string ends = ends_of(found, *x.members, x.job->cluster.hosts);
+    host.warnings->put(text_of(found, ends));
+    if (std::ranges::find(x.slow_link_ends, ends) == x.slow_link_ends.end()) x.slow_link_ends.push_back(ends);
+  }
 }
 
 core::result<void> session::parts::obey(const cluster::call& c) {
@@ -181,7 +199,10 @@ core::result<void> session::parts::obey(uint64_t number, const run_call& c) {
   out.clock = to_supervisor(*x.link);
   for (const auto& r : out.reports) out.peak_bytes.push_back(memory.ledger->peak_bytes(memory.ledger->owner(r.rank)));
   out.machine = x.members->machine();
-  if (const auto* const wire = x.shared->wire()) out.entered_bytes = wire->entered_bytes();
+  if (const auto* const wire = x.shared->wire()) {
+    out.entered_bytes = wire->entered_bytes();
+    out.links = wire->links();
+  }
   x.link->reply(number, encode(out));
   return {};
 }

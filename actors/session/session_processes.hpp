@@ -13,6 +13,7 @@
 #include "actors/processes/node_local_files.hpp"
 #include "actors/processes/part_taker.hpp"
 #include "actors/processes/shared_term.hpp"
+#include "actors/processes/slow_links.hpp"
 #include "actors/saving/save_job.hpp"
 #include "actors/session/session.hpp"
 #include "cluster/process.hpp"
@@ -45,6 +46,8 @@ struct session_processes {
   bool has_seen_output = false;  ///< the folder of outputs that the process which leads writes into
   bool has_led = false;          ///< the term before
   recovery_counts counts;
+  slow_links links;                         ///< of this term
+  std::vector<std::string> slow_link_ends;  ///< that were named, for the end of the run: each once
 
   [[nodiscard]] bool is_on() const { return link != nullptr; }
   [[nodiscard]] bool is_here(uint32_t rank) const { return !members || members->is_here(rank); }

@@ -241,6 +241,7 @@ session_records session::parts::finish(session_ending ending) {
     host.warnings->put("telemetry: " + std::to_string(out.num_dropped) +
                        " records were dropped because the writers fell behind (limit: " +
                        std::to_string(record_queue_limit) + " under way)");
+  if (const auto slow = slow_links_of_run(processes.slow_link_ends); !slow.empty()) host.warnings->put(slow);
   if (!out.curves_complete) host.warnings->put("telemetry: the curves are not complete, some could not be written");
   deliver_warnings();
   return out;

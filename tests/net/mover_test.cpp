@@ -3,6 +3,7 @@
 #include <csignal>
 #include <deque>
 
+#include "core/clock.hpp"
 #include "tests/net/movers.hpp"
 
 BOOST_AUTO_TEST_SUITE(mover)
@@ -42,6 +43,28 @@ BOOST_AUTO_TEST_CASE(transfers_of_any_length_go_both_ways_at_once_between_three)
   BOOST_TEST(m[0].moved(1).sent == m[1].moved(0).received);
   BOOST_TEST(m[1].moved(0).sent == m[0].moved(1).received);
   BOOST_TEST(m[0].moved(1).sent > 64 * mebibyte);
+}
+
+BOOST_AUTO_TEST_CASE(the_time_in_which_transfers_come_in_is_counted_where_they_do) {
+  mesh m(3);
+  const auto sent = random_bytes(16 * mebibyte, 1);
+  std::vector<std::byte> got(sent.size());
+  endings ends;
+  const int64_t begin_ns = core::now_ns();
+  m[1].receive(0, {0, 0, 0}, got, ends.one());
+  m[0].send(1, {0, 0, 0}, sent, ends.one());
+  BOOST_TEST_REQUIRE(ends.wait());
+  const int64_t passed_ns = core::now_ns() - begin_ns;
+  BOOST_TEST(m[1].receiving_ns(0) > 0);
+  BOOST_TEST(m[1].receiving_ns(0) < passed_ns);
+  BOOST_TEST(m[0].receiving_ns(1) == 0);
+  BOOST_TEST(m[1].receiving_ns(2) == 0);
+  const int64_t before_ns = m[1].receiving_ns(0);
+  m[0].note(1, "a note is no transfer");
+  m[1].receive(0, {0, 1, 0}, std::span(got).first(1), ends.one());
+  m[0].send(1, {0, 1, 0}, std::span(sent).first(1), ends.one());
+  BOOST_TEST_REQUIRE(ends.wait());
+  BOOST_TEST(m[1].receiving_ns(0) > before_ns);
 }
 
 BOOST_AUTO_TEST_CASE(notes_arrive_in_order_and_before_transfers_that_are_long) {

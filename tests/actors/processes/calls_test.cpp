@@ -40,6 +40,7 @@ run_answer some_answer() {
   out.reports = {r, r};
   out.reports[1].rank = 3;
   out.peak_bytes = {10, 20};
+  out.links = {{1, 0, 30, 40}, {2, 0, 50, 60}};
   return out;
 }
 
@@ -116,6 +117,7 @@ BOOST_AUTO_TEST_CASE(reports_keep_every_bit) {
       (std::signbit(r.losses[1]) && r.spans.spans[1].end_ns == 12 && r.spans.clipped && r.spans.moved[3].size() == 1));
   BOOST_TEST((r.outputs[0].shape == std::vector<int64_t>{2, 1} && r.outputs[0].values[1] == -3.0F));
   BOOST_TEST(r.decided.input_ranges[0].largest == 2);
+  BOOST_TEST((got->links.size() == 2 && got->links[1].from == 2 && got->links[1].receiving_ns == 60));
 }
 
 BOOST_AUTO_TEST_CASE(bytes_that_are_cut_or_changed_never_do_harm) {

@@ -1,0 +1,64 @@
+// Links between processes of several machines that hold up steps although nothing is lost: bytes come in far more
+// slowly than on the job's faster links. Owns the choice of these links and the sentences about them; net/data_edge.hpp
+// measures.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/processes/link_traffic.hpp"
+#include "actors/processes/members.hpp"
+#include "config/sections/cluster_config.hpp"
+
+namespace troupe::actors {
+
+/// One direction of a link that has become slow.
+struct slow_link {
+  uint32_t from = 0, to = 0;
+  double bytes_per_s = 0, usual_bytes_per_s = 0;
+  double share = 0;  ///< of the steps' time: beyond what the same bytes take at the usual rate
+};
+
+/// The links of a term. A usual rate is that of the job's faster links: a quarter of them is at least as fast.
+class slow_links {
+ public:
+  /// Steps that are looked at together. A link is slow after two such windows, one behind the other.
+  static constexpr uint32_t window = 8;
+  static constexpr uint32_t windows_until_named = 2;
+  /// Shares of the usual rate below which a link becomes slow, and from which on it is slow no longer.
+  static constexpr double slow_below = 0.25, well_from = 0.5;
+  /// The share of the steps' time that a slow link costs at the least.
+  static constexpr double cost_min = 0.2;
+  /// Fewer bytes in a window tell no rate.
+  static constexpr uint64_t bytes_min = uint64_t{64} << 10;
+
+  /// A training step has ended. Those that have become slow by it, the slowest first, each once until it is well again.
+  std::vector<slow_link> note(int64_t now_ns, std::span<const link_traffic> since_begin);
+
+ private:
+  using ends = std::pair<uint32_t, uint32_t>;  // from, to
+  struct known {
+    uint64_t bytes = 0;  // at the window's begin
+    int64_t receiving_ns = 0;
+    uint32_t slow_windows = 0;
+    bool is_named = false;
+  };
+
+  std::map<ends, known> links_;
+  std::optional<int64_t> begin_ns_;
+  uint32_t steps_ = 0;
+};
+
+/// "from host b (rank 1) to host a (rank 0)".
+std::string ends_of(const slow_link& x, const term_members& members, const std::vector<config::cluster_host>& hosts);
+/// `ends`: ends_of's.
+std::string text_of(const slow_link& x, const std::string& ends);
+/// Said at the end of a run; empty where none was slow.
+std::string slow_links_of_run(const std::vector<std::string>& ends);
+
+}  // namespace troupe::actors

@@ -83,7 +83,7 @@ finished disturbed(const std::string& yaml, uint32_t place, uint64_t step, uint6
     if (places.contains(place)) ::kill(places.at(place), SIGCONT);
   }
   if (has(yaml, "steps: 1000000")) {
-    BOOST_REQUIRE(run.wait_for_error("term 2: "));
+    BOOST_REQUIRE(run.wait_for_error(place == 0 ? " leads after step " : "term 2: "));
     stop(folder);
   }
   auto ended = run.end();
@@ -144,6 +144,28 @@ BOOST_AUTO_TEST_CASE(a_process_that_is_killed_while_the_run_is_paused_is_recover
   BOOST_REQUIRE(folder.troupe({"resume", "lost"}).code == 0);
   stop(folder);
   equals_twin(folder, train_run.end());
+}
+
+// The order of updates is the term's: the next one begins with updates that wait, whatever the states' valid place was.
+BOOST_AUTO_TEST_CASE(a_process_that_is_killed_while_updates_begin_early_is_recovered_from_with_the_same_bits) {
+  const std::string yaml =
+      "model: {model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256}\n"
+      "data: {text: corpus.txt}\n"
+      "parallel: {data: 2}\n"
+      "seed: 1\n"
+      "steps: 1000000\n"
+      "train_batch_size: 64\n"
+      "gradient_clipping: 100\n"
+      "optimizer: {type: AdamW, params: {lr: 1.0e-3}}\n"
+      "zero_optimization: {stage: 2, sub_group_size: 16384, reduce_bucket_size: 8192, offload_optimizer: {device: "
+      "nvme, nvme_path: swap, buffer_count: 4}}\n"
+      "telemetry: {json_lines: true, report: false}\n"
+      "cluster: {processes: ranks, spares: 1, swap_gradients: false, lost_after: 20s, restarts: {backoff: 30s}}\n";
+  for (const uint32_t place : {0U, 1U}) {
+    const auto ended = disturbed(yaml, place, 12, 0, SIGKILL);
+    BOOST_TEST(has(ended.err, "after 8 steps: updates begin before the norm is known"), ended.err);
+    BOOST_TEST(has(ended.err, "2 ranks at step 0;"), ended.err);
+  }
 }
 
 // As many as there are, at once: what was saved in memory outlives them, and no step before it is done again.

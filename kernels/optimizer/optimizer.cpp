@@ -2,8 +2,10 @@
 
 #include <array>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "core/text.hpp"
 #include "kernels/base/with_dtype.hpp"
@@ -48,6 +50,27 @@ constexpr bool is_gradient_type(core::dtype type) {
   return std::is_same_v<State, double> ? type == core::dtype::f64 : is_float(type) && type != core::dtype::f64;
 }
 
+/// Two of a piece's views that share bytes, by name; an update reads and writes each element of each view by itself.
+template <class State>
+std::optional<std::string> shared_views(const optimizer_piece<State>& piece, size_t moments) {
+  struct view {
+    std::string name;
+    uintptr_t begin;
+    uint64_t bytes;
+  };
+  const auto at = [](const void* p) { return reinterpret_cast<uintptr_t>(p); };
+  std::vector<view> all{{"masters", at(piece.master), piece.count * sizeof(State)},
+                        {"a gradient", at(piece.gradient), piece.count * core::size_of(piece.gradient_dtype)}};
+  for (size_t k = 0; k < moments; ++k)
+    all.push_back({"moment " + std::to_string(k), at(piece.moments[k]), piece.count * sizeof(State)});
+  if (piece.copy != nullptr) all.push_back({"a copy", at(piece.copy), piece.count * core::size_of(piece.copy_dtype)});
+  for (size_t i = 0; i < all.size(); ++i)
+    for (size_t j = i + 1; j < all.size(); ++j)
+      if (all[i].begin < all[j].begin + all[j].bytes && all[j].begin < all[i].begin + all[i].bytes)
+        return all[i].name + " and " + all[j].name;
+  return std::nullopt;
+}
+
 template <class State>
 core::result<void> check(const optimizer_options& options, const optimizer_step& step,
                          const optimizer_piece<State>& piece) {
@@ -66,9 +89,10 @@ core::result<void> check(const optimizer_options& options, const optimizer_step&
   if (!is_gradient_type<State>(piece.gradient_dtype))
     return wanted(std::string(std::is_same_v<State, double> ? "a gradient in f64" : "a gradient in f32, bf16 or f16") +
                   ", got " + std::string(core::name_of(piece.gradient_dtype)));
-  if (piece.copy == nullptr) return {};
-  if (std::is_same_v<State, double> || !is_gradient_type<float>(piece.copy_dtype))
+  if (piece.copy != nullptr && (std::is_same_v<State, double> || !is_gradient_type<float>(piece.copy_dtype)))
     return wanted("a copy in f32, bf16 or f16 of masters in f32, or none");
+  if (const auto shared = shared_views(piece, moments))
+    return wanted("views that overlap nowhere in memory, got " + *shared + " that share bytes");
   return {};
 }
 

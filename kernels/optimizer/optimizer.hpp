@@ -41,7 +41,8 @@ bool has_betas(const optimizer_options& options);
 optimizer_options with_betas(optimizer_options options, double beta1, double beta2);
 
 /// One update by an optimizer whose need is `elements`. Refused (bad_input), with nothing written: another optimizer, a
-/// piece that lacks memory or has a type that no kernel reads, a step 0, a rate or factor that is not finite.
+/// piece that lacks memory, has a type that no kernel reads or has views that overlap, a step 0, a rate or factor that
+/// is not finite.
 core::result<void> update(const optimizer_options& options, const optimizer_step& step,
                           const optimizer_piece<float>& piece);
 
@@ -49,7 +50,8 @@ core::result<void> update(const optimizer_options& options, const optimizer_step
 core::result<void> update(const optimizer_options& options, const optimizer_step& step,
                           const optimizer_piece<double>& piece);
 
-/// An update in a run, whose pieces are its plan's: nothing is checked, and numbers that are not finite spread.
+/// An update in a run, whose pieces are its plan's: nothing is checked, and numbers that are not finite spread. Views
+/// that overlap are the caller's fault and give other numbers.
 void update_unchecked(const optimizer_options& options, const optimizer_step& step,
                       const optimizer_piece<float>& piece);
 void update_unchecked(const optimizer_options& options, const optimizer_step& step,

@@ -68,6 +68,31 @@ BOOST_AUTO_TEST_CASE(an_update_without_its_memory_or_with_numbers_that_are_none_
   BOOST_TEST(w[0] != 1.0F);
 }
 
+BOOST_AUTO_TEST_CASE(an_update_of_views_that_share_memory_is_refused_and_writes_nothing) {
+  std::vector<float> memory(64, 1.0F);
+  auto* const at = memory.data();
+  const auto bytes = [](float* p) { return reinterpret_cast<std::byte*>(p); };
+  const optimizer_piece<float> apart{.master = at,
+                                     .moments = {at + 8, at + 16},
+                                     .gradient = bytes(at + 24),
+                                     .copy = bytes(at + 32),
+                                     .copy_dtype = core::dtype::bf16,
+                                     .count = 8};
+  const auto with = [&](auto change) {
+    auto piece = apart;
+    change(piece);
+    return update(adamw_options{}, {}, piece);
+  };
+  refused(with([&](auto& p) { p.moments[0] = at + 7; }), "got masters and moment 0 that share bytes");
+  refused(with([&](auto& p) { p.moments[1] = at + 8; }), "got moment 0 and moment 1 that share bytes");
+  refused(with([&](auto& p) { p.gradient = bytes(at + 23); }), "got a gradient and moment 1 that share bytes");
+  refused(with([&](auto& p) { p.copy = bytes(at + 31); }), "got a gradient and a copy that share bytes");
+  refused(with([&](auto& p) { p.copy = bytes(at); }), "got masters and a copy that share bytes");
+  BOOST_TEST(memory == std::vector<float>(64, 1.0F), boost::test_tools::per_element());
+  BOOST_TEST(with([&](auto& p) { p.copy = bytes(at + 32); }).has_value());  // one behind the other, and none overlaps
+  BOOST_TEST(with([&](auto& p) { p.moments[0] = at + 40; }).has_value());
+}
+
 BOOST_AUTO_TEST_CASE(values_without_memory_bits_or_ranges_are_not_quantised) {
   std::vector<float> x(8, 1.5F), y(8);
   const auto* const in = reinterpret_cast<const std::byte*>(x.data());

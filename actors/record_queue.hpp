@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 
@@ -26,10 +27,30 @@ class record_queue {
     return {taken_.get(), [taken = taken_](const void*) { taken->fetch_sub(1, std::memory_order_relaxed); }};
   }
   [[nodiscard]] uint64_t num_dropped() const { return num_dropped_; }
+  [[nodiscard]] uint32_t num_under_way() const { return taken_->load(std::memory_order_relaxed); }
 
  private:
   std::shared_ptr<std::atomic<uint32_t>> taken_ = std::make_shared<std::atomic<uint32_t>>(0);
   uint64_t num_dropped_ = 0;
 };
+
+/// Waits for a record of `queue`, and returns whether it was handled. A writer that falls behind is waited for while it
+/// handles one record after the other; only one that handles none within `patience` is given up. `now` is a clock,
+/// `pause` lets some of its time pass.
+template <class Now, class Pause>
+bool wait_for_record(const std::weak_ptr<const void>& record, const record_queue& queue,
+                     std::chrono::nanoseconds patience, Now now, Pause pause) {
+  uint32_t under_way = queue.num_under_way();
+  std::chrono::nanoseconds since = now();
+  while (!record.expired()) {
+    if (now() - since >= patience) return false;
+    pause();
+    if (const uint32_t left = queue.num_under_way(); left != under_way) {
+      under_way = left;
+      since = now();
+    }
+  }
+  return true;
+}
 
 }  // namespace troupe::actors

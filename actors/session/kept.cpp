@@ -4,12 +4,15 @@
 #include <thread>
 #include <utility>
 
+#include "actors/record_queue.hpp"
 #include "actors/session/parts.hpp"
+#include "core/clock.hpp"
 
 namespace troupe::actors {
 namespace {
 
-/// How long a save in memory waits for the record of the step before it, which is under way for a step already.
+/// How long a save in memory waits for a writer that writes nothing: the record of the step before it is under way for
+/// a step already, behind those that a busy machine has not written yet.
 constexpr std::chrono::seconds record_wait_max{1};
 constexpr std::chrono::microseconds record_look{100};
 
@@ -56,8 +59,12 @@ core::result<void> session::parts::end_keeping() {
     return {};
   }
   // Who continues from it where this process is lost does not do these steps again: what is recorded of them stays.
-  for (std::chrono::microseconds waited{0}; !x.recorded.expired() && waited < record_wait_max; waited += record_look)
-    std::this_thread::sleep_for(record_look);
+  const auto now = [] { return std::chrono::nanoseconds(core::now_ns()); };
+  if (!wait_for_record(x.recorded, recording.queue, record_wait_max, now,
+                       [] { std::this_thread::sleep_for(record_look); }))
+    host.warnings->put(
+        "the record of the step before a save in memory is not written after 1 s: where this process is "
+        "lost now, steps.jsonl may lack steps");
   auto names = x.saves->committed(report.folder, x.working, report.step);
   if (!names) return core::fail(names.error());
   x.kept_step = report.step;

@@ -202,4 +202,26 @@ BOOST_AUTO_TEST_CASE(records_that_come_while_the_writers_are_behind_are_dropped_
   BOOST_TEST(std::count(written.begin(), written.end(), '\n') == record_queue_limit + 20);
 }
 
+// A loss after a save in memory costs no record of a step that is not done again.
+BOOST_AUTO_TEST_CASE(a_record_is_waited_for_while_those_before_it_are_written_and_given_up_where_none_is) {
+  using std::chrono::seconds;
+  record_queue queue;
+  std::vector<record_queue::place> waiting(8);
+  for (auto& place : waiting) place = queue.admit();
+  const std::weak_ptr<const void> last = waiting.back();
+  seconds now{0};
+  size_t written = 0;
+  const auto clock = [&] { return std::chrono::nanoseconds(now); };
+  const auto write_one_in_three = [&] {
+    now += seconds(1);
+    if (now.count() % 3 == 0) waiting[written++] = nullptr;
+  };
+  BOOST_TEST(wait_for_record(last, queue, seconds(4), clock, write_one_in_three));
+  BOOST_TEST(now.count() == 24);  // far more than the patience
+
+  const record_queue::place stuck = queue.admit();
+  BOOST_TEST(!wait_for_record(stuck, queue, seconds(4), clock, [&] { now += seconds(1); }));
+  BOOST_TEST(now.count() == 28);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

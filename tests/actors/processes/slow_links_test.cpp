@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <tuple>
 
-BOOST_AUTO_TEST_SUITE(slow_links_between_hosts)
+BOOST_AUTO_TEST_SUITE(slow_links)
 
 using namespace troupe;
 using actors::link_traffic;

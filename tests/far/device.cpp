@@ -51,28 +51,21 @@ core::result<device::block> allocate(uint32_t /*index*/, device::tier where, uin
 }
 
 bool discard(void* /*owner*/) { return false; }
-std::shared_ptr<void> make_stream(uint32_t /*index*/) { return nullptr; }
+
 void copy(void* /*stream*/, std::byte* to, const std::byte* from, uint64_t bytes) {
   ++counting().copies;
   if (bytes > 0) std::memmove(for_copy(to), for_copy(from), bytes);
 }
-void record(void* /*stream*/, std::shared_ptr<void>& event) { event = nullptr; }
-void wait(void* /*stream*/, void* /*event*/) {}
-void finish(void* /*stream*/) {}
-bool is_over(void* /*event*/) { return true; }
-void finish_event(void* /*event*/) {}
-
-constexpr device::backend far_backend{.count = count,
-                                      .properties_of = facts,
-                                      .allocate = allocate,
-                                      .discard = discard,
-                                      .make_stream = make_stream,
-                                      .copy = copy,
-                                      .record = record,
-                                      .wait = wait,
-                                      .finish = finish,
-                                      .is_over = is_over,
-                                      .finish_event = finish_event};
+/// Streams and events are the CPU's: work is done at once.
+device::backend far_backend() {
+  device::backend out = *device::provided(device_kind::cpu);
+  out.count = count;
+  out.properties_of = facts;
+  out.allocate = allocate;
+  out.discard = discard;
+  out.copy = copy;
+  return out;
+}
 
 const kernels::operations& on_cpu() { return kernels::operations_of({device_kind::cpu}); }
 
@@ -189,9 +182,10 @@ void far_add_product(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) 
 }  // namespace
 
 void provide() {
+  static const device::backend backend = far_backend();
   static const kernels::operations table = far_kernels();
   static const models::operations products{&table, &far_product, &far_add_product};
-  device::provide(device_kind::cuda, far_backend);
+  device::provide(device_kind::cuda, backend);
   kernels::provide(device_kind::cuda, table);
   models::provide(device_kind::cuda, products);
 }

@@ -1,6 +1,7 @@
 // Whole runs on the far device: the CPU's losses, norms, weights and moments, bit for bit, and no touch of the device's
 // memory by the host.
 #include "tests/far/device.hpp"
+#include "tests/parity/document_lines.hpp"
 #include "tests/parity/places.hpp"
 
 BOOST_AUTO_TEST_SUITE(sessions)
@@ -30,18 +31,6 @@ void check(const small_job& job, const settings& set) {
     check_same(train(job, set + on_device, steps), wanted);
     BOOST_TEST(far::counted().kernels > before.kernels);
   }
-}
-
-// Rows of several documents, and documents of several rows.
-std::string lines() {
-  const std::string text = made_up_text(4096);
-  std::string out;
-  for (size_t first = 0, length = 3; first + length < text.size(); first += length, length = 3 + (length * 7) % 41) {
-    out += "{\"text\": \"";
-    for (const char c : text.substr(first, length)) out += c == '"' || c == '\\' || c < ' ' ? ' ' : c;
-    out += "\"}\n";
-  }
-  return out;
 }
 
 /// The losses of all micro-batches, and every output.
@@ -88,7 +77,7 @@ BOOST_AUTO_TEST_CASE(recomputation_tiles_and_early_updates_have_the_bits_of_the_
 BOOST_AUTO_TEST_CASE(documents_and_dropout_have_the_bits_of_the_cpu) {
   const small_job job(tiny_gpt2_with_dropout), of_llama(tiny_llama);
   const settings documents = {"data.document_mask=true",
-                              "data.text=" + job.folder().write("lines.jsonl", lines()).string()};
+                              "data.text=" + job.folder().write("lines.jsonl", document_lines()).string()};
   check(job, stage(3) + two_ranks + documents + settings{"model.attn_pdrop=0"});
   check(of_llama, stage(1) + documents + again + bf16);
 }

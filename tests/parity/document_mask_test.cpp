@@ -1,4 +1,5 @@
 // data.document_mask in whole runs: it changes the result, and sharding changes no bit of it.
+#include "tests/parity/document_lines.hpp"
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(document_mask)
@@ -8,21 +9,9 @@ using namespace troupe::tests;
 
 namespace {
 
-// Rows of several documents, and documents of several rows.
-std::string lines() {
-  const std::string text = made_up_text(4096);
-  std::string out;
-  for (size_t first = 0, length = 3; first + length < text.size(); first += length, length = 3 + (length * 7) % 41) {
-    out += "{\"text\": \"";
-    for (const char c : text.substr(first, length)) out += c == '"' || c == '\\' || c < ' ' ? ' ' : c;
-    out += "\"}\n";
-  }
-  return out;
-}
-
 void check_model(const std::string& model, const settings& common) {
   const small_job job(model);
-  job.folder().write("lines.jsonl", lines());
+  job.folder().write("lines.jsonl", document_lines());
   const settings all = common + settings{"data.text=" + (job.folder() / "lines.jsonl").string(), "parallel.data=2"};
   const settings masked = all + settings{"data.document_mask=true"};
   const auto reference = train(job, masked, 4);
@@ -37,7 +26,7 @@ void check_model(const std::string& model, const settings& common) {
 /// Ranks that have some of a row's tokens see the documents of the whole row.
 void check_sequence_groups(const std::string& model) {
   const small_job job(model);
-  job.folder().write("lines.jsonl", lines());
+  job.folder().write("lines.jsonl", document_lines());
   const settings masked = {"data.text=" + (job.folder() / "lines.jsonl").string(), "data.document_mask=true",
                            "data_types.param_dtype=fp64", "optimizer.params.eps=1.0e-5"};
   const auto reference = train(job, masked, 4);

@@ -109,10 +109,11 @@ core::result<written_tokens> write(const tokenize_arguments& a, display& show, c
   const auto has_key = [](const fs::path& f) { return data::kind_of(f) != data::source_kind::text; };
   const auto has_keys = [&](const input& in) { return std::ranges::any_of(in.listed.files, has_key); };
   if (a.names_text && std::ranges::none_of(*inputs, has_keys))
-    return fail(error_kind::bad_input,
-                fmt::format("--text-key would do nothing here: it is for JSON lines, Parquet, Arrow, .tar and .mds, and "
-                            "'{}' is plain text",
-                            core::shown(inputs->front().name)));
+    return fail(
+        error_kind::bad_input,
+        fmt::format("--text-key would do nothing here: it is for JSON lines, Parquet, Arrow, .tar and .mds, and "
+                    "'{}' is plain text",
+                    core::shown(inputs->front().name)));
   size_t files = 0, number = 0;
   for (const auto& in : *inputs) files += in.listed.files.size();
 

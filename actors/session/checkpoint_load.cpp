@@ -93,11 +93,12 @@ class wishes {
       for (const auto moment : moments(q)) {
         const auto* found = checkpoint::find_tensor(from_, *name, tensor_kind::moment, moment);
         if (found == nullptr)
-          return fail(error_kind::mismatch,
-                      fmt::format("'{}': tensor {} is wanted and not in the checkpoint; "
-                                  "checkpoint.load.optimizer_states: false (--no-load-optimizer-states) begins "
-                                  "without",
-                                  checkpoint::shown_place(from_), checkpoint::shown(p.name, tensor_kind::moment, moment)));
+          return fail(
+              error_kind::mismatch,
+              fmt::format("'{}': tensor {} is wanted and not in the checkpoint; "
+                          "checkpoint.load.optimizer_states: false (--no-load-optimizer-states) begins "
+                          "without",
+                          checkpoint::shown_place(from_), checkpoint::shown(p.name, tensor_kind::moment, moment)));
         if (auto ok = same_shape(p, *found); !ok) return ok;
         c.moments.push_back(found);
       }

@@ -10,8 +10,7 @@ namespace troupe::apps {
 
 void add_agent_options(CLI::App& command, agent_arguments& a) {
   auto* const join = command.add_option(
-      "--join", a.join,
-      "HOST:PORT of the first host, its cluster.listen; not needed where a store says who leads");
+      "--join", a.join, "HOST:PORT of the first host, its cluster.listen; not needed where a store says who leads");
   command.add_option("--tls", a.tls, "the folder of this host's certificate, as `troupe cert issue` made it")
       ->required();
   command.add_option("--job", a.job, "the job's name, where the first host's file has one (cluster.job)");

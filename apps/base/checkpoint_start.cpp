@@ -96,9 +96,10 @@ core::result<run_start> checkpoint_start::at_step_0(run_start start) const {
   if (!start.load.path.empty()) return start;
   for (const auto& [key, flag] : for_loads)
     if (is_by_hand(key))
-      return core::refused(fmt::format("checkpoint.load.{} ({}) would do nothing here: the run has no checkpoints of its own "
-                                       "in '{}' and loads none: --resume PATH names one",
-                                       key, flag, root_.string()));
+      return core::refused(
+          fmt::format("checkpoint.load.{} ({}) would do nothing here: the run has no checkpoints of its own "
+                      "in '{}' and loads none: --resume PATH names one",
+                      key, flag, root_.string()));
   return start;
 }
 
@@ -125,7 +126,8 @@ core::result<load_section> checkpoint_start::own_load(const say_function& say) c
       idle.emplace_back(k.name);
   }
   if (!idle.empty())
-    say(fmt::format("the run resumes from its own checkpoints in '{}': without effect is what checkpoint.load says of "
+    say(
+        fmt::format("the run resumes from its own checkpoints in '{}': without effect is what checkpoint.load says of "
                     "'{}' ({}); --resume {} loads that one",
                     root_.string(), load_.path.string(), fmt::join(idle, ", "), load_.path.string()));
   return out;
@@ -156,9 +158,10 @@ core::result<void> checkpoint_start::claim(const say_function& say) {
   if (!claimed) return core::fail(claimed.error());
   lock_.emplace(std::move(claimed->lock));
   if (!checkpoint::syncs_folders(root_))
-    say(fmt::format("'{}': the file system syncs no folders, so a power cut may take the newest checkpoints; a crash of "
-                    "the run does not",
-                    root_.string()));
+    say(fmt::format(
+        "'{}': the file system syncs no folders, so a power cut may take the newest checkpoints; a crash of "
+        "the run does not",
+        root_.string()));
   for (const auto& l : claimed->left)
     say(fmt::format("{}: a crash had left {}{}", root_.string(), l.name,
                     l.restored ? ", which has its name again" : ": removed"));
@@ -184,7 +187,8 @@ core::result<run_start> checkpoint_start::choose(const say_function& say, bool a
     out.own = !out.load.path.empty() && lies_in(out.load.path, root_) && !out.load.module_only;
     return at_step_0(std::move(out));
   }
-  if (!fs::is_directory(root_, e)) return again ? out : at_step_0(std::move(out));  // what is in the way of a folder is told by whoever makes it
+  if (!fs::is_directory(root_, e))
+    return again ? out : at_step_0(std::move(out));  // what is in the way of a folder is told by whoever makes it
   const auto there = checkpoints_in(root_);
   if (!there) return core::fail(there.error());
   const auto latest = checkpoint::read_latest(checkpoint::real_files(), root_);

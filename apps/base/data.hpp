@@ -15,7 +15,7 @@ struct tokenize_arguments {
   std::string output;               ///< NAME.bin; NAME.bin.json is written beside it
   std::string text_key = "text";
   bool names_text = false;  ///< `text_key` was given by hand
-  std::string dtype;  ///< uint16, uint32; empty: what the vocabulary needs
+  std::string dtype;        ///< uint16, uint32; empty: what the vocabulary needs
   apps::verbosity verbosity = apps::verbosity::normal;
 };
 

@@ -23,9 +23,9 @@ struct source_arguments {  ///< of a command that reads a checkpoint
   std::string map;  ///< a file of names for its tensors; empty: none
   bool fallback_to_previous = false;
   std::string older_by = "--fallback-to-previous";  ///< as source_options::older_by
-  bool wants_weights = false;  ///< of a folder with weights beside checkpoints: weights alone, the most exact
-  bool as_stored = false;      ///< shows or compares what is stored, codes that nothing decodes too
-  bool allow_overflow = false;                   ///< values that a narrower type does not hold are clamped
+  bool wants_weights = false;   ///< of a folder with weights beside checkpoints: weights alone, the most exact
+  bool as_stored = false;       ///< shows or compares what is stored, codes that nothing decodes too
+  bool allow_overflow = false;  ///< values that a narrower type does not hold are clamped
   std::vector<std::string> ignored_keys{};  ///< of config.json, read as if they were not there
   apps::verbosity verbosity = apps::verbosity::normal;
   /// Of a caller who is no terminal: told how far the work is, and ends it; empty: a line on the terminal, and Ctrl-C.

@@ -92,7 +92,8 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
       arguments_(std::make_unique<arguments>()) {
   auto& a = *arguments_;
   command_->require_subcommand(1);
-  command_->footer("Exit codes: 0 well; 1 differs, damaged or failed; 2 arguments or PATH refused; 130, 143 interrupted.");
+  command_->footer(
+      "Exit codes: 0 well; 1 differs, damaged or failed; 2 arguments or PATH refused; 130, 143 interrupted.");
 
   auto* inspect = command_->add_subcommand("inspect", "the tree of tensors: shapes, dtypes, sizes, who holds what");
   add_source(*inspect, a.source);

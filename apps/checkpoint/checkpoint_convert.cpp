@@ -91,7 +91,8 @@ core::result<checkpoint::tensor_source> open_for_fp32(const weights_arguments& a
   if (!s) return s;
   warn_of_left_out(a.source, *s);
   if (const auto found = checkpoint::peft_finding(*s))
-    note(a.source, fmt::format("warning: '{}' {}: it is written under these names", checkpoint::shown_place(*s), *found));
+    note(a.source,
+         fmt::format("warning: '{}' {}: it is written under these names", checkpoint::shown_place(*s), *found));
   const auto model = describe_model(*s, a.model_config, a.source.ignored_keys);
   if (!model) return fail(model.error());
   if (!s->has_layer_names) return with_tied_head(std::move(*s), *model, a.output.out);

@@ -16,8 +16,8 @@ struct weights_arguments {  ///< of to-fp32 and to-hf
   output_arguments output;
   std::string max_shard_size = "5GB";
   bool exclude_frozen = false;
-  std::string dtype = "fp32";  ///< to-hf
-  std::string model_config;    ///< a config.json where the checkpoint does not describe its model
+  std::string dtype = "fp32";        ///< to-hf
+  std::string model_config;          ///< a config.json where the checkpoint does not describe its model
   std::vector<std::string> given{};  ///< options by hand, of which those that would do nothing are refused
 };
 
@@ -34,9 +34,9 @@ struct deepspeed_arguments {  ///< of to-deepspeed and, without stage and ranks,
   output_arguments output;
   uint32_t stage = 2, ranks = 1;
   std::string dtype = "fp32";
-  std::string job;             ///< a topology or ds_config.json instead of the checkpoint's own
-  std::string model_config;    ///< as weights_arguments::model_config
-  bool integer_steps = false;  ///< the optimizer's steps as DeepSpeed's own optimizers want them
+  std::string job;                   ///< a topology or ds_config.json instead of the checkpoint's own
+  std::string model_config;          ///< as weights_arguments::model_config
+  bool integer_steps = false;        ///< the optimizer's steps as DeepSpeed's own optimizers want them
   std::vector<std::string> given{};  ///< as weights_arguments::given
 };
 

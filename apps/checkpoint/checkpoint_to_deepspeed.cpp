@@ -210,12 +210,13 @@ core::result<void> write_reshaped(const reshape_arguments& a) {
   if (auto ok = check_named(*opened); !ok) return ok;
   const auto* s = &opened->source;
   const auto is_of_qkv = [](const auto& t) { return t.name.find("query_key_value") != std::string::npos; };
-  if (auto ok = refuse_idle(a.written.given, {{has_moments(*s), no_states_in(*s), {"--job", "--integer-steps", "--stage"}},
-                                              {has_moments(*s) || a.written.ranks == 1, no_states_in(*s), {"--dp"}},
-                                              {std::ranges::any_of(s->tensors, is_of_qkv),
-                                               fmt::format("Megatron's attention (query_key_value), and '{}' has none",
-                                                           checkpoint::shown_place(*s)),
-                                               {"--qkv-version", "--to-qkv-version"}}});
+  if (auto ok = refuse_idle(
+          a.written.given,
+          {{has_moments(*s), no_states_in(*s), {"--job", "--integer-steps", "--stage"}},
+           {has_moments(*s) || a.written.ranks == 1, no_states_in(*s), {"--dp"}},
+           {std::ranges::any_of(s->tensors, is_of_qkv),
+            fmt::format("Megatron's attention (query_key_value), and '{}' has none", checkpoint::shown_place(*s)),
+            {"--qkv-version", "--to-qkv-version"}}});
       !ok)
     return ok;
   auto options = options_for(a.written, *opened);

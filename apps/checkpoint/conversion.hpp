@@ -25,8 +25,8 @@ class conversion {
   /// The function that shows the progress of the work; this object outlives it.
   checkpoint::progress_function progress() { return from_.progress ? from_.progress : display_.progress(); }
 
-  /// Prepares OUT by output_place::prepare(). Refused (limit) too: an output that is many times as large as the files that
-  /// it is made from, for example of 20,000 names for one tensor. Comes before place().
+  /// Prepares OUT by output_place::prepare(). Refused (limit) too: an output that is many times as large as the files
+  /// that it is made from, for example of 20,000 names for one tensor. Comes before place().
   core::result<void> prepare(const checkpoint::tensor_source& source, output_kind kind = output_kind::folder,
                              uint64_t needed_bytes = 0);
   [[nodiscard]] const output_place& place() const { return *place_; }

@@ -246,18 +246,17 @@ core::result<void> compress_command::check_options(bool computes) const {
   const auto& a = *arguments_;
   const bool folder = a.to.starts_with(folder_prefix), cleans_alone = a.clean && a.to.empty();
   const bool reads_text = !a.calibrate.empty() || (!a.validate.empty() && a.validate != no_validation);
-  return refuse_idle(given_in(*command_),
-                     {{!cleans_alone,
-                       "--to, which is not given",
-                       {"--method", "--embeddings", "--calibrate", "--validate", "--samples", "--sequence",
-                        "--host-memory", "--tokenizer", "--group", "--asymmetric", "--dtype", "--max-shard-size"}},
-                      {!a.calibrate.empty(), "--calibrate, which is not given", {"--samples"}},
-                      {reads_text, "--calibrate or --validate FILE, which are not given", {"--sequence"}},
-                      {computes, "--calibrate or --validate FILE, which are not given", {"--host-memory"}},
-                      {folder, fmt::format("{}FORMAT", folder_prefix), {"--dtype", "--max-shard-size"}},
-                      {!folder || reads_text,
-                       fmt::format("{}TYPE, --calibrate or --validate FILE", gguf_prefix),
-                       {"--tokenizer"}}});
+  return refuse_idle(
+      given_in(*command_),
+      {{!cleans_alone,
+        "--to, which is not given",
+        {"--method", "--embeddings", "--calibrate", "--validate", "--samples", "--sequence", "--host-memory",
+         "--tokenizer", "--group", "--asymmetric", "--dtype", "--max-shard-size"}},
+       {!a.calibrate.empty(), "--calibrate, which is not given", {"--samples"}},
+       {reads_text, "--calibrate or --validate FILE, which are not given", {"--sequence"}},
+       {computes, "--calibrate or --validate FILE, which are not given", {"--host-memory"}},
+       {folder, fmt::format("{}FORMAT", folder_prefix), {"--dtype", "--max-shard-size"}},
+       {!folder || reads_text, fmt::format("{}TYPE, --calibrate or --validate FILE", gguf_prefix), {"--tokenizer"}}});
 }
 
 int compress_command::run(const calibration_opener& open) {

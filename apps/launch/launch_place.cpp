@@ -180,8 +180,8 @@ launch_place jsrun(variables& v) {
 uint32_t even_share(variables& v, const launch_place& p, const std::string& nodes_name) {
   const uint32_t nodes = v.number(nodes_name, 1, 1);
   if (nodes > 0 && p.tasks % nodes == 0) return p.tasks / nodes;
-  v.wrong(nodes_name, fmt::format("wanted as many tasks on every machine: a divisor of {}, {}, got {}", p.told_by,
-                                  p.tasks, nodes));
+  v.wrong(nodes_name,
+          fmt::format("wanted as many tasks on every machine: a divisor of {}, {}, got {}", p.told_by, p.tasks, nodes));
   return 1;
 }
 

@@ -1,6 +1,6 @@
 // Who has started this program and as which of how many, as launchers say it in the environment: torchrun and others
-// of its kind, srun, mpirun, Flux, PALS, an indexed job of Kubernetes, `troupe launch`. Owns the variables of each; what follows
-// for a job is launched_job.hpp's.
+// of its kind, srun, mpirun, Flux, PALS, an indexed job of Kubernetes, `troupe launch`. Owns the variables of each;
+// what follows for a job is launched_job.hpp's.
 #pragma once
 
 #include <cstdint>

@@ -59,12 +59,13 @@ core::result<void> plan_command::check_options() const {
   }
   const bool plans = !a.layers && !a.fit && !a.degrees;
   const bool is_of_all = a.estimate || a.format == "schedule" || a.format == "perfetto";
-  return refuse_idle(given, {{plans && !is_of_all, "the summary, table, dot, --json and --explain", {"--rank"}},
-                             {plans && !a.estimate && a.format != "schedule",
-                              "the summary, table, dot, perfetto, --json and --explain",
-                              {"--saving"}},
-                             {plans, "what is planned for one set of degrees", {"--trace"}},
-                             {!a.layers, "predictions, and --layers makes none", {"--measure", "--disk-read", "--disk-write"}}});
+  return refuse_idle(
+      given, {{plans && !is_of_all, "the summary, table, dot, --json and --explain", {"--rank"}},
+              {plans && !a.estimate && a.format != "schedule",
+               "the summary, table, dot, perfetto, --json and --explain",
+               {"--saving"}},
+              {plans, "what is planned for one set of degrees", {"--trace"}},
+              {!a.layers, "predictions, and --layers makes none", {"--measure", "--disk-read", "--disk-write"}}});
 }
 
 int plan_command::run(const job::product_meter& products) const {

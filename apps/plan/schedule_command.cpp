@@ -85,12 +85,13 @@ bool schedule_command::chosen() const { return static_cast<bool>(*command_); }
 
 int schedule_command::run() const {
   const bool is_file = what_.ends_with(".csv");
-  const auto ok = refuse_idle(given_in(*command_),
-                              {{!what_.empty(),
-                                "a schedule, and none is named",
-                                {"--ranks", "--chunks", "--micro-batches", "--costs", "--transfer", "--units", "--transfers"}},
-                               {!is_file, "a schedule by name: a file says them", {"--ranks", "--chunks", "--micro-batches"}},
-                               {what_ != "search", "a schedule by name: what is searched has one chunk a rank", {"--chunks"}}});
+  const auto ok =
+      refuse_idle(given_in(*command_),
+                  {{!what_.empty(),
+                    "a schedule, and none is named",
+                    {"--ranks", "--chunks", "--micro-batches", "--costs", "--transfer", "--units", "--transfers"}},
+                   {!is_file, "a schedule by name: a file says them", {"--ranks", "--chunks", "--micro-batches"}},
+                   {what_ != "search", "a schedule by name: what is searched has one chunk a rank", {"--chunks"}}});
   if (!ok) return failed(ok.error());
   if (what_.empty()) {
     std::printf("%s", list_of_names().c_str());

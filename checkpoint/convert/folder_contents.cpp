@@ -122,10 +122,11 @@ std::optional<core::error> adapter_in(const fs::path& folder) {
     return at != keys->end() && at->is_string() ? core::shown(at->get<std::string>()) : std::string();
   };
   const auto kind = said("peft_type"), base = said("base_model_name_or_path");
-  return core::error{error_kind::bad_input,
-                     fmt::format("'{}' holds an adapter of PEFT's{} and no whole model: merge it into {} first {}",
-                                 folder.string(), kind.empty() ? "" : fmt::format(" ({})", kind),
-                                 base.empty() ? "its base model" : fmt::format("its base model, '{}',", base), merge_by)};
+  return core::error{
+      error_kind::bad_input,
+      fmt::format("'{}' holds an adapter of PEFT's{} and no whole model: merge it into {} first {}", folder.string(),
+                  kind.empty() ? "" : fmt::format(" ({})", kind),
+                  base.empty() ? "its base model" : fmt::format("its base model, '{}',", base), merge_by)};
 }
 
 /// "it is empty", or "it holds a.txt, plots/ and 7 more": what a folder that is no checkpoint holds.

@@ -158,9 +158,9 @@ core::result<tensor_source> open_newest(const fs::path& path, const folder_conte
     const auto opens = [&](const found_checkpoint& c) { return open_one(c, options).has_value(); };
     const auto older = says_so ? all.end() : std::find_if(all.begin() + 1, all.end(), opens);
     if (older == all.end()) return first;
-    return fail(first.error().kind, fmt::format("{}; it is the newest in '{}': {} takes {} instead, --tag NAME another",
-                                                first.error().text, path.string(), options.older_by,
-                                                core::shown(older->name)));
+    return fail(first.error().kind,
+                fmt::format("{}; it is the newest in '{}': {} takes {} instead, --tag NAME another", first.error().text,
+                            path.string(), options.older_by, core::shown(older->name)));
   }
   for (size_t i = 1; i < all.size(); ++i) {
     const auto& before = all[i - 1];

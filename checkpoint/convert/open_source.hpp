@@ -46,8 +46,8 @@ struct source_options {
 /// are codes that nothing decodes.
 core::result<tensor_source> open_source(const std::filesystem::path& path, const source_options& options = {});
 
-/// The error `e` of reading what open_source() opened. Where bytes of the newest checkpoint do not have their digest and
-/// an older one is there, the sentence says how that is taken, as the errors of open_source() do.
+/// The error `e` of reading what open_source() opened. Where bytes of the newest checkpoint do not have their digest
+/// and an older one is there, the sentence says how that is taken, as the errors of open_source() do.
 core::error with_way_around(core::error e, const std::filesystem::path& path, const source_options& options);
 
 }  // namespace troupe::checkpoint

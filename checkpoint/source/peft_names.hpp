@@ -1,5 +1,5 @@
-// Recognises names of tensors that PEFT's wrappers make: an adapter, or a model with an adapter beside its weights. Owns
-// the list of such names and the sentence that every refusal uses. Folders of adapters are folder_contents.hpp's.
+// Recognises names of tensors that PEFT's wrappers make: an adapter, or a model with an adapter beside its weights.
+// Owns the list of such names and the sentence that every refusal uses. Folders of adapters are folder_contents.hpp's.
 #pragma once
 
 #include <optional>

@@ -327,8 +327,8 @@ class block_reader {
       for (const auto& target : s.of->of->targets)
         for (const auto& x : taken_of(runs, target)) {
           const auto& tensor = *s.of->of->tensor;
-          const auto lost = copy(
-              tensor.type, here.subspan((x.first - first) * element_bytes, x.count * element_bytes), target, x.second);
+          const auto lost = copy(tensor.type, here.subspan((x.first - first) * element_bytes, x.count * element_bytes),
+                                 target, x.second);
           if (lost && !(target.type == core::dtype::f16 && computed_in_f16()))
             return load_.fail_unit(s.number, overflow_error(shown(tensor), {x.second + lost->element, lost->value},
                                                             target.type, "wanted a run that computes in a wider type"));

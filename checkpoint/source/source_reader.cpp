@@ -120,10 +120,9 @@ core::result<void> source_reader::check(const tensor_entry& t, const piece& p, c
 
 core::error overflow_error(const std::string& tensor, const cast_overflow& lost, core::dtype wanted,
                            std::string_view advice) {
-  return {error_kind::numeric,
-          fmt::format("tensor {}: element {} is {}, which {} does not hold (at most {}): {}", tensor, lost.element,
-                      core::number_text(lost.value), core::name_of(wanted), core::number_text(largest_of(wanted)),
-                      advice)};
+  return {error_kind::numeric, fmt::format("tensor {}: element {} is {}, which {} does not hold (at most {}): {}",
+                                           tensor, lost.element, core::number_text(lost.value), core::name_of(wanted),
+                                           core::number_text(largest_of(wanted)), advice)};
 }
 
 core::result<void> source_reader::read_as(core::dtype wanted, const tensor_entry& t, uint64_t first, uint64_t count,

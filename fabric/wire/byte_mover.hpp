@@ -54,8 +54,8 @@ class byte_mover {
 
   /// To and from a place so far: for the log of communication and for tests.
   [[nodiscard]] virtual moved_bytes moved(uint32_t place) const = 0;
-  /// Nanoseconds so far in which a transfer from a place was coming in: its first bytes were there, its last ones not. 0
-  /// where nobody measures.
+  /// Nanoseconds so far in which a transfer from a place was coming in: its first bytes were there, its last ones not.
+  /// 0 where nobody measures.
   [[nodiscard]] virtual int64_t receiving_ns(uint32_t /*place*/) const { return 0; }
 };
 

@@ -290,8 +290,8 @@ core::result<void> write_folder(const std::filesystem::path& folder, const model
         if (auto ok = read(p, offset_bytes / size + done, block); !ok) return ok;
         const auto* const wide = reinterpret_cast<const std::byte*>(block.data());
         if (const auto lost = kernels::cast(wide, core::dtype::f32, out.data() + done * size, type, block.size()))
-          return core::fail(checkpoint::overflow_error(
-              name, {offset_bytes / size + done + lost->element, lost->value}, type, "wanted a wider type"));
+          return core::fail(checkpoint::overflow_error(name, {offset_bytes / size + done + lost->element, lost->value},
+                                                       type, "wanted a wider type"));
       }
       return {};
     };

@@ -121,7 +121,8 @@ BOOST_AUTO_TEST_CASE(a_folder_written_for_deepspeed_comes_back_equal) {
   const auto whole = c.troupe({"to-deepspeed", "two", "whole"});
   BOOST_TEST(whole.code == 0, whole.err);
   BOOST_TEST(c.troupe({"diff", "ck", "whole", "--quiet"}).code == 0);
-  const auto theirs = (fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed/stage1_fp32").string();
+  const auto theirs =
+      (fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed/stage1_fp32").string();
   c.check_refused({"to-deepspeed", theirs, "ours"}, 2, "wanted a topology or ds_config.json by --job");
   const auto ours = c.troupe({"to-deepspeed", theirs, "ours", "--job", "job.json"});
   BOOST_TEST(ours.code == 0, ours.err);
@@ -131,8 +132,8 @@ BOOST_AUTO_TEST_CASE(a_folder_written_for_deepspeed_comes_back_equal) {
 BOOST_AUTO_TEST_CASE(a_tensors_name_that_is_no_text_is_refused_and_leaves_nothing) {
   const checkpoints c;
   const std::string good = "second.bias", bad = "secon\xFF.bias";
-  for (const auto& entry :
-       fs::directory_iterator(fs::path(troupe::places::source_dir) / "tests/checkpoint/fixtures/deepspeed/stage2_bf16/step2")) {
+  for (const auto& entry : fs::directory_iterator(fs::path(troupe::places::source_dir) /
+                                                  "tests/checkpoint/fixtures/deepspeed/stage2_bf16/step2")) {
     std::string content = scratch_folder::read(entry.path());
     for (size_t at = content.find(good); at != content.npos; at = content.find(good, at)) content.replace(at, 11, bad);
     c.folder.write("theirs/" + entry.path().filename().string(), content);
@@ -224,12 +225,9 @@ BOOST_AUTO_TEST_CASE(every_command_that_reads_a_damaged_newest_checkpoint_says_h
   for (const char* name : {"ck/step-00000006/shard-00000.bin", "ck/step-00000006/shard-00001.bin"})
     if (fs::file_size(c.folder / name) > 8192) c.flip(name, 4096 + 3);
   const std::string words = "; --fallback-to-previous takes the newest that is whole instead";
-  const std::vector<std::vector<std::string>> commands{{"to-fp32", "ck", "out"},
-                                                       {"to-hf", "ck", "out"},
-                                                       {"to-dcp", "ck", "out"},
-                                                       {"to-universal", "ck", "out"},
-                                                       {"to-deepspeed", "ck", "out"},
-                                                       {"reshape", "ck", "out"}};
+  const std::vector<std::vector<std::string>> commands{{"to-fp32", "ck", "out"},      {"to-hf", "ck", "out"},
+                                                       {"to-dcp", "ck", "out"},       {"to-universal", "ck", "out"},
+                                                       {"to-deepspeed", "ck", "out"}, {"reshape", "ck", "out"}};
   for (auto command : commands) {
     c.check_refused(command, 2, words);
     command.emplace_back("--fallback-to-previous");
@@ -248,7 +246,8 @@ BOOST_AUTO_TEST_CASE(every_command_that_reads_a_damaged_newest_checkpoint_says_h
 
 BOOST_AUTO_TEST_CASE(options_that_would_do_nothing_are_refused_by_name) {
   const checkpoints c;
-  c.check_refused({"reshape", "ck", "out", "--qkv-version", "2"}, 2, "--qkv-version would do nothing here: it is for Megatron's");
+  c.check_refused({"reshape", "ck", "out", "--qkv-version", "2"}, 2,
+                  "--qkv-version would do nothing here: it is for Megatron's");
   c.check_refused({"reshape", "ck", "out", "--to-qkv-version", "2"}, 2, "--to-qkv-version would do nothing here");
   c.check_refused({"to-fp32", "ck", "w.pt", "--max-shard-size", "1GB"}, 2,
                   "--max-shard-size would do nothing here: it is for a folder, and OUT is one file");
@@ -263,7 +262,8 @@ BOOST_AUTO_TEST_CASE(options_that_would_do_nothing_are_refused_by_name) {
                                                 {"reshape", "w", "out", "--stage", "3"},
                                                 {"reshape", "w", "out", "--dp", "2"},
                                                 {"to-dcp", "w", "out", "--job", "job.json"}})
-    c.check_refused(words, 2, words[3] + " would do nothing here: it is for the states of an optimizer, and 'w' has none");
+    c.check_refused(words, 2,
+                    words[3] + " would do nothing here: it is for the states of an optimizer, and 'w' has none");
   const auto compress = [&](std::vector<std::string> more) {
     std::vector<std::string> command{troupe::places::troupe_binary, "compress", "w", "out"};
     command.insert(command.end(), more.begin(), more.end());
@@ -271,15 +271,20 @@ BOOST_AUTO_TEST_CASE(options_that_would_do_nothing_are_refused_by_name) {
     BOOST_TEST(r.code == 2, r.err);
     return r.err;
   };
-  for (const std::vector<std::string>& one : {std::vector<std::string>{"--samples", "0"}, {"--sequence", "8"}, {"--host-memory", "1GB"},
-                                              {"--dtype", "fp32"}, {"--max-shard-size", "1GB"}}) {
+  for (const std::vector<std::string>& one : {std::vector<std::string>{"--samples", "0"},
+                                              {"--sequence", "8"},
+                                              {"--host-memory", "1GB"},
+                                              {"--dtype", "fp32"},
+                                              {"--max-shard-size", "1GB"}}) {
     auto words = one;
     words.insert(words.end(), {"--to", "gguf:q8_0"});
     const auto said = compress(words);
     BOOST_TEST(has(said, one[0] + " would do nothing here: it is for "), said);
   }
-  BOOST_TEST(has(compress({"--tokenizer", "bytes", "--to", "compressed-tensors:int8"}), "--tokenizer would do nothing here"));
-  BOOST_TEST(has(compress({"--clean", "--group", "32"}), "--group would do nothing here: it is for --to, which is not given"));
+  BOOST_TEST(
+      has(compress({"--tokenizer", "bytes", "--to", "compressed-tensors:int8"}), "--tokenizer would do nothing here"));
+  BOOST_TEST(
+      has(compress({"--clean", "--group", "32"}), "--group would do nothing here: it is for --to, which is not given"));
 }
 
 BOOST_AUTO_TEST_CASE(a_pickle_that_needs_a_class_is_refused_by_its_name_and_nothing_runs) {

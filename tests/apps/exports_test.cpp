@@ -1,5 +1,5 @@
-// Every command that writes weights, and what it compares, keeps and refuses: the model's parameters, a tied head with values of
-// its own, values beyond the written type, keys of config.json, tokenizer files.
+// Every command that writes weights, and what it compares, keeps and refuses: the model's parameters, a tied head with
+// values of its own, values beyond the written type, keys of config.json, tokenizer files.
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/convert/open_source.hpp"
@@ -66,11 +66,11 @@ void add_keys(const fs::path& from, const fs::path& to,
 
 BOOST_AUTO_TEST_CASE(weights_of_another_shape_than_config_json_says_are_refused_by_every_writer) {
   const whole_folder f;
-  for (const auto& [key, value, words] :
-       std::vector<std::tuple<std::string, int, std::string>>{{"vocab_size", 255, "wants shape (255, 32), got (256, 32)"},
-                                                              {"n_inner", 64, "wants shape (32, 64), got (32, 128)"},
-                                                              {"n_positions", 8, "wants shape (8, 32), got (16, 32)"},
-                                                              {"n_layer", 2, "it lacks 12 parameters of the model"}}) {
+  for (const auto& [key, value, words] : std::vector<std::tuple<std::string, int, std::string>>{
+           {"vocab_size", 255, "wants shape (255, 32), got (256, 32)"},
+           {"n_inner", 64, "wants shape (32, 64), got (32, 128)"},
+           {"n_positions", 8, "wants shape (8, 32), got (16, 32)"},
+           {"n_layer", 2, "it lacks 12 parameters of the model"}}) {
     auto keys = json::parse(whole_gpt2);
     keys[key] = value;
     f.folder.write("other.json", keys.dump());
@@ -89,7 +89,8 @@ BOOST_AUTO_TEST_CASE(a_missing_norm_or_head_and_a_layer_too_many_are_refused_by_
   f.folder.write("untied.json", keys.dump());
   for (auto [out, command] : whole_folder::all_exports("hf", true)) {
     command.insert(command.end(), {"--model-config", "untied.json"});
-    f.check_refused(f.troupe(command), "it lacks 1 parameters of the model that its config.json describes, as lm_head.weight");
+    f.check_refused(f.troupe(command),
+                    "it lacks 1 parameters of the model that its config.json describes, as lm_head.weight");
   }
   auto all = f.tensors;
   std::erase_if(f.tensors, [](const auto& t) { return t.name == "model.norm.weight"; });
@@ -102,7 +103,8 @@ BOOST_AUTO_TEST_CASE(a_missing_norm_or_head_and_a_layer_too_many_are_refused_by_
   for (const auto& [out, command] : whole_folder::all_exports("no_norm", true))
     f.check_refused(f.troupe(command), "as model.norm.weight");
   for (const auto& [out, command] : whole_folder::all_exports("more", true))
-    f.check_refused(f.troupe(command), "holds 1 parameters that its model has not, as model.layers.1.mlp.up_proj.weight");
+    f.check_refused(f.troupe(command),
+                    "holds 1 parameters that its model has not, as model.layers.1.mlp.up_proj.weight");
 }
 
 BOOST_AUTO_TEST_CASE(prefixes_that_stand_there_twice_are_taken_by_every_writer_and_every_start) {
@@ -152,8 +154,9 @@ BOOST_AUTO_TEST_CASE(weights_that_peft_wraps_are_named_as_such_by_every_writer_a
   // an adapter under the name of a model
   f.tensors.clear();
   add("base_model.model." + projection + "lora_A.weight");
-  check_named("holds an adapter of PEFT's, as 'base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight', and no "
-              "whole model");
+  check_named(
+      "holds an adapter of PEFT's, as 'base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight', and no "
+      "whole model");
 }
 
 BOOST_AUTO_TEST_CASE(transposed_layers_of_nanogpt_are_named_as_such) {
@@ -161,9 +164,10 @@ BOOST_AUTO_TEST_CASE(transposed_layers_of_nanogpt_are_named_as_such) {
   auto& t = f.named("transformer.h.0.attn.c_attn.weight");
   t.shape = {96, 32};
   f.write();
-  f.check_refused(f.checkpoint({"to-hf", "hf", "out"}),
-                  "tensor 'transformer.h.0.attn.c_attn.weight' wants shape (32, 96), got (96, 32), its transpose: GPT-2's "
-                  "linear layers are (in, out) in Hugging Face's files, and (out, in) in nanoGPT's");
+  f.check_refused(
+      f.checkpoint({"to-hf", "hf", "out"}),
+      "tensor 'transformer.h.0.attn.c_attn.weight' wants shape (32, 96), got (96, 32), its transpose: GPT-2's "
+      "linear layers are (in, out) in Hugging Face's files, and (out, in) in nanoGPT's");
 }
 
 BOOST_AUTO_TEST_CASE(a_family_that_is_not_known_has_its_embedding_and_layers_compared) {
@@ -227,7 +231,8 @@ BOOST_AUTO_TEST_CASE(a_tied_head_with_values_of_its_own_stays_untied_everywhere)
                                        "4, num_key_value_heads: 2, intermediate_size: 64, max_position_embeddings: 32, "
                                        "vocab_size: 256, tie_word_embeddings: true"));
   f.check_refused(f.troupe({"train", "keys.yaml", "--resume", "hf"}),
-                  "its head has other values than its embedding, and tie_word_embeddings is true in this run's model", 1);
+                  "its head has other values than its embedding, and tie_word_embeddings is true in this run's model",
+                  1);
 }
 
 BOOST_AUTO_TEST_CASE(a_head_without_an_embedding_beside_it_is_the_embedding_where_they_are_tied) {
@@ -276,11 +281,13 @@ BOOST_AUTO_TEST_CASE(values_beyond_the_written_type_are_refused_or_clamped_and_c
   // blocks whose scale is fp16
   whole_folder::set(t, 5, 3e38F);
   f.write();
-  f.check_refused(f.checkpoint({"to-gguf", "hf", "q.gguf", "--tokenizer", "bytes"}), "--allow-overflow clamps what is", 1);
+  f.check_refused(f.checkpoint({"to-gguf", "hf", "q.gguf", "--tokenizer", "bytes"}), "--allow-overflow clamps what is",
+                  1);
   f.check_well(f.checkpoint({"to-gguf", "hf", "q.gguf", "--tokenizer", "bytes", "--allow-overflow"}),
                "1 values that the type does not hold were clamped");
   // a run that computes in fp16 does not begin with infinities
-  f.check_refused(f.troupe({"train", "job.yaml", "--fresh", "--set", "fp16.enabled=true"}), "which fp16 does not hold", 1);
+  f.check_refused(f.troupe({"train", "job.yaml", "--fresh", "--set", "fp16.enabled=true"}), "which fp16 does not hold",
+                  1);
 }
 
 BOOST_AUTO_TEST_CASE(aliases_of_config_json_act_and_keys_that_nothing_reads_are_refused) {
@@ -327,7 +334,8 @@ BOOST_AUTO_TEST_CASE(a_source_that_describes_another_model_is_refused_by_key) {
   f.check_refused(resumed("rms_norm_eps", 1e-3), other + "rms_norm_eps is 0.001 there and", 1);
   f.check_refused(resumed("hidden_act", "gelu"), other + "hidden_act is gelu there and silu in", 1);
   f.check_refused(resumed("num_attention_heads", 2), other, 1);
-  f.check_refused(resumed("rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}}), other + "model key 'rope_type'", 1);
+  f.check_refused(resumed("rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}}), other + "model key 'rope_type'",
+                  1);
   f.check_refused(resumed("sliding_window", 8), other + "model key 'sliding_window' wants null, got 8", 1);
   f.check_refused(resumed("num_local_experts", 8), other + "model key 'num_local_experts'", 1);
   f.check_refused(resumed("model_type", "mistral"), other + "model key 'model_type'", 1);
@@ -363,11 +371,11 @@ BOOST_AUTO_TEST_CASE(a_gguf_files_scaling_of_positions_is_carried_and_what_confi
   f.check_well(f.checkpoint({"to-hf", "yarn.gguf", "yarn"}));
   const auto yarn = json::parse(scratch_folder::read(f.folder / "yarn/config.json"))["rope_scaling"];
   BOOST_TEST(yarn["original_max_position_embeddings"] == 16);
-  for (const auto& [key, value] :
-       std::vector<std::pair<std::string, gguf_value>>{{"llama.expert_count", gguf_value::of(uint32_t{8})},
-                                                       {"llama.logit_scale", gguf_value::of(0.5F)},
-                                                       {"llama.rope.dimension_count", gguf_value::of(uint32_t{4})},
-                                                       {"llama.rope.scaling.type", gguf_value::of(std::string("su"))}}) {
+  for (const auto& [key, value] : std::vector<std::pair<std::string, gguf_value>>{
+           {"llama.expert_count", gguf_value::of(uint32_t{8})},
+           {"llama.logit_scale", gguf_value::of(0.5F)},
+           {"llama.rope.dimension_count", gguf_value::of(uint32_t{4})},
+           {"llama.rope.scaling.type", gguf_value::of(std::string("su"))}}) {
     add_keys(f.folder / "m.gguf", f.folder / "other.gguf", {{key, value}});
     f.check_refused(f.checkpoint({"to-hf", "other.gguf", "out"}), "model key '" + key + "' is not known here");
     f.check_well(f.checkpoint({"to-hf", "other.gguf", "out", "--ignore-key", key, "--force"}));

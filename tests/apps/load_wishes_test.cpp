@@ -18,10 +18,15 @@ namespace {
 using load_keys = config::checkpoint_load_section;
 
 /// A value that is not the default, for each key of checkpoint.load but the path.
-const std::map<std::string, std::string> other_values{
-    {"tag", "other"},    {"module_only", "true"},          {"optimizer_states", "false"}, {"lr_scheduler_states", "false"},
-    {"strict", "false"}, {"fallback_to_previous", "true"}, {"changed_batch", "true"},     {"changed_seed", "true"},
-    {"changed_data", "true"}};
+const std::map<std::string, std::string> other_values{{"tag", "other"},
+                                                      {"module_only", "true"},
+                                                      {"optimizer_states", "false"},
+                                                      {"lr_scheduler_states", "false"},
+                                                      {"strict", "false"},
+                                                      {"fallback_to_previous", "true"},
+                                                      {"changed_batch", "true"},
+                                                      {"changed_seed", "true"},
+                                                      {"changed_data", "true"}};
 
 /// Whether the key has that value.
 bool was_taken(const load_keys& load, const std::string& key) {
@@ -100,8 +105,8 @@ BOOST_AUTO_TEST_CASE(every_key_of_the_load_acts_at_every_start_or_is_refused) {
       if (wants_path) {
         BOOST_TEST_REQUIRE(!by_hand.has_value());
         BOOST_TEST((by_hand.error().kind == core::error_kind::bad_input));
-        BOOST_TEST(has(by_hand.error().text, "checkpoint.load." + key + ": the run has checkpoints of its own in '" +
-                                                 f.own.string() + "'"),
+        BOOST_TEST(has(by_hand.error().text,
+                       "checkpoint.load." + key + ": the run has checkpoints of its own in '" + f.own.string() + "'"),
                    by_hand.error().text);
         continue;
       }

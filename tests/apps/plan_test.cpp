@@ -14,7 +14,8 @@ BOOST_AUTO_TEST_CASE(the_summary_says_what_fits_and_how_long_it_takes) {
   const command_folder f;
   const auto r = f.troupe({"plan", "job.yaml"});
   BOOST_TEST_REQUIRE(r.code == 0, r.err);
-  for (const char* part : {"proved", "predicted step ", "predicted to be hidden behind compute: gathers ", "parameters whole at once"})
+  for (const char* part :
+       {"proved", "predicted step ", "predicted to be hidden behind compute: gathers ", "parameters whole at once"})
     BOOST_TEST(has(r.out, part), r.out);
   BOOST_TEST(!std::filesystem::exists(f.folder / "out"));
   // A parameter that two units share counts once, however many slots hold it.
@@ -116,9 +117,11 @@ BOOST_AUTO_TEST_CASE(a_pipeline_is_shown_by_stages_and_its_schedule_can_be_writt
   BOOST_TEST(again.out == csv.out, again.out + again.err);
   const auto estimate = typed({"--estimate"});
   BOOST_TEST(estimate.code == 0, estimate.err);
-  for (const std::vector<std::string>& one :
-       {std::vector<std::string>{"--rank", "1", "--layers"}, {"--saving", "--format", "schedule"}, {"--trace", "t.json", "--degrees"},
-        {"--disk-read", "1", "--layers"}, {"--rank", "1", "--estimate"}}) {
+  for (const std::vector<std::string>& one : {std::vector<std::string>{"--rank", "1", "--layers"},
+                                              {"--saving", "--format", "schedule"},
+                                              {"--trace", "t.json", "--degrees"},
+                                              {"--disk-read", "1", "--layers"},
+                                              {"--rank", "1", "--estimate"}}) {
     std::vector<std::string> words{"plan", "job.yaml"};
     words.insert(words.end(), one.begin(), one.end());
     const auto idle = f.troupe(words);

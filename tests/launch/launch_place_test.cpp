@@ -130,17 +130,21 @@ BOOST_AUTO_TEST_CASE(flux_says_the_number_of_machines_and_not_what_is_started_on
   BOOST_TEST((p.node == 2 && p.nodes == 3 && p.local_rank == 0 && p.tasks == 6));
   BOOST_TEST((p.tasks_of == numbers{2, 2, 2}));
   // itself started by srun
-  BOOST_TEST(place(with(step, {{"FLUX_JOB_SIZE", "2"}, {"FLUX_JOB_NNODES", "2"}, {"FLUX_TASK_RANK", "1"},
-                               {"FLUX_TASK_LOCAL_ID", "0"}})).launcher == "flux run");
+  BOOST_TEST(place(with(step, {{"FLUX_JOB_SIZE", "2"},
+                               {"FLUX_JOB_NNODES", "2"},
+                               {"FLUX_TASK_RANK", "1"},
+                               {"FLUX_TASK_LOCAL_ID", "0"}}))
+                 .launcher == "flux run");
   BOOST_TEST(is_none({{"FLUX_TASK_RANK", "0"}, {"FLUX_JOB_SIZE", "1"}, {"FLUX_JOB_NNODES", "1"}}));
-  says(refused(with(task, {{"FLUX_JOB_NNODES", "4"}})), "flux run says in the environment: FLUX_JOB_NNODES: wanted as many");
+  says(refused(with(task, {{"FLUX_JOB_NNODES", "4"}})),
+       "flux run says in the environment: FLUX_JOB_NNODES: wanted as many");
   says(refused(with(task, {{"FLUX_TASK_RANK", "6"}})), "FLUX_TASK_RANK: wanted less than FLUX_JOB_SIZE, which is 6");
   says(refused(with(task, {{"FLUX_TASK_LOCAL_ID", "2"}})), "FLUX_TASK_LOCAL_ID: wanted less than");
   says(refused({{"FLUX_TASK_RANK", "0"}, {"FLUX_JOB_SIZE", "2"}}), "FLUX_TASK_LOCAL_ID: wanted a number");
 }
 
 BOOST_AUTO_TEST_CASE(pals_says_the_number_of_the_machine) {
-  const environment task = {{"PALS_RANKID", "1"}, {"PALS_LOCAL_RANKID", "0"}, {"PALS_NODEID", "1"}, {"PMI_RANK", "1"},
+  const environment task = {{"PALS_RANKID", "1"}, {"PALS_LOCAL_RANKID", "0"}, {"PALS_NODEID", "1"},   {"PMI_RANK", "1"},
                             {"PMI_SIZE", "4"},    {"PMI_LOCAL_RANK", "0"},    {"PMI_LOCAL_SIZE", "2"}};
   const auto p = place(task);
   BOOST_TEST(p.launcher == "mpiexec of PALS");

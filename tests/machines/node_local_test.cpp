@@ -37,8 +37,9 @@ class machines {
   machines(std::filesystem::path folder, std::vector<std::string> mounts)
       : folder_(std::move(folder)), mounts_(std::move(mounts)) {
     for (const char* name : {shared_name, "a", "b", "c"}) std::filesystem::create_directories(folder_ / name);
-    for (const std::vector<std::string>& command : {std::vector<std::string>{troupe::places::troupe_binary, "cert", "init", "certs"},
-                                                    {troupe::places::troupe_binary, "cert", "issue", "certs", "a", "b", "c"}}) {
+    for (const std::vector<std::string>& command :
+         {std::vector<std::string>{troupe::places::troupe_binary, "cert", "init", "certs"},
+          {troupe::places::troupe_binary, "cert", "issue", "certs", "a", "b", "c"}}) {
       const auto made = run(command, folder_);
       BOOST_TEST_REQUIRE(made.code == 0, made.err);
     }
@@ -52,8 +53,8 @@ class machines {
     const std::string& first_host = hosts.front();
     std::string list;
     for (const auto& h : hosts) list += fmt::format("{}{{name: {}}}", list.empty() ? "" : ", ", h);
-    std::vector<std::string> command{troupe::places::troupe_binary,         "train",  troupe::places::cluster_job, "--steps",
-                                     std::to_string(steps), "--quiet"};
+    std::vector<std::string> command{troupe::places::troupe_binary, "train",  troupe::places::cluster_job, "--steps",
+                                     std::to_string(steps),         "--quiet"};
     for (const std::string& key :
          {fmt::format("output={}", (folder_ / shared_name).string()), std::string("telemetry.json_lines=true"),
           fmt::format("cluster.hosts=[{}]", list), fmt::format("parallel.data={}", hosts.size()),
@@ -68,9 +69,9 @@ class machines {
     process first(on(first_host, command), folder_);
     std::vector<std::unique_ptr<process>> agents;
     for (size_t i = 1; i < hosts.size(); ++i)
-      agents.push_back(std::make_unique<process>(
-          on(hosts[i], {troupe::places::troupe_binary, "agent", "--join", place, "--first", first_host, "--tls", "certs/" + hosts[i]}),
-          folder_));
+      agents.push_back(std::make_unique<process>(on(hosts[i], {troupe::places::troupe_binary, "agent", "--join", place,
+                                                               "--first", first_host, "--tls", "certs/" + hosts[i]}),
+                                                 folder_));
     auto out = first.end(std::chrono::seconds(120));
     for (auto& a : agents) {
       auto did = a->end();
@@ -119,7 +120,8 @@ BOOST_AUTO_TEST_CASE(each_machine_keeps_its_files_and_any_of_them_resumes_with_t
   BOOST_TEST(num_shards(all.disk_of("b")) == 2U);
   for (const char* host : {"a", "b"}) {
     const auto seen =
-        run({troupe::places::troupe_binary, "checkpoint", "verify", (all.disk_of(host) / "checkpoints").string()}, folder.path());
+        run({troupe::places::troupe_binary, "checkpoint", "verify", (all.disk_of(host) / "checkpoints").string()},
+            folder.path());
     BOOST_TEST(seen.code == 0, seen.err);
     const bool is_a = *host == 'a';
     for (const std::string& words :
@@ -142,9 +144,9 @@ BOOST_AUTO_TEST_CASE(each_machine_keeps_its_files_and_any_of_them_resumes_with_t
   BOOST_TEST_REQUIRE(more.code == 0, more.err);
   BOOST_TEST(num_shards(all.disk_of("c")) == 1U);
 
-  const auto alone = run({troupe::places::troupe_binary, "train", troupe::places::cluster_job, "--steps", "15", "--fresh", "--quiet", "--set",
-                          "output=alone", "--set", "telemetry.json_lines=true", "--set", "parallel.data=2", "--set",
-                          "cluster.hosts=[]", "--set", "cluster.processes=one"},
+  const auto alone = run({troupe::places::troupe_binary, "train", troupe::places::cluster_job, "--steps", "15",
+                          "--fresh", "--quiet", "--set", "output=alone", "--set", "telemetry.json_lines=true", "--set",
+                          "parallel.data=2", "--set", "cluster.hosts=[]", "--set", "cluster.processes=one"},
                          folder.path());
   BOOST_TEST_REQUIRE(alone.code == 0, alone.err);
   auto wanted = steps_of(folder / "alone"), got = steps_of(all.disk_of("b"));

@@ -32,7 +32,8 @@ const std::string job =
     "cluster: {processes: ranks, lost_after: 1s, restarts: {backoff: 100ms}}\n";
 
 std::vector<std::string> train(const std::string& output, const std::vector<std::string>& more) {
-  std::vector<std::string> out{troupe::places::troupe_binary, "train", "job.yaml", "--json", "--set", "output=" + output};
+  std::vector<std::string> out{
+      troupe::places::troupe_binary, "train", "job.yaml", "--json", "--set", "output=" + output};
   out.insert(out.end(), more.begin(), more.end());
   return out;
 }
@@ -188,8 +189,8 @@ BOOST_AUTO_TEST_CASE(processes_that_are_all_killed_at_once_are_started_again_and
   BOOST_TEST(terms->degrees == "3@0", terms->line);
   const auto lost = steps_of(path / "lost");
   BOOST_TEST(lost.size() == lost.rbegin()->first);
-  const auto twin = tests::run(train("twin", {"--set", "cluster.processes=one", "--steps", std::to_string(lost.size())}),
-                               path);
+  const auto twin =
+      tests::run(train("twin", {"--set", "cluster.processes=one", "--steps", std::to_string(lost.size())}), path);
   BOOST_REQUIRE_MESSAGE(twin.code == 0, twin.err);
   BOOST_TEST(first_difference(steps_of(path / "twin"), lost).value_or("") == "", ended.err);
   for (const auto& one : std::filesystem::directory_iterator(path / "lost" / "checkpoints"))
@@ -198,8 +199,8 @@ BOOST_AUTO_TEST_CASE(processes_that_are_all_killed_at_once_are_started_again_and
 
 // A machine that was suspended: who supervises did not run either.
 BOOST_AUTO_TEST_CASE(a_job_that_is_stopped_as_a_whole_continues_when_it_runs_again) {
-  const command_folder folder(replaced(endless, "lost_after: 20s, restarts: {backoff: 30s}",
-                                       "lost_after: 1s, restarts: {backoff: 100ms}"));
+  const command_folder folder(
+      replaced(endless, "lost_after: 20s, restarts: {backoff: 30s}", "lost_after: 1s, restarts: {backoff: 100ms}"));
   const auto path = folder.folder.path();
   process run(train("lost", {}), path);
   BOOST_REQUIRE(run.wait_for("\"step\":20,"));

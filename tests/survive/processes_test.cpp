@@ -109,40 +109,38 @@ BOOST_AUTO_TEST_CASE(every_stage_and_precision_has_the_bits_of_one_process) {
 }
 
 BOOST_AUTO_TEST_CASE(every_cut_across_processes_has_the_bits_of_one_process) {
-  equal_in_many(
-      3, {{"pipeline of 2, stage 1", {"parallel.data=2", "parallel.pipeline=2", "zero_optimization.stage=1"}},
-          {"tensor", {"parallel.data=2", "parallel.tensor=2"}},
-          {"two ranks each", {"parallel.data=2", "parallel.pipeline=2"}, "2"},
-          {"second copies of slices",
-           {"parallel.data=4", "zero_optimization.stage=3", "zero_optimization.zero_hpz_partition_size=2"}},
-          {"sequence", {"parallel.data=2", "parallel.sequence=2"}},
-          {"pipeline of 3", {"parallel.pipeline=3", "model.n_layer=4"}},
-          {"context", {"parallel.data=2", "parallel.context=2", "zero_optimization.stage=2"}},
-          {"replicas of shards",
-           {"parallel.data=4", "zero_optimization.stage=3", "zero_optimization.mics_shard_size=2"}}});
+  equal_in_many(3, {{"pipeline of 2, stage 1", {"parallel.data=2", "parallel.pipeline=2", "zero_optimization.stage=1"}},
+                    {"tensor", {"parallel.data=2", "parallel.tensor=2"}},
+                    {"two ranks each", {"parallel.data=2", "parallel.pipeline=2"}, "2"},
+                    {"second copies of slices",
+                     {"parallel.data=4", "zero_optimization.stage=3", "zero_optimization.zero_hpz_partition_size=2"}},
+                    {"sequence", {"parallel.data=2", "parallel.sequence=2"}},
+                    {"pipeline of 3", {"parallel.pipeline=3", "model.n_layer=4"}},
+                    {"context", {"parallel.data=2", "parallel.context=2", "zero_optimization.stage=2"}},
+                    {"replicas of shards",
+                     {"parallel.data=4", "zero_optimization.stage=3", "zero_optimization.mics_shard_size=2"}}});
 }
 
 BOOST_AUTO_TEST_CASE(every_tier_and_optimizer_has_the_bits_of_one_process) {
-  equal_in_many(
-      3,
-      {{"parameters in files",
-        with({"parallel.data=2", "zero_optimization.stage=3", "zero_optimization.offload_param.device=nvme",
-              "zero_optimization.offload_param.nvme_path=swap"},
-             in_files)},
-       {"ZenFlow",
-        {"parallel.data=2", "zero_optimization.stage=2", "zero_optimization.offload_optimizer.device=cpu",
-         "zero_optimization.zenflow={topk_ratio: 0.1, update_interval: 2, full_warm_up_rounds: 0, "
-         "overlap_step: true}"}},
-       {"compressed weights from step 3 on",
-        {"parallel.data=2", "zero_optimization.stage=1",
-         "compression_training.weight_quantization={shared_parameters: {enabled: true, schedule_offset: 2}, "
-         "different_groups: {a: {params: {start_bits: 8, target_bits: 8}, modules: ['*']}}}"}},
-       {"states in files", with({"parallel.data=2", "zero_optimization.stage=2"}, in_files)},
-       {"LAMB", {"parallel.data=2", "optimizer.type=Lamb", "zero_optimization.stage=2"}},
-       {"Muon", {"parallel.data=2", "optimizer.type=Muon", "zero_optimization.stage=1"}},
-       {"SuperOffload",
-        {"parallel.data=2", "zero_optimization.stage=3",
-         "zero_optimization.offload_optimizer={device: cpu, super_offload: true}"}}});
+  equal_in_many(3,
+                {{"parameters in files",
+                  with({"parallel.data=2", "zero_optimization.stage=3", "zero_optimization.offload_param.device=nvme",
+                        "zero_optimization.offload_param.nvme_path=swap"},
+                       in_files)},
+                 {"ZenFlow",
+                  {"parallel.data=2", "zero_optimization.stage=2", "zero_optimization.offload_optimizer.device=cpu",
+                   "zero_optimization.zenflow={topk_ratio: 0.1, update_interval: 2, full_warm_up_rounds: 0, "
+                   "overlap_step: true}"}},
+                 {"compressed weights from step 3 on",
+                  {"parallel.data=2", "zero_optimization.stage=1",
+                   "compression_training.weight_quantization={shared_parameters: {enabled: true, schedule_offset: 2}, "
+                   "different_groups: {a: {params: {start_bits: 8, target_bits: 8}, modules: ['*']}}}"}},
+                 {"states in files", with({"parallel.data=2", "zero_optimization.stage=2"}, in_files)},
+                 {"LAMB", {"parallel.data=2", "optimizer.type=Lamb", "zero_optimization.stage=2"}},
+                 {"Muon", {"parallel.data=2", "optimizer.type=Muon", "zero_optimization.stage=1"}},
+                 {"SuperOffload",
+                  {"parallel.data=2", "zero_optimization.stage=3",
+                   "zero_optimization.offload_optimizer={device: cpu, super_offload: true}"}}});
 }
 
 BOOST_AUTO_TEST_CASE(every_pruned_model_has_the_bits_of_one_process) {
@@ -153,23 +151,21 @@ BOOST_AUTO_TEST_CASE(every_pruned_model_has_the_bits_of_one_process) {
         section, method, modules);
   };
   equal_in_many(
-      1,
-      {{"blocks by their gradients",
-        {"parallel.data=2", "zero_optimization.stage=3", pruned("sparse_pruning", "snip_momentum", "mlp.c_fc")}},
-       {"learned rows", {"parallel.data=2", "zero_optimization.stage=2", pruned("row_pruning", "topk", "mlp.c_fc")}},
-       {"the largest elements",
-        {"parallel.data=2", "zero_optimization.stage=1", pruned("sparse_pruning", "l1", "*")}}});
+      1, {{"blocks by their gradients",
+           {"parallel.data=2", "zero_optimization.stage=3", pruned("sparse_pruning", "snip_momentum", "mlp.c_fc")}},
+          {"learned rows", {"parallel.data=2", "zero_optimization.stage=2", pruned("row_pruning", "topk", "mlp.c_fc")}},
+          {"the largest elements",
+           {"parallel.data=2", "zero_optimization.stage=1", pruned("sparse_pruning", "l1", "*")}}});
 }
 
 BOOST_AUTO_TEST_CASE(every_schedule_of_passes_has_the_bits_of_one_process) {
   const std::vector<std::string> gathered{"parallel.data=2", "zero_optimization.stage=3",
                                           "zero_optimization.stage3_param_persistence_threshold=0"};
-  equal_in_many(
-      1, {{"passes by steps",
-           with(gathered, {"compile={deepcompile: true, schedule: [{step: 0, passes: [prefetch]}, {step: 2, "
-                           "passes: [selective_gather, recompute]}, {step: 4, passes: []}]}"})},
-          {"passes by measured times", with(gathered, {"steps=10", "checkpoint.every_steps=5",
-                                                       "compile={deepcompile: true, profile_steps: 3}"})}});
+  equal_in_many(1, {{"passes by steps",
+                     with(gathered, {"compile={deepcompile: true, schedule: [{step: 0, passes: [prefetch]}, {step: 2, "
+                                     "passes: [selective_gather, recompute]}, {step: 4, passes: []}]}"})},
+                    {"passes by measured times", with(gathered, {"steps=10", "checkpoint.every_steps=5",
+                                                                 "compile={deepcompile: true, profile_steps: 3}"})}});
 }
 
 BOOST_AUTO_TEST_CASE(a_model_that_learns_from_another_has_the_bits_of_one_process) {
@@ -212,7 +208,8 @@ BOOST_AUTO_TEST_CASE(a_model_that_learns_from_another_has_the_bits_of_one_proces
 
 BOOST_AUTO_TEST_CASE(degrees_that_are_open_are_chosen_before_there_are_processes) {
   // Large enough for both ways to be tried: they are where predictions are near each other.
-  const command_folder folder(replaced(job, "n_embd: 32, n_head: 4, n_positions: 32", "n_embd: 64, n_head: 4, n_positions: 64"));
+  const command_folder folder(
+      replaced(job, "n_embd: 32, n_head: 4, n_positions: 32", "n_embd: 64, n_head: 4, n_positions: 64"));
   const auto did = folder.troupe({"train", "job.yaml", "--set", "output=many", "--set",
                                   "parallel={ranks: 2, data: auto, tensor: auto}", "--set", "cluster.processes=ranks"});
   BOOST_REQUIRE_MESSAGE(did.code == 0, did.err);

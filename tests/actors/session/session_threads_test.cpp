@@ -271,7 +271,9 @@ BOOST_AUTO_TEST_CASE(a_company_without_enough_threads_is_dismissed_and_its_syste
         allow_threads(actors::threads_of_system(actors::own_workers) + threads);
         std::vector<actors::rank_parts> ranks(1);
         for (auto& make : ranks[0].lanes)
-          make = [held] { return std::make_unique<actors::scripted_executor>(actors::script(), actors::memberships{}); };
+          make = [held] {
+            return std::make_unique<actors::scripted_executor>(actors::script(), actors::memberships{});
+          };
         const auto c = actors::assemble(own.system, std::move(ranks), {}, {}, actors::lane_threads::own);
         if (c.has_value()) return 2;
         if (c.error().kind != core::error_kind::limit) return 3;

@@ -100,7 +100,8 @@ BOOST_AUTO_TEST_CASE(an_error_of_the_newest_says_how_an_older_one_is_taken_where
   };
   fs::resize_file(newest / "manifest.json", 50);
   BOOST_TEST(says({}, words));
-  BOOST_TEST(says({.older_by = "fallback_to_previous=True"}, "; fallback_to_previous=True takes step-00000001 instead"));
+  BOOST_TEST(
+      says({.older_by = "fallback_to_previous=True"}, "; fallback_to_previous=True takes step-00000001 instead"));
   // where it would do nothing, it is not offered
   BOOST_TEST(!says({.older_by = ""}, "instead"));
   BOOST_TEST(!says({.tag = "step-00000002"}, "instead"));

@@ -12,10 +12,11 @@ using names = std::vector<std::string_view>;
 }
 
 BOOST_AUTO_TEST_CASE(names_of_peft_are_known_under_other_wrappers_and_names_of_models_are_not_taken_for_them) {
-  for (const auto* name : {"base_model.model.model.norm.weight", "module.base_model.model.lm_head.weight",
-                           "model.layers.0.self_attn.q_proj.base_layer.weight", "h.0.attn.c_attn.lora_A.default.weight",
-                           "_orig_mod.h.0.lora_embedding_B.default", "h.0.mlp.ia3_l.default", "score.modules_to_save.x.weight",
-                           "score.original_module.weight", "h.0.lora_magnitude_vector.default.weight"})
+  for (const auto* name :
+       {"base_model.model.model.norm.weight", "module.base_model.model.lm_head.weight",
+        "model.layers.0.self_attn.q_proj.base_layer.weight", "h.0.attn.c_attn.lora_A.default.weight",
+        "_orig_mod.h.0.lora_embedding_B.default", "h.0.mlp.ia3_l.default", "score.modules_to_save.x.weight",
+        "score.original_module.weight", "h.0.lora_magnitude_vector.default.weight"})
     BOOST_TEST(is_peft_name(name), name);
   for (const auto* name : {"model.norm.weight", "base_model.weight", "transformer.h.0.attn.c_attn.weight",
                            "layers.0.lora.weight", "database_layer.weight", "explora_A.weight"})
@@ -29,9 +30,10 @@ BOOST_AUTO_TEST_CASE(a_model_with_an_adapter_and_an_adapter_alone_are_told_apart
              "merge_and_unload(), then save_pretrained())");
   // releases before 0.6 keep the weight beside the adapter
   BOOST_TEST(peft_finding(names{"b.lora_A.x.weight", "b.weight"})->starts_with("holds a model that PEFT wraps"));
-  BOOST_TEST(*peft_finding(names{"base_model.model.b.lora_A.weight", "base_model.model.head.weight"}) ==
-             "holds an adapter of PEFT's, as 'base_model.model.b.lora_A.weight', and no whole model: merge it into its base "
-             "model first (peft's merge_and_unload(), then save_pretrained())");
+  BOOST_TEST(
+      *peft_finding(names{"base_model.model.b.lora_A.weight", "base_model.model.head.weight"}) ==
+      "holds an adapter of PEFT's, as 'base_model.model.b.lora_A.weight', and no whole model: merge it into its base "
+      "model first (peft's merge_and_unload(), then save_pretrained())");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -187,7 +187,8 @@ BOOST_AUTO_TEST_CASE(prefixes_that_stand_there_twice_are_understood_and_two_name
   check_values(**source, m.table);
   tensors.push_back(m.tensors().front());
   require_ok(checkpoint::write_weights_folder(at.path(), tensors));
-  BOOST_TEST(contains(refusal(at.path(), m), "parameter 'transformer.wte.weight' is there twice"), refusal(at.path(), m));
+  BOOST_TEST(contains(refusal(at.path(), m), "parameter 'transformer.wte.weight' is there twice"),
+             refusal(at.path(), m));
 }
 
 BOOST_AUTO_TEST_CASE(a_missing_parameter_is_refused) {

@@ -1,5 +1,5 @@
-// What a library that provides a kind of device gives to the rest of this folder: one table for each kind, registered
-// by the library. Owns the list of them.
+// A backend is the table of functions by which this folder uses a kind of device; the library of the kind registers it.
+// Owns the list of backends.
 #pragma once
 
 #include <cstddef>

@@ -15,7 +15,7 @@ struct properties {              ///< constant facts of one device
   uint64_t total_bytes = 0;      ///< of its own memory; 0 where it is not known
 };
 
-/// Of a device that `check` has found.
+/// The facts of a device that `check` has found.
 const properties& properties_of(device_id device);
 
 /// Whether this process can use the device. Errors: limit, with what is missing: the library that provides the kind, a

@@ -23,7 +23,7 @@ class number_uploads {
     there_.resize(micros);
   }
 
-  /// Those of micro-batch `micro`, good until the next step; null on the CPU. Errors: no memory.
+  /// The numbers of micro-batch `micro`, good until the next step; null on the CPU. Errors: no memory.
   core::result<const models::batch_numbers*> of(size_t micro, const models::micro_batch& batch) {
     if (device_.kind == device::device_kind::cpu) return none_;
     models::batch_numbers& out = there_[micro];

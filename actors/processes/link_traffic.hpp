@@ -1,11 +1,11 @@
-// What a process knows of one direction of a link to another machine. A plain value.
+// Bytes and time of one direction of a link between processes of two machines, as the receiving process counts them.
 #pragma once
 
 #include <cstdint>
 
 namespace troupe::actors {
 
-/// Since the term began.
+/// Counts since the term began.
 struct link_traffic {
   uint32_t from = 0, to = 0;  ///< places of processes
   uint64_t bytes = 0;

@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 3> wrapped_parts{"base_layer", "original_
 constexpr std::array<std::string_view, 9> adapter_parts{"lora_", "ia3_l",        "hada_w",  "lokr_w",    "oft_",
                                                         "boft_", "vera_lambda_", "vblora_", "fourierft_"};
 
-/// What stands before a part of `name` that `fits`; nothing where none does.
+/// The beginning of `name` before its first part that `fits`; nothing where none does.
 template <class Fits>
 std::optional<std::string_view> before_part(std::string_view name, const Fits& fits) {
   for (size_t begin = 0; begin < name.size();) {

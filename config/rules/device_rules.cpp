@@ -1,4 +1,4 @@
-// What a job on a GPU cannot do yet, each refused by its key.
+// Settings that a job on a GPU does not know yet are refused here, each by its key.
 #include <fmt/format.h>
 
 #include "config/rules/resolve.hpp"

@@ -6,8 +6,8 @@
 
 namespace troupe::far {
 
-/// The same bytes as a tensor of the CPU, at the address that work of the device uses; other tensors, undefined ones
-/// too, as they are.
+/// A tensor of the CPU over the bytes of `t`, at the address that work of the device uses; other tensors, undefined
+/// ones too, as they are.
 at::Tensor on_host(const at::Tensor& t);
 
 }  // namespace troupe::far

@@ -1,4 +1,4 @@
-// What `device: cuda` does not go together with, each refused at its own key.
+// Settings that do not go together with `device: cuda` are refused, each at its own key.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/config/text.hpp"

@@ -3,6 +3,7 @@
 #include <ATen/ops/from_blob.h>
 
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "core/math.hpp"
@@ -20,22 +21,34 @@ std::vector<int64_t> places_in_documents(const micro_batch& batch) {
   return out;
 }
 
-/// Calls f(tensor, type, sizes) for each array that `batch` has, in one order.
+/// Calls f(tensor, type, sizes, numbers) for each array that `batch` has, in the order in which they lie in memory.
+/// `numbers()` returns the array's numbers on the host.
 template <class F>
 void for_each_array(const micro_batch& batch, batch_numbers& to, F f) {
   const auto rows = static_cast<int64_t>(batch.rows), columns = static_cast<int64_t>(batch.columns);
-  f(to.tokens, at::kLong, {rows, columns + 1});
+  const auto list = [&](at::Tensor& t, const std::vector<int64_t>& numbers) {
+    f(t, at::kLong, {static_cast<int64_t>(numbers.size())}, [&] { return std::span(numbers); });
+  };
   const auto ordered = [&](ordered_places& places, const core::token_order* order) {
     if (order == nullptr) return;
-    f(places.ids, at::kLong, {static_cast<int64_t>(order->ids.size())});
-    f(places.begin, at::kLong, {static_cast<int64_t>(order->begin.size())});
-    f(places.order, at::kLong, {static_cast<int64_t>(order->order.size())});
+    list(places.ids, order->ids);
+    list(places.begin, order->begin);
+    list(places.order, order->order);
   };
+  f(to.tokens, at::kLong, {rows, columns + 1}, [&] { return batch.tokens; });
   ordered(to.by_token, batch.by_token);
   if (batch.document_start.empty()) return;
   ordered(to.by_column, batch.by_column);
-  f(to.places, at::kLong, {rows, columns});
-  f(to.document_start, at::kInt, {rows, columns});
+  f(to.places, at::kLong, {rows, columns}, [&] { return places_in_documents(batch); });
+  f(to.document_start, at::kInt, {rows, columns}, [&] { return batch.document_start; });
+}
+
+using array_sizes = std::initializer_list<int64_t>;
+
+uint64_t array_bytes(at::ScalarType type, array_sizes sizes) {
+  uint64_t out = c10::elementSize(type);
+  for (const int64_t n : sizes) out *= static_cast<uint64_t>(n);
+  return out;
 }
 
 template <class T>
@@ -95,39 +108,30 @@ ordered_places by_column_on(const micro_batch& batch, at::Device where) {
 uint64_t bytes_of_numbers(const micro_batch& batch) {
   uint64_t out = 0;
   batch_numbers none;
-  for_each_array(batch, none, [&](at::Tensor&, at::ScalarType type, std::initializer_list<int64_t> sizes) {
-    uint64_t bytes = c10::elementSize(type);
-    for (const int64_t n : sizes) bytes *= static_cast<uint64_t>(n);
-    out += core::round_up(bytes, array_alignment_bytes);
+  for_each_array(batch, none, [&](at::Tensor&, at::ScalarType type, array_sizes sizes, const auto&) {
+    out += core::round_up(array_bytes(type, sizes), array_alignment_bytes);
   });
   return out;
 }
 
 void write_numbers(const micro_batch& batch, std::byte* out) {
-  const auto put = [&](const void* from, uint64_t bytes) {
-    if (bytes > 0) std::memcpy(out, from, bytes);
+  batch_numbers none;
+  for_each_array(batch, none, [&](at::Tensor&, at::ScalarType type, array_sizes sizes, const auto& numbers_of) {
+    const auto numbers = numbers_of();
+    const uint64_t bytes = array_bytes(type, sizes);
+    TORCH_CHECK(std::as_bytes(std::span(numbers)).size() == bytes, "a micro-batch has arrays of other sizes");
+    if (bytes > 0) std::memcpy(out, numbers.data(), bytes);
     out += core::round_up(bytes, array_alignment_bytes);
-  };
-  const auto put_order = [&](const core::token_order* order) {
-    if (order == nullptr) return;
-    for (const auto* x : {&order->ids, &order->begin, &order->order}) put(x->data(), x->size() * sizeof(int64_t));
-  };
-  put(batch.tokens.data(), batch.tokens.size_bytes());
-  put_order(batch.by_token);
-  if (batch.document_start.empty()) return;
-  put_order(batch.by_column);
-  const auto places = places_in_documents(batch);
-  put(places.data(), places.size() * sizeof(int64_t));
-  put(batch.document_start.data(), batch.document_start.size_bytes());
+  });
 }
 
 batch_numbers numbers_over(const micro_batch& batch, const at::Tensor& bytes) {
   batch_numbers out;
   auto* at = static_cast<std::byte*>(bytes.mutable_data_ptr());
-  for_each_array(batch, out, [&](at::Tensor& t, at::ScalarType type, std::initializer_list<int64_t> sizes) {
+  for_each_array(batch, out, [&](at::Tensor& t, at::ScalarType type, array_sizes sizes, const auto&) {
     t = at::from_blob(
         at, at::IntArrayRef(sizes), [bytes](void*) {}, at::dtype(type).device(bytes.device()));
-    at += core::round_up(static_cast<uint64_t>(t.numel()) * c10::elementSize(type), array_alignment_bytes);
+    at += core::round_up(array_bytes(type, sizes), array_alignment_bytes);
   });
   return out;
 }

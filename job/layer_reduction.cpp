@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <set>
 #include <string_view>
 #include <utility>
+
+#include "checkpoint/source/name_map.hpp"
 
 namespace troupe::job {
 namespace {
@@ -17,36 +18,61 @@ tl::unexpected<core::error> refused(const std::string& where, std::string_view k
                     (where.empty() ? "" : where + ": ") + std::string(root) + std::string(key) + ": " + text);
 }
 
-/// The name without the part that some files leave out.
-std::string_view core_name(std::string_view name) {
-  for (const std::string_view prefix : {"transformer.", "model."})
-    if (name.starts_with(prefix)) return name.substr(prefix.size());
-  return name;
-}
-
 struct layer_name {
   uint64_t layer = 0;
-  std::string_view rest;  ///< of the name behind the layer's number
+  std::string in_front, rest;  ///< of the layer's number, without its dots
 };
 
-/// `prefix.7.rest` as 7 and `rest`.
-std::optional<layer_name> in_layer(std::string_view name, std::string_view prefix) {
-  name = core_name(name);
-  prefix = core_name(prefix);
+std::optional<layer_name> layer_at(std::string_view name, std::string_view prefix) {
   if (!name.starts_with(prefix) || name.size() <= prefix.size() || name[prefix.size()] != '.') return std::nullopt;
   name.remove_prefix(prefix.size() + 1);
   layer_name out;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), out.layer);
   if (error != std::errc() || end == name.data() + name.size() || *end != '.') return std::nullopt;
+  out.in_front = prefix;
   out.rest = name.substr(static_cast<size_t>(end - name.data()) + 1);
   return out;
 }
 
-bool is_in_module(std::string_view name, std::string_view module) {
-  name = core_name(name);
-  module = core_name(module);
-  return name.starts_with(module) && name.size() > module.size() && name[module.size()] == '.';
+/// `prefix.7.rest` as 7 and `rest`, for both names as they are, or else for their bare names.
+std::optional<layer_name> in_layer(std::string_view name, std::string_view prefix) {
+  if (auto out = layer_at(name, prefix)) return out;
+  return layer_at(checkpoint::bare_name(name), checkpoint::bare_name(prefix));
 }
+
+bool is_in_module(std::string_view name, std::string_view module) {
+  const auto is_below = [](std::string_view x, std::string_view above) {
+    return x.starts_with(above) && x.size() > above.size() && x[above.size()] == '.';
+  };
+  return is_below(name, module) || is_below(checkpoint::bare_name(name), checkpoint::bare_name(module));
+}
+
+/// Finds the teacher's tensors: by the name as it is, or else by the bare name, where one tensor alone has it.
+class teacher_names {
+ public:
+  explicit teacher_names(const std::vector<source_tensor>& source) {
+    for (const auto& t : source) {
+      by_name_.emplace(t.name, &t);
+      by_bare_name_[checkpoint::bare_name(t.name)].push_back(&t);
+    }
+  }
+
+  /// Errors: no such tensor, or several.
+  [[nodiscard]] core::result<const source_tensor*> find(const std::string& wanted) const {
+    if (const auto found = by_name_.find(wanted); found != by_name_.end()) return found->second;
+    const auto found = by_bare_name_.find(checkpoint::bare_name(wanted));
+    if (found == by_bare_name_.end()) return core::refused("the teacher has no " + wanted);
+    const auto& all = found->second;
+    if (all.size() > 1)
+      return core::refused("the teacher has several tensors that may be " + wanted + ": " + all[0]->name + " and " +
+                           all[1]->name);
+    return all.front();
+  }
+
+ private:
+  std::map<std::string_view, const source_tensor*> by_name_;
+  std::map<std::string, std::vector<const source_tensor*>> by_bare_name_;
+};
 
 std::string text_of(const std::vector<int64_t>& shape) {
   std::string out = "(";
@@ -88,12 +114,9 @@ core::result<std::vector<std::optional<std::string>>> reduced_layers(const confi
                                                                      const core::model_table& model,
                                                                      const std::vector<source_tensor>& source) {
   const auto& r = config.compression.layers;
-  std::map<std::string_view, const source_tensor*> by_name;
+  const teacher_names teacher(source);
   std::vector<std::string_view> names;
-  for (const auto& t : source) {
-    by_name.emplace(core_name(t.name), &t);
-    names.push_back(t.name);
-  }
+  for (const auto& t : source) names.push_back(t.name);
   const uint64_t there = layers_in(names, r.module_name_prefix);
   if (there == 0)
     return refused(r.prefix_where, "module_name_prefix",
@@ -110,21 +133,19 @@ core::result<std::vector<std::optional<std::string>>> reduced_layers(const confi
     if (p.of_teacher) continue;
     std::string wanted;
     if (const auto own = in_layer(p.name, r.module_name_prefix)) {
-      wanted = std::string(core_name(r.module_name_prefix)) + "." + std::to_string(r.teacher_layer[own->layer]) + "." +
-               std::string(own->rest);
+      wanted = own->in_front + "." + std::to_string(r.teacher_layer[own->layer]) + "." + own->rest;
     } else if (std::ranges::any_of(r.other_module_names, [&](const auto& m) { return is_in_module(p.name, m); })) {
-      wanted = core_name(p.name);
+      wanted = p.name;
     } else {
       continue;
     }
-    const auto found = by_name.find(wanted);
-    if (found == by_name.end())
-      return refused(r.where, "enabled", "the teacher has no " + wanted + ", which " + p.name + " begins with");
-    if (found->second->shape != p.shape)
+    const auto found = teacher.find(wanted);
+    if (!found) return refused(r.where, "enabled", found.error().text + ", which " + p.name + " begins with");
+    if ((*found)->shape != p.shape)
       return refused(r.where, "enabled",
                      p.name + ": wanted a teacher as wide as the model, " + text_of(p.shape) + ", got " +
-                         text_of(found->second->shape));
-    out.back() = found->second->name;
+                         text_of((*found)->shape));
+    out.back() = (*found)->name;
   }
   return out;
 }

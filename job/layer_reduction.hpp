@@ -25,8 +25,9 @@ struct source_tensor {
 };
 
 /// [parameter of `model`]: the tensor of the source that it begins with: layer i's of layer `teacher_layer[i]`, of
-/// other modules of the same name; none: its first values. Names may lack `transformer.` or `model.` in front. Refused
-/// (bad_input), with file, line and key: layers that the source does not have, and tensors of another shape.
+/// other modules of the same name; none: its first values. Names that differ are compared as bare names
+/// (checkpoint/source/name_map.hpp). Refused (bad_input), with file, line and key: layers and tensors that the source
+/// does not have, or has several times, and tensors of another shape.
 core::result<std::vector<std::optional<std::string>>> reduced_layers(const config::job_config& config,
                                                                      const core::model_table& model,
                                                                      const std::vector<source_tensor>& source);

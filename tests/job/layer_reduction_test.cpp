@@ -3,6 +3,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <functional>
+
 #include "models/table/model_spec.hpp"
 
 namespace troupe::job {
@@ -57,6 +59,63 @@ BOOST_AUTO_TEST_CASE(a_layer_begins_with_the_teachers_and_other_modules_by_name)
       if (taken) BOOST_TEST(*(*names)[q] == name.substr(cut));
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(names_with_what_wrappers_and_model_classes_add_are_found_whoever_has_it) {
+  const auto plain = gpt2(2), deep = gpt2(6);
+  const std::vector<std::function<std::string(std::string)>> ways = {
+      [](const std::string& n) { return "model." + n; },
+      [](const std::string& n) { return "model.model." + n; },
+      [](const std::string& n) { return "_orig_mod.module." + n; },
+      [](const std::string& n) { return "module.transformer.model." + n.substr(n.find('.') + 1); },
+      [](std::string n) { return n.replace(n.find('.'), 1, "._fsdp_wrapped_module."); },
+      [](std::string n) {
+        if (const auto at = n.find("h.1."); at != n.npos) n.replace(at, 4, "h.1._checkpoint_wrapped_module._orig_mod.");
+        return n;
+      }};
+  const auto as = [](core::model_table of, const auto& way) {
+    for (auto& p : of.parameters) p.name = way(p.name);
+    return of;
+  };
+  const auto wanted = reduced_layers(reduced(2, {1, 4}), plain, source_of(deep)).value();
+  for (const auto& way : ways) {
+    const auto got = reduced_layers(reduced(2, {1, 4}), plain, source_of(as(deep, way)));
+    BOOST_TEST_REQUIRE(got.has_value(), (got ? "" : got.error().text));
+    for (size_t q = 0; q < wanted.size(); ++q)
+      BOOST_TEST((*got)[q].value_or("none") == (wanted[q] ? way(*wanted[q]) : "none"));
+    const auto of_wrapped = reduced_layers(reduced(2, {1, 4}), as(plain, way), source_of(deep));
+    BOOST_TEST_REQUIRE(of_wrapped.has_value(), (of_wrapped ? "" : of_wrapped.error().text));
+    BOOST_TEST((*of_wrapped == wanted));
+    BOOST_TEST(refusal(reduced(2, {1, 4}), as(plain, way), deep) == "taken");
+  }
+  const auto keys = reduced(2, {1, 4}, "model.model.h", {"module.wte", "_orig_mod.transformer.ln_f"});
+  BOOST_TEST(refusal(keys, plain, deep) == "taken");
+  BOOST_TEST((reduced_layers(keys, plain, source_of(deep)).value() == wanted));
+}
+
+BOOST_AUTO_TEST_CASE(a_module_of_a_hosts_that_is_called_as_a_wrapper_calls_its_own_is_found_by_its_name) {
+  const auto stack = [](int layers) {
+    core::model_table out;
+    for (int i = 0; i < layers; ++i) out.parameters.emplace_back().name = "module." + std::to_string(i) + ".weight";
+    return out;
+  };
+  const auto names = reduced_layers(reduced(2, {1, 3}, "module", {}), stack(2), source_of(stack(4)));
+  BOOST_TEST_REQUIRE(names.has_value(), (names ? "" : names.error().text));
+  BOOST_TEST((*names == std::vector<std::optional<std::string>>{"module.1.weight", "module.3.weight"}));
+}
+
+BOOST_AUTO_TEST_CASE(a_bare_name_that_two_of_the_teachers_tensors_have_is_refused) {
+  const auto model = gpt2(2), deep = gpt2(6);
+  auto source = source_of(deep);
+  for (auto& t : source) t.name = "model." + t.name;
+  const auto twice = source.front();
+  source.push_back({"module." + twice.name, twice.shape});
+  const auto names = reduced_layers(reduced(2, {1, 4}), model, source);
+  BOOST_TEST_REQUIRE(!names.has_value());
+  BOOST_TEST(names.error().text ==
+             "job.yaml:3: compression_training.layer_reduction.enabled: the teacher has several tensors that may be "
+             "transformer.wte.weight: model.transformer.wte.weight and module.model.transformer.wte.weight, which "
+             "transformer.wte.weight begins with");
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused_with_the_line_of_its_key) {

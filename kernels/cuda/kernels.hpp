@@ -1,6 +1,7 @@
-// The CPU kernels' twins on a CUDA device: the same formulas from the same headers, the same bits, the same
-// arguments and one more, the stream. Every pointer into data is device memory; calls return at once.
-// An error is the launch's; what goes wrong on the device later shows at the stream's next synchronisation.
+// The CPU kernels' twins on a CUDA device: the same formulas from the same headers, the same bits (norms of rows and
+// losses: bits of their own, see there), the same arguments and one more, the stream. Every pointer into data is device
+// memory; calls return at once. An error is the launch's; what goes wrong on the device later shows at the stream's next
+// synchronisation.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +10,14 @@
 
 #include "core/error.hpp"
 #include "kernels/compress/fake_quantise.hpp"
+#include "kernels/layers/row_norm.hpp"
 #include "kernels/optimizer/adagrad.hpp"
 #include "kernels/optimizer/adamw.hpp"
 #include "kernels/optimizer/lamb.hpp"
 #include "kernels/optimizer/lion.hpp"
 #include "kernels/optimizer/muon.hpp"
 #include "kernels/optimizer/sgd.hpp"
+#include "kernels/sums/grouped_sums.hpp"
 #include "kernels/sums/reduce.hpp"
 
 struct CUstream_st;
@@ -40,6 +43,37 @@ core::result<void> block_square_sums(const std::byte* values, core::dtype type, 
 
 /// kernels/sums/norm.hpp. Sets `*found`, in device memory, to 1 if an element is infinite or NaN; never clears it.
 core::result<void> has_nonfinite(const std::byte* values, core::dtype type, uint64_t count, uint32_t* found, stream on);
+
+/// kernels/sums/column_sums.hpp, kernels/sums/grouped_sums.hpp, of f32, bf16 and f16: the CPU's bits. The arrays of the
+/// groups are device memory.
+core::result<void> column_sums(const std::byte* x, core::dtype type, uint64_t rows, uint64_t width, uint64_t row_stride,
+                               std::byte* out, core::dtype out_type, stream on);
+core::result<void> grouped_sums(const std::byte* rows, core::dtype type, uint64_t width, const row_groups& groups,
+                                std::byte* sums, stream on);
+
+/// kernels/layers/row_norm.hpp, of f32, bf16 and f16, with the arguments of the table (kernels/operations.hpp). A sum
+/// over a row has an order that its width and type alone decide, and is not the CPU's; dweight and dbias have the CPU's
+/// bits where mean and rstd do.
+core::result<void> layer_norm(const norm_input& in, const std::byte* bias, double epsilon, std::byte* y,
+                              const norm_rows& kept, stream on);
+core::result<void> layer_norm_backward(const norm_input& in, const norm_gradient& gradient, const norm_rows& kept,
+                                       std::byte* dx, std::byte* dweight, std::byte* dbias, stream on);
+core::result<void> rms_norm(const norm_input& in, double epsilon, std::byte* y, const norm_rows& kept, stream on);
+core::result<void> rms_norm_backward(const norm_input& in, const norm_gradient& gradient, const norm_rows& kept,
+                                     std::byte* dx, std::byte* dweight, stream on);
+
+/// kernels/layers/cross_entropy.hpp, of f32, bf16 and f16, with the arguments of the table (kernels/operations.hpp):
+/// `loss` and `gradient` are device memory, too. A row's order of sums and its power of e are not the CPU's.
+core::result<void> cross_entropy(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
+                                 const int64_t* targets, std::byte* log_sums, std::byte* loss, stream on);
+core::result<void> cross_entropy_backward(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
+                                          uint64_t stride, const int64_t* targets, const std::byte* log_sums,
+                                          const std::byte* gradient, uint64_t mean_rows, stream on);
+core::result<void> cross_entropy_part(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
+                                      uint64_t stride, const int64_t* targets, std::byte* statistics, stream on);
+core::result<void> joined_cross_entropy(const std::byte* statistics, core::dtype type, uint64_t ranks,
+                                        uint64_t rank_stride, uint64_t rows, std::byte* log_sums, std::byte* loss,
+                                        stream on);
 
 /// kernels/compress/fake_quantise.hpp, of f32, bf16 and f16. `ranges` is device memory: of all groups, or one for all
 /// of them; null: each group's own is measured. A group has fewer than 2^36 elements.

@@ -37,8 +37,9 @@ class variables {
     wrong(name, fmt::format("wanted a number from {} to {}, got `{}`", at_least, at_most, *t));
     return 0;
   }
-  uint32_t needed(const std::string& name, const std::string& beside, uint32_t at_least = 0) {
-    if (!has(name)) wrong(name, fmt::format("wanted a number beside {}, got none", beside));
+  uint32_t needed(const std::string& name, const std::string& beside, uint32_t at_least = 0,
+                  std::string_view way_out = {}) {
+    if (!has(name)) wrong(name, fmt::format("wanted a number beside {}, got none{}", beside, way_out));
     return number(name, 0, at_least);
   }
   /// The first that is there.
@@ -198,10 +199,12 @@ launch_place flux(variables& v) {
   return p;
 }
 
-/// The mpiexec of HPE Cray's PALS, which says the machine's number itself.
+/// The mpiexec of HPE Cray's PALS. Its header pals.h names these variables: the machine's number is one of them, and the
+/// number of all programs is PMI's alone, which is not set where PALS starts programs for PMIx.
 launch_place pals(variables& v) {
   launch_place p{.launcher = "mpiexec of PALS", .told_by = "PMI_SIZE"};
-  p.tasks = v.needed("PMI_SIZE", "PALS_RANKID", 1);
+  p.tasks = v.needed("PMI_SIZE", "PALS_RANKID", 1,
+                     ": start mpiexec with PALS_PMI=pmi, or unset PALS_RANKID where PALS has not started this program");
   const uint32_t rank = v.needed("PALS_RANKID", "PMI_SIZE");
   v.less("PALS_RANKID", rank, p.told_by, p.tasks);
   p.local_rank = v.needed("PALS_LOCAL_RANKID", "PALS_RANKID");
@@ -265,6 +268,7 @@ struct launcher_kind {
   names present;  ///< all of them: it has started this program
   launch_place (*read)(variables&);
   names sizes, ranks;  ///< by which it says that there is one program, with others of its variables missing
+  names shares{};      ///< sizes of a machine's share: more than one means several programs, one means nothing
 };
 
 // The innermost first: mpirun, torchrun and Flux are themselves started by srun, srun by a pod. Slurm and Flux may set
@@ -298,8 +302,9 @@ const std::vector<launcher_kind>& launcher_kinds() {
        {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"}},
       {{"PALS_RANKID"},
        pals,
-       {"PMI_SIZE", "PMI_LOCAL_SIZE", "PALS_LOCAL_SIZE"},
-       {"PALS_RANKID", "PALS_LOCAL_RANKID", "PALS_NODEID", "PMI_RANK", "PMI_LOCAL_RANK"}},
+       {"PMI_SIZE"},
+       {"PALS_RANKID", "PALS_LOCAL_RANKID", "PALS_NODEID", "PMI_RANK", "PMI_LOCAL_RANK"},
+       {"PMI_LOCAL_SIZE", "PALS_LOCAL_SIZE"}},
       {{"PMI_SIZE", "PMI_RANK"},
        mpiexec,
        {"PMI_SIZE", "MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"},
@@ -324,6 +329,7 @@ bool speaks_of_one(const environment& given, const launcher_kind& kind) {
   };
   look(kind.sizes, "1", true);
   look(kind.ranks, "0", false);
+  look(kind.shares, "1", false);
   return is_said && !is_contradicted;
 }
 

@@ -159,6 +159,24 @@ BOOST_AUTO_TEST_CASE(pals_says_the_number_of_the_machine) {
   says(refused(with(task, {{"PMI_LOCAL_SIZE", "3"}})), "wanted as many on every machine");
 }
 
+BOOST_AUTO_TEST_CASE(programs_that_pals_starts_for_pmix_are_not_taken_for_one_program_each) {
+  // One program on each machine: rank 0 sees nothing but zeros and ones, and its job has others.
+  for (const char* rank : {"0", "1"}) {
+    const environment task = {
+        {"PALS_RANKID", rank}, {"PALS_NODEID", rank}, {"PALS_LOCAL_RANKID", "0"}, {"PALS_LOCAL_SIZE", "1"}};
+    says(refused(task),
+         "mpiexec of PALS says in the environment: PMI_SIZE: wanted a number beside PALS_RANKID, got none: start "
+         "mpiexec with PALS_PMI=pmi, or unset PALS_RANKID where PALS has not started this program");
+  }
+  // PALS_LOCAL_SIZE stands for PMI_LOCAL_SIZE.
+  const auto p = place({{"PALS_RANKID", "3"},
+                        {"PALS_NODEID", "1"},
+                        {"PALS_LOCAL_RANKID", "1"},
+                        {"PALS_LOCAL_SIZE", "2"},
+                        {"PMI_SIZE", "4"}});
+  BOOST_TEST((p.node == 1 && p.nodes == 2 && p.local_rank == 1 && p.tasks == 4));
+}
+
 BOOST_AUTO_TEST_CASE(mpirun_lays_ranks_next_to_each_other_or_in_turns) {
   BOOST_TEST((place(mpirun).node == 1 && place(mpirun).nodes == 2 && place(mpirun).local_rank == 0));
   const auto in_turns = place(with(mpirun, {{"OMPI_COMM_WORLD_RANK", "1"}}));

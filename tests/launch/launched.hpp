@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/machines/host_commands.hpp"
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 #include "tests/survive/job_of_processes.hpp"
@@ -43,10 +44,7 @@ class launched {
            "  tls: {ca: \"certs/{host}/ca.crt\", certificate: \"certs/{host}/host.crt\", key: "
            "\"certs/{host}/host.key\"}\n"
         << cluster;
-    for (const words& more : {words{"init", "certs"}, words{"issue", "certs", "other"} + hosts}) {
-      const auto made = run(words{troupe::places::troupe_binary, "cert"} + more, folder_.path());
-      BOOST_TEST_REQUIRE(made.code == 0, made.err);
-    }
+    make_certificates(troupe::places::troupe_binary, folder_.path(), words{"other"} + hosts);
   }
 
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_.path(); }

@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "tests/machines/host_commands.hpp"
 #include "tests/machines/hosts.hpp"
 #include "tests/scratch_folder.hpp"
 #include "tests/skipped.hpp"
@@ -19,7 +21,7 @@ using namespace troupe::tests;
 
 namespace {
 
-constexpr uint16_t port = 4400;
+const std::string place = hosts::address(0) + ":4400";
 constexpr const char* names[] = {"a", "b", "c"};
 
 using words = std::vector<std::string>;
@@ -34,8 +36,7 @@ class tried {
   tried(std::string troupe, std::string job) : troupe_(std::move(troupe)), job_(std::move(job)) {}
 
   int operator()() {
-    for (const words& command : {words{"cert", "init", "certs"}, words{"cert", "issue", "certs", "a", "b", "c"}})
-      expect(run(joined({troupe_}, command), folder_.path()).code == 0, "certificates");
+    make_certificates(troupe_, folder_.path(), {std::begin(names), std::end(names)});
     std::filesystem::create_directory(folder_ / "runs");
     one_is_missing();
     one_is_odd();
@@ -54,21 +55,13 @@ class tried {
 
   [[nodiscard]] words keys() const {
     words out;
-    for (const std::string& key :
-         {fmt::format("output={}/run", (folder_ / "runs").string()),
-          fmt::format("cluster.listen={}:{}", hosts::address(0), port), std::string("cluster.tls.ca=certs/a/ca.crt"),
-          std::string("cluster.job=english"), std::string("cluster.tls.certificate=certs/a/host.crt"),
-          std::string("cluster.tls.key=certs/a/host.key")}) {
-      out.emplace_back("--set");
-      out.push_back(key);
-    }
+    set_keys(out, {fmt::format("output={}/run", (folder_ / "runs").string()), "cluster.job=english"});
+    set_keys(out, first_host_keys(place));
     return out;
   }
   std::unique_ptr<process> agent(uint32_t host, const words& more = {}, const std::string& before = {}) {
-    words command = {troupe_,   "agent",  "--join", fmt::format("{}:{}", hosts::address(0), port),
-                     "--first", "a",      "--tls",  fmt::format("certs/{}", names[host]),
-                     "--job",   "english"};
-    command = joined(command, more);
+    words command = agent_command(troupe_, place, "a", fmt::format("certs/{}", names[host]));
+    command = joined(joined(command, {"--job", "english"}), more);
     if (!before.empty()) command = joined({"sh", "-c", before + " && exec \"$0\" \"$@\""}, command);
     return std::make_unique<process>(hosts::on(host, command), folder_.path());
   }

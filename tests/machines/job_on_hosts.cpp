@@ -6,33 +6,18 @@
 #include <stdexcept>
 #include <thread>
 
+#include "tests/machines/host_commands.hpp"
+
 namespace troupe::tests {
-namespace {
-
-void add_keys(std::vector<std::string>& to, const std::vector<std::string>& keys) {
-  for (const auto& key : keys) {
-    to.emplace_back("--set");
-    to.push_back(key);
-  }
-}
-
-}  // namespace
 
 job_on_hosts::job_on_hosts(command_of_job job, const hosts* network) : job_(std::move(job)), network_(network) {
-  for (const std::vector<std::string>& command :
-       {std::vector<std::string>{job_.troupe, "cert", "init", "certs"},
-        std::vector<std::string>{job_.troupe, "cert", "issue", "certs", "a", "b", "c"}})
-    if (const auto made = run(command, folder_.path()); made.code != 0)
-      throw std::runtime_error("certificates: " + made.err);
+  make_certificates(job_.troupe, folder_.path(), {names.begin(), names.end()});
   start_first();
   for (uint32_t h = 1; h < number; ++h) start_agent(h);
 }
 
 void job_on_hosts::start_first() {
-  const std::vector<std::string> keys = {"cluster.listen=" + listens_at(), "cluster.tls.ca=certs/a/ca.crt",
-                                         "cluster.tls.certificate=certs/a/host.crt",
-                                         "cluster.tls.key=certs/a/host.key"};
-  first_ = std::make_unique<process>(on(0, train("lost", keys)), folder_.path());
+  first_ = std::make_unique<process>(on(0, train("lost", first_host_keys(listens_at()))), folder_.path());
 }
 
 void job_on_hosts::kill_first() {
@@ -49,9 +34,9 @@ std::string job_on_hosts::listens_at() const {
 std::vector<std::string> job_on_hosts::train(const char* output, const std::vector<std::string>& more) const {
   std::vector<std::string> out{job_.troupe, "train", job_.file, "--fresh"};
   if (job_.as_json) out.emplace_back("--json");
-  add_keys(out, job_.keys);
-  add_keys(out, {fmt::format("output={}", output), "telemetry.json_lines=true"});
-  add_keys(out, more);
+  set_keys(out, job_.keys);
+  set_keys(out, {fmt::format("output={}", output), "telemetry.json_lines=true"});
+  set_keys(out, more);
   return out;
 }
 
@@ -60,8 +45,7 @@ std::vector<std::string> job_on_hosts::on(uint32_t host, std::vector<std::string
 }
 
 void job_on_hosts::start_agent(uint32_t host) {
-  std::vector<std::string> command{job_.troupe, "agent",  "--join", listens_at(),
-                                   "--first",   names[0], "--tls",  fmt::format("certs/{}", names[host])};
+  auto command = agent_command(job_.troupe, listens_at(), names[0], fmt::format("certs/{}", names[host]));
   if (!job_.name.empty()) command.insert(command.end(), {"--job", job_.name});
   agents_[host] = std::make_unique<process>(on(host, command), folder_.path());
 }

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/machines/host_commands.hpp"
 #include "tests/machines/hosts.hpp"
 #include "tests/scratch_folder.hpp"
 #include "tests/skipped.hpp"
@@ -49,11 +50,7 @@ class tried {
   }
 
   int operator()() {
-    for (const words& more : {words{"init", "certs"}, words{"issue", "certs", "a"}}) {
-      words command{troupe_, "cert"};
-      command.insert(command.end(), more.begin(), more.end());
-      expect(run(command, folder_.path()).code == 0, "certificates");
-    }
+    make_certificates(troupe_, folder_.path(), {"a"});
     const auto alone = run({troupe_, "train", "job.yaml", "--fresh", "--set", "output=alone"}, folder_.path());
     expect(alone.code == 0, "one process: " + alone.err);
     for (const char* layout : {"--map-by slot", "--map-by node", "--rank-by node"}) start(layout);

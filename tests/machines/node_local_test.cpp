@@ -9,7 +9,8 @@
 #include <cstdlib>
 #include <memory>
 
-#include "tests/machines/job_on_hosts.hpp"
+#include "tests/free_port.hpp"
+#include "tests/machines/host_commands.hpp"
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 #include "tests/skipped.hpp"
@@ -37,12 +38,7 @@ class machines {
   machines(std::filesystem::path folder, std::vector<std::string> mounts)
       : folder_(std::move(folder)), mounts_(std::move(mounts)) {
     for (const char* name : {shared_name, "a", "b", "c"}) std::filesystem::create_directories(folder_ / name);
-    for (const std::vector<std::string>& command :
-         {std::vector<std::string>{troupe::places::troupe_binary, "cert", "init", "certs"},
-          {troupe::places::troupe_binary, "cert", "issue", "certs", "a", "b", "c"}}) {
-      const auto made = run(command, folder_);
-      BOOST_TEST_REQUIRE(made.code == 0, made.err);
-    }
+    make_certificates(troupe::places::troupe_binary, folder_, {"a", "b", "c"});
   }
 
   /// The first of `hosts` leads. `agents`: how they end.
@@ -55,23 +51,17 @@ class machines {
     for (const auto& h : hosts) list += fmt::format("{}{{name: {}}}", list.empty() ? "" : ", ", h);
     std::vector<std::string> command{troupe::places::troupe_binary, "train",  troupe::places::cluster_job, "--steps",
                                      std::to_string(steps),         "--quiet"};
-    for (const std::string& key :
-         {fmt::format("output={}", (folder_ / shared_name).string()), std::string("telemetry.json_lines=true"),
-          fmt::format("cluster.hosts=[{}]", list), fmt::format("parallel.data={}", hosts.size()),
-          "cluster.listen=" + place, fmt::format("cluster.tls.ca=certs/{}/ca.crt", first_host),
-          fmt::format("cluster.tls.certificate=certs/{}/host.crt", first_host),
-          fmt::format("cluster.tls.key=certs/{}/host.key", first_host), std::string("checkpoint.every_steps=5"),
-          std::string("checkpoint.keep_last=2"), fmt::format("checkpoint.use_node_local_storage={}", is_local)}) {
-      command.emplace_back("--set");
-      command.push_back(key);
-    }
+    set_keys(command, {fmt::format("output={}", (folder_ / shared_name).string()), "telemetry.json_lines=true",
+                       fmt::format("cluster.hosts=[{}]", list), fmt::format("parallel.data={}", hosts.size()),
+                       "checkpoint.every_steps=5", "checkpoint.keep_last=2",
+                       fmt::format("checkpoint.use_node_local_storage={}", is_local)});
+    set_keys(command, first_host_keys(place, first_host));
     command.insert(command.end(), more.begin(), more.end());
     process first(on(first_host, command), folder_);
     std::vector<std::unique_ptr<process>> agents;
     for (size_t i = 1; i < hosts.size(); ++i)
-      agents.push_back(std::make_unique<process>(on(hosts[i], {troupe::places::troupe_binary, "agent", "--join", place,
-                                                               "--first", first_host, "--tls", "certs/" + hosts[i]}),
-                                                 folder_));
+      agents.push_back(std::make_unique<process>(
+          on(hosts[i], agent_command(troupe::places::troupe_binary, place, first_host, "certs/" + hosts[i])), folder_));
     auto out = first.end(std::chrono::seconds(120));
     for (auto& a : agents) {
       auto did = a->end();

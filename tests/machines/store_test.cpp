@@ -10,6 +10,7 @@
 
 #include "core/clock.hpp"
 #include "tests/etcd_server.hpp"
+#include "tests/machines/host_commands.hpp"
 #include "tests/machines/job_on_hosts.hpp"
 #include "tests/machines/job_with_store.hpp"
 #include "tests/made_up_text.hpp"
@@ -112,20 +113,11 @@ BOOST_AUTO_TEST_CASE(a_store_that_is_not_there_or_holds_another_job_is_refused_i
   std::ofstream(folder / "corpus.txt") << made_up_text(60'000);
   std::ofstream(folder / "job.yaml") << job_with_store(10, etcd.store(), 20);
   for (const char* authority : {"certs", "others"})
-    for (const std::vector<std::string>& made :
-         {std::vector<std::string>{troupe::places::troupe_binary, "cert", "init", authority},
-          std::vector<std::string>{troupe::places::troupe_binary, "cert", "issue", authority, "a", "b"}})
-      BOOST_TEST_REQUIRE(run(made, folder.path()).code == 0);
+    make_certificates(troupe::places::troupe_binary, folder.path(), {"a", "b"}, authority);
   const auto train = [](const std::string& authority, const std::string& store) {
-    const std::string own = authority + "/a/";
     std::vector<std::string> out{troupe::places::troupe_binary, "train", "job.yaml"};
-    for (const auto& key :
-         {fmt::format("cluster.listen=127.0.0.1:{}", free_port()), "cluster.tls.ca=" + own + "ca.crt",
-          "cluster.tls.certificate=" + own + "host.crt", "cluster.tls.key=" + own + "host.key",
-          "output=" + authority + "-run", std::string(store.empty() ? "steps=10" : "cluster.store=" + store)}) {
-      out.emplace_back("--set");
-      out.push_back(key);
-    }
+    set_keys(out, first_host_keys(fmt::format("127.0.0.1:{}", free_port()), "a", authority));
+    set_keys(out, {"output=" + authority + "-run", store.empty() ? "steps=10" : "cluster.store=" + store});
     return out;
   };
   const auto nobody = run(train("certs", "etcd://127.0.0.1:1"), folder.path());

@@ -12,7 +12,8 @@
 #include <sstream>
 
 #include "tests/crash/wanted_cases.hpp"
-#include "tests/machines/job_on_hosts.hpp"
+#include "tests/free_port.hpp"
+#include "tests/machines/host_commands.hpp"
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
 #include "tests/skipped.hpp"
@@ -56,15 +57,6 @@ const std::vector<way> all_ways = {
 };
 constexpr uint64_t ways_here = 4;
 
-std::vector<std::string> set(const std::vector<std::string>& keys) {
-  std::vector<std::string> out;
-  for (const auto& k : keys) {
-    out.emplace_back("--set");
-    out.push_back(k);
-  }
-  return out;
-}
-
 /// Nothing is kept for a loss: then what crosses the network is what the plan says, byte for byte.
 std::vector<std::string> keys_of(const way& w) {
   auto out = w.keys;
@@ -76,18 +68,21 @@ std::vector<std::string> keys_of(const way& w) {
 std::vector<std::string> train(const way& w, const char* output, const std::vector<std::string>& keys) {
   std::vector<std::string> out{troupe::places::troupe_binary, "train", w.job, "--fresh", "--json"};
   out.insert(out.end(), w.options.begin(), w.options.end());
-  std::vector<std::string> all{fmt::format("output={}", output), "telemetry.json_lines=true"};
-  all.insert(all.end(), keys.begin(), keys.end());
-  for (auto& x : set(all)) out.push_back(std::move(x));
+  set_keys(out, {fmt::format("output={}", output), "telemetry.json_lines=true"});
+  set_keys(out, keys);
   return out;
 }
 
+/// The first of two hosts, of one rank each.
+std::vector<std::string> train_two(const std::string& place, std::vector<std::string> keys = {}) {
+  for (auto& k : first_host_keys(place)) keys.push_back(std::move(k));
+  keys.push_back("cluster.hosts=" + two);
+  keys.emplace_back("parallel.data=2");
+  return train(way{}, "many", keys);
+}
+
 void certify(const std::filesystem::path& folder) {
-  for (const std::vector<std::string>& command : {std::vector<std::string>{troupe::places::troupe_binary, "cert", "init", "certs"},
-                                                  {troupe::places::troupe_binary, "cert", "issue", "certs", "a", "b", "c"}}) {
-    const auto made = run(command, folder);
-    BOOST_TEST_REQUIRE(made.code == 0, made.err);
-  }
+  make_certificates(troupe::places::troupe_binary, folder, {"a", "b", "c"});
 }
 
 /// What crosses the network, as a program has printed it.
@@ -99,18 +94,13 @@ std::string network_line(const std::string& printed) {
 finished run_on_hosts(const std::filesystem::path& folder, const way& w) {
   const std::string place = fmt::format("127.0.0.1:{}", free_port());
   auto keys = keys_of(w);
-  for (const std::string& k :
-       {"cluster.listen=" + place, std::string("cluster.tls.ca=certs/a/ca.crt"),
-        std::string("cluster.tls.certificate=certs/a/host.crt"), std::string("cluster.tls.key=certs/a/host.key")})
-    keys.push_back(k);
+  for (auto& k : first_host_keys(place)) keys.push_back(std::move(k));
   process first(train(w, "many", keys), folder);
   std::vector<std::unique_ptr<process>> agents;
   for (const char* name : {"b", "c"})
     if (w.hosts.find(fmt::format("name: {}", name)) != std::string::npos)
-      agents.push_back(
-          std::make_unique<process>(std::vector<std::string>{troupe::places::troupe_binary, "agent", "--join", place, "--first", "a",
-                                                             "--tls", fmt::format("certs/{}", name)},
-                                    folder));
+      agents.push_back(std::make_unique<process>(
+          agent_command(troupe::places::troupe_binary, place, "a", fmt::format("certs/{}", name)), folder));
   auto out = first.end(std::chrono::seconds(120));
   for (auto& a : agents) {
     const auto did = a->end();
@@ -137,7 +127,7 @@ BOOST_AUTO_TEST_CASE(ranks_on_several_hosts_have_the_losses_of_one_process) {
     const auto many = run_on_hosts(folder.path(), w);
     BOOST_TEST_REQUIRE(many.code == 0, w.name << ": " << many.err);
     std::vector<std::string> plan{troupe::places::troupe_binary, "plan", troupe::places::cluster_job};
-    for (auto& x : set(keys_of(w))) plan.push_back(std::move(x));
+    set_keys(plan, keys_of(w));
     const auto planned = run(plan, folder.path());
     BOOST_TEST(network_line(many.err) == network_line(planned.out), w.name << ": planned " << network_line(planned.out)
                                                                            << ", told " << network_line(many.err)
@@ -182,18 +172,14 @@ BOOST_AUTO_TEST_CASE(a_loss_that_spikes_sets_several_hosts_back_as_it_does_one_p
 BOOST_AUTO_TEST_CASE(an_agent_that_does_not_belong_to_the_job_is_told_why) {
   const scratch_folder folder;
   certify(folder.path());
-  for (const std::vector<std::string>& command : {std::vector<std::string>{troupe::places::troupe_binary, "cert", "init", "others"},
-                                                  {troupe::places::troupe_binary, "cert", "issue", "others", "b"}})
-    BOOST_TEST_REQUIRE(run(command, folder.path()).code == 0);
+  make_certificates(troupe::places::troupe_binary, folder.path(), {"b"}, "others");
   const std::string place = fmt::format("127.0.0.1:{}", free_port());
-  process first(
-      train(way{}, "many",
-            {"cluster.hosts=" + two, "parallel.data=2", "cluster.listen=" + place, "cluster.tls.ca=certs/a/ca.crt",
-             "cluster.tls.certificate=certs/a/host.crt", "cluster.tls.key=certs/a/host.key"}),
-      folder.path());
+  process first(train_two(place), folder.path());
   BOOST_TEST(first.wait_for_error("waits for agents on b"));
-  const auto agent = [&](const char* tls, const char* name_of_first) {
-    return run({troupe::places::troupe_binary, "agent", "--join", place, "--first", name_of_first, "--tls", tls}, folder.path());
+  const auto agent = [&](const char* tls, const char* first_name, const std::vector<std::string>& more = {}) {
+    auto command = agent_command(troupe::places::troupe_binary, place, first_name, tls);
+    command.insert(command.end(), more.begin(), more.end());
+    return run(command, folder.path());
   };
   const auto by_address = run({troupe::places::troupe_binary, "agent", "--join", place, "--tls", "certs/b"}, folder.path());
   BOOST_TEST(by_address.code == 1, by_address.err);
@@ -205,11 +191,8 @@ BOOST_AUTO_TEST_CASE(an_agent_that_does_not_belong_to_the_job_is_told_why) {
   BOOST_TEST(stranger.err.find("wanted an agent of one of cluster.hosts, got one of c") != std::string::npos,
              stranger.err);
   BOOST_TEST_MESSAGE(foreign.err << wrong.err);
-  const auto other_job = run(
-      {troupe::places::troupe_binary, "agent", "--join", place, "--first", "a", "--tls", "certs/b", "--job", "french"}, folder.path());
-  const auto other_file = run({troupe::places::troupe_binary, "agent", "--join", place, "--first", "a", "--tls", "certs/b", "--config",
-                               troupe::places::cluster_job, "--set", "seed=9"},
-                              folder.path());
+  const auto other_job = agent("certs/b", "a", {"--job", "french"});
+  const auto other_file = agent("certs/b", "a", {"--config", troupe::places::cluster_job, "--set", "seed=9"});
   first.send(SIGTERM);
   const auto said = first.end();
   BOOST_TEST(said.code != 0);
@@ -235,14 +218,9 @@ BOOST_AUTO_TEST_CASE(a_trace_of_hosts_with_different_clocks_has_one_time_line_an
   }
   certify(folder.path());
   const std::string place = fmt::format("127.0.0.1:{}", free_port());
-  process first(
-      train(way{}, "many",
-            {"cluster.hosts=" + two, "parallel.data=2", "cluster.listen=" + place, "cluster.tls.ca=certs/a/ca.crt",
-             "cluster.tls.certificate=certs/a/host.crt", "cluster.tls.key=certs/a/host.key", "cluster.lost_after=2"}),
-      folder.path());
+  process first(train_two(place, {"cluster.lost_after=2"}), folder.path());
   auto command = ahead;
-  for (const char* x : {troupe::places::troupe_binary, "agent", "--join", place.c_str(), "--first", "a", "--tls", "certs/b"})
-    command.emplace_back(x);
+  for (auto& x : agent_command(troupe::places::troupe_binary, place, "a", "certs/b")) command.push_back(std::move(x));
   process agent(command, folder.path());
   const auto did = first.end(std::chrono::seconds(120));
   BOOST_TEST_REQUIRE(did.code == 0, did.err);

@@ -1,0 +1,45 @@
+// What a user types on the hosts of a job: certificates are made, the first host's keys are set, agents join it.
+#pragma once
+
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "tests/apps/process.hpp"
+
+namespace troupe::tests {
+
+/// `troupe cert` makes an authority in `folder`, and certificates of `hosts`, each in a folder of the host's name within
+/// the authority's. Throws where the program fails.
+inline void make_certificates(const std::string& troupe, const std::filesystem::path& folder,
+                              const std::vector<std::string>& hosts, const std::string& authority = "certs") {
+  std::vector<std::string> issue{troupe, "cert", "issue", authority};
+  issue.insert(issue.end(), hosts.begin(), hosts.end());
+  for (const auto& command : {std::vector<std::string>{troupe, "cert", "init", authority}, issue})
+    if (const auto made = run(command, folder); made.code != 0) throw std::runtime_error("certificates: " + made.err);
+}
+
+/// Keys of the job's first host, which takes agents at `place`.
+inline std::vector<std::string> first_host_keys(const std::string& place, const std::string& host = "a",
+                                                const std::string& authority = "certs") {
+  const std::string own = authority + "/" + host + "/";
+  return {"cluster.listen=" + place, "cluster.tls.ca=" + own + "ca.crt", "cluster.tls.certificate=" + own + "host.crt",
+          "cluster.tls.key=" + own + "host.key"};
+}
+
+/// Appends each key behind `--set`.
+inline void set_keys(std::vector<std::string>& command, const std::vector<std::string>& keys) {
+  for (const auto& key : keys) {
+    command.emplace_back("--set");
+    command.push_back(key);
+  }
+}
+
+/// An agent with the certificate in folder `tls` joins the job whose host `first` is at `place`.
+inline std::vector<std::string> agent_command(const std::string& troupe, const std::string& place,
+                                              const std::string& first, const std::string& tls) {
+  return {troupe, "agent", "--join", place, "--first", first, "--tls", tls};
+}
+
+}  // namespace troupe::tests

@@ -6,15 +6,12 @@
 
 #include "core/error.hpp"
 #include "core/math.hpp"
+#include "kernels/cuda/grid.cuh"
 
 namespace troupe::kernels::cuda {
 
-inline constexpr unsigned threads_per_block = 256;
 inline constexpr unsigned warp_threads = 32;
 inline constexpr unsigned all_lanes = 0xFFFFFFFFU;  ///< of a warp
-
-/// Enough blocks to fill any device several times over; each thread then strides.
-inline constexpr uint64_t max_blocks = 4096;
 
 inline unsigned blocks_for(uint64_t threads) {
   return static_cast<unsigned>(std::clamp<uint64_t>(core::div_up(threads, threads_per_block), 1, max_blocks));

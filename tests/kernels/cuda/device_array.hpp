@@ -76,7 +76,11 @@ class device_array {
   }
 
  private:
+#ifdef TROUPE_CUDA_ON_HOST
+  static constexpr uint64_t guard_bytes = 0;  ///< AddressSanitizer guards what is behind, against reads too
+#else
   static constexpr uint64_t guard_bytes = 256;
+#endif
   static constexpr std::byte guard{0xA5};
   std::byte* memory_ = nullptr;
   uint64_t count_, before_;

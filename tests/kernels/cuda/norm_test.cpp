@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(one_infinity_or_nan_is_found_wherever_it_stands) {
 
 BOOST_AUTO_TEST_CASE(the_last_of_more_elements_than_a_grid_has_threads_is_looked_at) {
   for (const auto type : fp32_dtypes) {
-    auto values = std::vector<float>((1U << 22) + 77, 1.0F);
+    auto values = std::vector<float>(more_than_a_grid, 1.0F);
     BOOST_TEST(searched(type, stored_as(type, values)) == 0U);
     values.back() = std::numeric_limits<float>::infinity();
     BOOST_TEST(searched(type, stored_as(type, values)) == 1U);

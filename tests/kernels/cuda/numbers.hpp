@@ -6,8 +6,10 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
+#include "kernels/cuda/grid.cuh"
 #include "tests/kernels/samples.hpp"
 
 namespace troupe::kernels::cuda::tests {
@@ -19,7 +21,20 @@ using kernels::tests::float_dtypes;
 using kernels::tests::fp32_dtypes;
 using kernels::tests::stored_as;
 
-/// Around threads, warps, blocks of sums and blocks of threads; the last has more elements than a grid has threads.
+/// The host's threads are a thousandth as many as a device's, and so are its numbers.
+#ifdef TROUPE_CUDA_ON_HOST
+inline constexpr bool is_on_host = true;
+#else
+inline constexpr bool is_on_host = false;
+#endif
+
+/// So many elements on a device, and fewer on the host: of tests that only want many.
+constexpr uint64_t many(uint64_t on_device, uint64_t on_host) { return is_on_host ? on_host : on_device; }
+
+/// More elements than the threads of a grid take at once.
+inline constexpr uint64_t more_than_a_grid = max_blocks * threads_per_block * (is_on_host ? 8 : 4) + 77;
+
+/// Around threads, warps, blocks of sums and blocks of threads; the last is more than a grid takes at once.
 inline constexpr uint64_t ragged_counts[] = {0,
                                              1,
                                              2,
@@ -48,7 +63,7 @@ inline constexpr uint64_t ragged_counts[] = {0,
                                              9999,
                                              16384 + 1,
                                              65543,
-                                             (1U << 22) + 77};
+                                             more_than_a_grid};
 /// A few of them, for tests that vary much else.
 inline constexpr uint64_t some_counts[] = {0, 1, 31, 33, 1023, 1025, 4099};
 

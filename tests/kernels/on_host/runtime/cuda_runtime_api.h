@@ -1,0 +1,34 @@
+// The calls of CUDA's runtime that the twins and their tests make, under the name of NVIDIA's header, on memory of the
+// host. Owns their declarations; work is done at once, and a stream is only a name that a launch must know.
+#pragma once
+
+#include <cstddef>
+
+struct CUstream_st;
+using cudaStream_t = CUstream_st*;
+
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInvalidConfiguration = 9,
+  cudaErrorInvalidResourceHandle = 400,
+  cudaErrorLaunchFailure = 719
+};
+enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
+inline constexpr unsigned cudaStreamNonBlocking = 1;
+
+/// Allocates exactly `bytes`, so that AddressSanitizer knows the next one as another's.
+cudaError_t cudaMalloc(void** memory, size_t bytes);
+cudaError_t cudaFree(void* memory);
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t on);
+cudaError_t cudaMemsetAsync(void* to, int byte, size_t bytes, cudaStream_t on);
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t on);
+/// Returns a kernel's failure once; a later launch is then possible again, other than on a device.
+cudaError_t cudaStreamSynchronize(cudaStream_t on);
+
+cudaError_t cudaGetLastError();
+/// The text of a launch failure names the block, the thread and the rule that was broken.
+const char* cudaGetErrorString(cudaError_t error);

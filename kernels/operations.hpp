@@ -1,5 +1,5 @@
 // The operations of a device as layers and lanes call them: one table for each, found by the device's name. Owns the
-// list; what an operation computes is said where its CPU kernel is declared, and every device gives the same bits.
+// list; what an operation computes is said where its CPU kernel is declared, whose bits docs/numerics.md compares.
 //
 // Pointers are to memory of that device but for those inside options, which are plain values. Types are those that a
 // model computes in: f64, f32, bf16 or f16; "wide" memory holds the type that sums are formed in, f64 for f64 and f32

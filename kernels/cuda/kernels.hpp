@@ -1,7 +1,7 @@
 // The CPU kernels' twins on a CUDA device: the same formulas from the same headers, the same bits (norms of rows and
 // losses: bits of their own, see there), the same arguments and one more, the stream. Every pointer into data is device
-// memory; calls return at once. An error is the launch's; what goes wrong on the device later shows at the stream's next
-// synchronisation.
+// memory; calls return at once. An error is the launch's; what goes wrong on the device later shows at the stream's
+// next synchronisation.
 #pragma once
 
 #include <cstddef>

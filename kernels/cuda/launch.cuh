@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "core/dtype.hpp"
 #include "core/error.hpp"
 #include "core/math.hpp"
 #include "kernels/cuda/grid.cuh"
@@ -26,6 +27,13 @@ inline core::result<void> launched(const char* kernel) {
   if (status == cudaSuccess) return {};
   return core::fail(core::error_kind::io,
                     std::string("CUDA kernel ") + kernel + ": wanted a launch, got " + cudaGetErrorString(status));
+}
+
+/// Refuses fp64, in which layers are computed on the CPU alone.
+inline core::result<void> in_fp32(const char* kernel, core::dtype type) {
+  if (type != core::dtype::f64) return {};
+  return core::fail(core::error_kind::bad_input, std::string("CUDA kernel ") + kernel +
+                                                     ": wanted f32, bf16 or f16, got f64; `device: cpu` computes it");
 }
 
 }  // namespace troupe::kernels::cuda

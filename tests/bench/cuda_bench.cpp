@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -224,6 +225,91 @@ void add_compression(std::vector<row>& rows, device_arrays& a) {
                   }});
 }
 
+/// Device memory with these values.
+template <class T>
+T* on_device(const std::vector<T>& values) {
+  auto* const out = reinterpret_cast<T*>(memory(values.size() * sizeof(T)));
+  require(cudaMemcpy(out, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice), "copy");
+  return out;
+}
+
+void add_norms(std::vector<row>& rows, device_arrays& a) {
+  namespace cuda = kernels::cuda;
+  static std::byte *const means = memory(elements / 128), *const rstds = memory(elements / 128),
+                          *const dweight = memory(1 << 16), *const dbias = memory(1 << 16);
+  const kernels::norm_rows kept{.mean = means, .rstd = rstds};
+  const auto norms = [&](const char* name, std::byte* x, std::byte* dy, std::byte* past, dtype type, uint64_t width) {
+    const kernels::norm_input in{.x = x, .weight = dy, .type = type, .rows = elements / width, .width = width};
+    const auto bytes = static_cast<double>(core::size_of(type));
+    const auto add = [&](const char* kernel, double arrays, std::function<core::result<void>()> work) {
+      rows.push_back({std::string(kernel) + name, arrays * bytes, std::move(work)});
+    };
+    add("layer_norm ", 2, [=, &a] { return cuda::layer_norm(in, dy, 1e-5, a.out, kept, nullptr); });
+    add("layer_norm_backward with past ", 4, [=, &a] {
+      return cuda::layer_norm_backward(in, {.dy = dy, .past = past}, kept, a.out, dweight, dbias, nullptr);
+    });
+    add("rms_norm ", 2, [=, &a] { return cuda::rms_norm(in, 1e-5, a.out, kept, nullptr); });
+    add("rms_norm_backward ", 3,
+        [=, &a] { return cuda::rms_norm_backward(in, {.dy = dy}, kept, a.out, dweight, nullptr); });
+  };
+  norms("of 768, bf16", a.bf16, a.ranks[1], a.ranks[2], dtype::bf16, 768);
+  norms("of 768, fp16", a.f16, a.ranks[1], a.ranks[2], dtype::f16, 768);
+  norms("of 768, fp32", a.f32, a.first, a.second, dtype::f32, 768);
+  norms("of 4096, bf16", a.bf16, a.ranks[1], a.ranks[2], dtype::bf16, 4096);
+  norms("of 8192, bf16", a.bf16, a.ranks[1], a.ranks[2], dtype::bf16, 8192);
+}
+
+void add_losses(std::vector<row>& rows, device_arrays& a) {
+  namespace cuda = kernels::cuda;
+  constexpr uint64_t vocabulary = 50'257, count = elements / vocabulary;
+  std::vector<int64_t> targets(count);
+  for (uint64_t r = 0; r < count; ++r) targets[r] = static_cast<int64_t>(core::mix64(r) % vocabulary);
+  static const int64_t* const at = on_device(targets);
+  static std::byte *const sums = memory(count * 12), *const loss = memory(sizeof(float)),
+                          *const gradient = reinterpret_cast<std::byte*>(on_device<float>({1.0F}));
+  const auto losses = [&](const char* name, std::byte* x, std::byte* changed, dtype type) {
+    const auto bytes = static_cast<double>(core::size_of(type));
+    rows.push_back({std::string("cross_entropy of 50257, ") + name, bytes,
+                    [=] { return cuda::cross_entropy(x, type, count, vocabulary, at, sums, loss, nullptr); }});
+    rows.push_back({std::string("cross_entropy_backward of 50257, ") + name, 2 * bytes, [=] {
+                      return cuda::cross_entropy_backward(changed, type, count, vocabulary, vocabulary, at, sums,
+                                                          gradient, count, nullptr);
+                    }});
+  };
+  losses("bf16", a.bf16, a.ranks[3], dtype::bf16);
+  losses("fp16", a.f16, a.ranks[4], dtype::f16);
+  losses("fp32", a.f32, a.first, dtype::f32);
+}
+
+void add_row_sums(std::vector<row>& rows, device_arrays& a) {
+  namespace cuda = kernels::cuda;
+  for (const uint64_t width : {768U, 3072U})
+    rows.push_back({"column_sums of " + std::to_string(width) + ", bf16", 2, [=, &a] {
+                      return cuda::column_sums(a.bf16, dtype::bf16, elements / width, width, width, a.out, dtype::bf16,
+                                               nullptr);
+                    }});
+  // Tokens as frequent as words: the n-th has a share that falls with 1 / n.
+  constexpr uint64_t width = 768, count = elements / width, vocabulary = 50'257;
+  std::vector<std::vector<int64_t>> places(vocabulary);
+  for (uint64_t i = 0; i < count; ++i) {
+    const double drawn = static_cast<double>(core::mix64(i) >> 11) * 0x1p-53;
+    places[static_cast<size_t>(std::pow(static_cast<double>(vocabulary), drawn)) - 1].push_back(
+        static_cast<int64_t>(i));
+  }
+  std::vector<int64_t> order, begin{0};
+  for (const auto& of_token : places) {
+    if (of_token.empty()) continue;
+    order.insert(order.end(), of_token.begin(), of_token.end());
+    begin.push_back(static_cast<int64_t>(order.size()));
+  }
+  const auto groups = begin.size() - 1;
+  static const int64_t *const in_order = on_device(order), *const begins = on_device(begin);
+  rows.push_back(
+      {"grouped_sums of 768, bf16", 2 * (1 + static_cast<double>(groups) / static_cast<double>(count)), [=, &a] {
+         return cuda::grouped_sums(a.bf16, dtype::bf16, width, {in_order, begins, groups}, a.out, nullptr);
+       }});
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -240,6 +326,9 @@ int main(int argc, char** argv) {
   std::vector<row> rows;
   add_sums_and_casts(rows, arrays);
   add_compression(rows, arrays);  // before the optimizers change numbers
+  add_norms(rows, arrays);
+  add_row_sums(rows, arrays);
+  add_losses(rows, arrays);
   add_optimizers(rows, arrays);
   const auto copy = [&] {
     return 2.0 * elements * sizeof(float) / seconds_of([&] {

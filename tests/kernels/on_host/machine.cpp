@@ -404,6 +404,23 @@ cudaError_t cudaFree(void* memory) {
   std::free(memory);
   return cudaSuccess;
 }
+cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t on) {
+  return troupe::cuda_on_host::knows(on) ? cudaMalloc(memory, bytes) : cudaErrorInvalidResourceHandle;
+}
+cudaError_t cudaFreeAsync(void* memory, cudaStream_t on) {
+  return troupe::cuda_on_host::knows(on) ? cudaFree(memory) : cudaErrorInvalidResourceHandle;
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int /*device*/) {
+  *pool = nullptr;
+  return cudaSuccess;
+}
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t /*pool*/, cudaMemPoolAttr /*attribute*/, void* /*value*/) {
+  return cudaSuccess;
+}
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind /*kind*/, cudaStream_t on) {
   if (!troupe::cuda_on_host::knows(on)) return device().launch_error = cudaErrorInvalidResourceHandle;
   if (bytes != 0) std::memcpy(to, from, bytes);

@@ -21,6 +21,15 @@ inline constexpr unsigned cudaStreamNonBlocking = 1;
 /// Allocates exactly `bytes`, so that AddressSanitizer knows the next one as another's.
 cudaError_t cudaMalloc(void** memory, size_t bytes);
 cudaError_t cudaFree(void* memory);
+/// A pool has nothing to keep: memory is had and given back at once.
+cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t on);
+cudaError_t cudaFreeAsync(void* memory, cudaStream_t on);
+using cudaMemPool_t = struct CUmemPoolHandle_st*;
+enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
+cudaError_t cudaGetDevice(int* device);
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device);
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value);
+
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t on);
 cudaError_t cudaMemsetAsync(void* to, int byte, size_t bytes, cudaStream_t on);
 

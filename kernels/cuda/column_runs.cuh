@@ -1,0 +1,82 @@
+// Sums over the rows of a matrix, column by column, in two stages: runs of 64 rows, each in order, then the runs' sums,
+// in order. That is the CPU's order, so the same terms give the CPU's bits.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/cuda/packs.cuh"
+#include "kernels/layers/row_norm.hpp"
+#include "kernels/sums/column_sums.hpp"
+
+namespace troupe::kernels::cuda {
+
+inline constexpr uint64_t run_rows = 64;
+static_assert(run_rows == norm_row_grain && run_rows == column_sum_grain, "runs are the CPU's");
+
+/// Few threads to a block, for a column is one thread's and there may be few of them.
+inline constexpr unsigned column_threads = 64;
+
+inline uint64_t runs_of(uint64_t rows) { return core::div_up(rows, run_rows); }
+inline unsigned column_blocks(uint64_t threads) {
+  return static_cast<unsigned>(std::clamp<uint64_t>(core::div_up(threads, column_threads), 1, max_blocks));
+}
+
+/// One run of N neighbouring columns from `column` on. `terms.at<N>(row, column, out)` says what a row adds to them.
+template <int N, class Terms, class Out>
+__device__ void sum_run(const Terms& terms, uint64_t first, uint64_t end, uint64_t column, Out* out) {
+  float sum[N] = {};
+#pragma unroll 16  // so many loads are under way at once
+  for (uint64_t r = first; r < end; ++r) {
+    float more[N];
+    terms.template at<N>(r, column, more);
+#pragma unroll
+    for (int k = 0; k < N; ++k) sum[k] += more[k];
+  }
+#pragma unroll
+  for (int k = 0; k < N; ++k) out[column + k] = narrow<Out>(sum[k]);
+}
+
+/// The first stage: out[run * pitch + column], of `width` columns, N of them to a thread. N is 1, or rows allow packs
+/// of N. A run's sum is no -0, so where there is but one, it has the bits of the whole.
+template <int N, class Terms, class Out>
+__global__ void __launch_bounds__(column_threads)
+    column_runs_kernel(Terms terms, uint64_t rows, uint64_t width, Out* out, uint64_t pitch) {
+  const uint64_t runs = (rows + run_rows - 1) / run_rows, across = (width + N - 1) / N;
+  for (uint64_t i = first_index(); i < runs * across; i += stride()) {
+    const uint64_t run = i / across, first = run * run_rows;
+    const uint64_t end = first + run_rows < rows ? first + run_rows : rows;
+    uint64_t column = i % across * N;
+    if (column + N <= width)
+      sum_run<N>(terms, first, end, column, out + run * pitch);
+    else
+      for (; column < width; ++column) sum_run<1>(terms, first, end, column, out + run * pitch);
+  }
+}
+
+/// The second stage: out[c], of `width` columns, is the sum of the runs' sums.
+template <class Out>
+__global__ void __launch_bounds__(column_threads)
+    add_runs_kernel(const float* sums, uint64_t runs, uint64_t pitch, uint64_t width, Out* out) {
+  for (uint64_t c = first_index(); c < width; c += stride()) {
+    float total = 0;
+#pragma unroll 32
+    for (uint64_t run = 0; run < runs; ++run) total += sums[run * pitch + c];
+    out[c] = narrow<Out>(total);
+  }
+}
+
+/// A stored matrix whose rows are `stride` elements apart.
+template <class T>
+struct stored_rows {
+  const T* x;
+  uint64_t row_stride;
+
+  template <int N>
+  __device__ void at(uint64_t row, uint64_t column, float (&out)[N]) const {
+    const auto values = load_pack<N>(x + row * row_stride + column);
+#pragma unroll
+    for (int k = 0; k < N; ++k) out[k] = widen(values.of[k]);
+  }
+};
+
+}  // namespace troupe::kernels::cuda

@@ -1,0 +1,142 @@
+// Rows of a matrix, each shared out among the threads of a block. Owns whose columns are whose and the order of a sum
+// over a row, which follows from the row's width and type alone: neither the grid, nor other rows, nor where the row
+// begins have a part in it.
+//
+// A row is cut into packs of 16 bytes, and thread t has packs t, t + threads, and so on. The terms of a pack are added
+// in halves, the packs of a thread in order, the lanes of a warp in halves, and warps in order.
+#pragma once
+
+#include "kernels/cuda/packs.cuh"
+
+namespace troupe::kernels::cuda {
+
+/// Elements of one access of 16 bytes.
+template <class T>
+inline constexpr int access_elements = static_cast<int>(access_bytes / sizeof(T));
+template <class T>
+using row_pack = pack<T, access_elements<T>>;
+
+/// The most threads that share a row.
+inline constexpr unsigned most_row_threads = 512;
+
+/// Threads that share a row of `width` elements, each with at most `packs` packs if there are no more than
+/// `most_row_threads`.
+template <class T>
+unsigned row_threads(uint64_t width, int packs) {
+  const uint64_t wanted = core::div_up(width, static_cast<uint64_t>(packs) * access_elements<T>);
+  return static_cast<unsigned>(core::div_up(wanted, warp_threads) * warp_threads);
+}
+
+/// widen() and narrow() by the device's instructions, which round alike; only a NaN may get another payload.
+template <class T>
+__device__ float as_float(T x) {
+  return widen(x);
+}
+template <class T>
+__device__ T as_stored(float x) {
+  return narrow<T>(x);
+}
+template <>
+__device__ inline float as_float(f16 x) {
+#ifdef __CUDA_ARCH__
+  float out;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(out) : "h"(x.bits));
+  return out;
+#else
+  return widen(x);
+#endif
+}
+template <>
+__device__ inline f16 as_stored(float x) {
+#ifdef __CUDA_ARCH__
+  f16 out;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out.bits) : "f"(x));
+  return out;
+#else
+  return narrow<f16>(x);
+#endif
+}
+template <>
+__device__ inline bf16 as_stored(float x) {
+#ifdef __CUDA_ARCH__
+  bf16 out;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(out.bits) : "f"(x));
+  return out;
+#else
+  return narrow<bf16>(x);
+#endif
+}
+
+/// The first of the columns that are the calling thread's by its pack number `c`.
+template <class T>
+__device__ unsigned first_column(int c) {
+  return (threadIdx.x + static_cast<unsigned>(c) * blockDim.x) * static_cast<unsigned>(access_elements<T>);
+}
+
+/// A pack of a row from column `first` on; columns that the row has not are 0. `by_packs`: rows allow packs and end
+/// with a whole one.
+template <bool by_packs, class T>
+__device__ row_pack<T> load_columns(const T* row, unsigned first, unsigned width) {
+  row_pack<T> out{};
+  if constexpr (by_packs) {
+    if (first < width) out = load_pack<access_elements<T>>(row + first);
+  } else {
+#pragma unroll
+    for (int k = 0; k < access_elements<T>; ++k)
+      if (first + k < width) out.of[k] = row[first + k];
+  }
+  return out;
+}
+template <bool by_packs, class T>
+__device__ void store_columns(const row_pack<T>& values, T* row, unsigned first, unsigned width) {
+  if constexpr (by_packs) {
+    if (first < width) store_pack(values, row + first);
+  } else {
+#pragma unroll
+    for (int k = 0; k < access_elements<T>; ++k)
+      if (first + k < width) row[first + k] = values.of[k];
+  }
+}
+
+/// Added in halves; overwrites them.
+template <class Wide, int N>
+__device__ Wide sum_of_pack(Wide (&terms)[N]) {
+#pragma unroll
+  for (int half = N / 2; half > 0; half /= 2)
+#pragma unroll
+    for (int k = 0; k < half; ++k) terms[k] += terms[k + half];
+  return terms[0];
+}
+
+/// Numbers of a block's warps; a kernel has two and takes them in turn, so that one barrier for each sum is enough.
+template <class Wide, int N>
+using warp_numbers = Wide[N][most_row_threads / warp_threads];
+
+/// `joined(a, b)` of what each thread of the block brings, in every thread.
+template <class Wide, int N, class Join>
+__device__ void join_row(Wide (&mine)[N], warp_numbers<Wide, N>& of_warps, Join joined) {
+#pragma unroll
+  for (int n = 0; n < N; ++n)
+#pragma unroll
+    for (unsigned half = warp_threads / 2; half > 0; half /= 2)
+      mine[n] = joined(mine[n], __shfl_xor_sync(all_lanes, mine[n], half));
+  const unsigned warps = blockDim.x / warp_threads;
+  if (warps == 1) return;
+  if (threadIdx.x % warp_threads == 0)
+#pragma unroll
+    for (int n = 0; n < N; ++n) of_warps[n][threadIdx.x / warp_threads] = mine[n];
+  __syncthreads();
+#pragma unroll
+  for (int n = 0; n < N; ++n) mine[n] = of_warps[n][0];
+  for (unsigned w = 1; w < warps; ++w)
+#pragma unroll
+    for (int n = 0; n < N; ++n) mine[n] = joined(mine[n], of_warps[n][w]);
+}
+
+/// The sums over the block's threads, in every thread.
+template <class Wide, int N>
+__device__ void sum_row(Wide (&mine)[N], warp_numbers<Wide, N>& of_warps) {
+  join_row<Wide, N>(mine, of_warps, [](Wide a, Wide b) { return a + b; });
+}
+
+}  // namespace troupe::kernels::cuda

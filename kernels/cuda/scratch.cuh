@@ -1,0 +1,57 @@
+// Device memory that one call of a twin needs between its stages. It is taken and given back in the order of the call's
+// stream, so nobody waits; the device's pool keeps it for the next call.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace troupe::kernels::cuda {
+
+class scratch {
+ public:
+  /// `kernel` names the call in an error.
+  static core::result<scratch> take(size_t bytes, CUstream_st* on, const char* kernel) {
+    scratch out(on);
+    cudaError_t status = keep_pool();
+    if (status == cudaSuccess) status = cudaMallocAsync(&out.memory_, bytes, on);
+    if (status == cudaSuccess) return out;
+    cudaGetLastError();  // said here, and so no later call's
+    out.memory_ = nullptr;
+    return core::fail(core::error_kind::io, std::string("CUDA kernel ") + kernel + ": wanted " + std::to_string(bytes) +
+                                                " bytes of scratch memory, got " + cudaGetErrorString(status));
+  }
+  scratch(scratch&& other) noexcept : memory_(std::exchange(other.memory_, nullptr)), on_(other.on_) {}
+  scratch(const scratch&) = delete;
+  scratch& operator=(const scratch&) = delete;
+  scratch& operator=(scratch&&) = delete;
+  ~scratch() {
+    if (memory_ != nullptr) cudaFreeAsync(memory_, on_);
+  }
+
+  template <class T>
+  [[nodiscard]] T* as() const {
+    return static_cast<T*>(memory_);
+  }
+
+ private:
+  explicit scratch(CUstream_st* on) : on_(on) {}
+
+  /// By default the pool gives all that is unused back to the driver whenever somebody waits for a stream.
+  static cudaError_t keep_pool() {
+    int device = 0;
+    cudaMemPool_t pool = nullptr;
+    unsigned long long all = ~0ULL;  // NOLINT(google-runtime-int): CUDA's type
+    cudaError_t status = cudaGetDevice(&device);
+    if (status == cudaSuccess) status = cudaDeviceGetDefaultMemPool(&pool, device);
+    if (status == cudaSuccess) status = cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all);
+    return status;
+  }
+
+  void* memory_ = nullptr;
+  CUstream_st* on_;
+};
+
+}  // namespace troupe::kernels::cuda

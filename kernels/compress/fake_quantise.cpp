@@ -5,9 +5,11 @@
 #include <array>
 #include <bit>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
+#include "kernels/base/memory_views.hpp"
 #include "kernels/base/with_dtype.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -313,8 +315,10 @@ void quantise_reference(const quantise_call& call) {
   }
 }
 
+constexpr std::string_view call_name = "quantised values";
+
 tl::unexpected<core::error> wanted(const std::string& what) {
-  return core::refused("quantised values: wanted " + what);
+  return core::refused(std::string(call_name) + ": wanted " + what);
 }
 
 core::result<void> check(const grouped_values& x) {
@@ -324,12 +328,22 @@ core::result<void> check(const grouped_values& x) {
   return {};
 }
 
-core::result<void> check_call(const grouped_values& x, const quantiser& q, const std::byte* y) {
+memory_view view_of_values(const grouped_values& x) {
+  return {"values", x.x, x.groups * x.group_size * core::size_of(x.type), false};
+}
+
+/// `ranges`: what is known of the groups beforehand.
+core::result<void> check_call(const grouped_values& x, const quantiser& q, const std::byte* y,
+                              std::span<const value_range<double>> ranges = {}) {
   if (auto ok = check(x); !ok) return ok;
   if (q.bits == 0 || q.bits > max_quantiser_bits)
     return wanted("1 to " + std::to_string(max_quantiser_bits) + " bits, got " + std::to_string(q.bits));
   if (y == nullptr && x.groups > 0 && x.group_size > 0) return wanted("a place for the result, got none");
-  return {};
+  const memory_view values = view_of_values(x), result{"the result", y, values.bytes, true};
+  const memory_view both[] = {values, result}, known[] = {view_of("ranges", ranges), result};
+  if (y != x.x)  // in place each element is read before it is written
+    if (auto ok = check_apart(call_name, both); !ok) return ok;
+  return check_apart(call_name, known);
 }
 
 core::result<void> check_ranges(const grouped_values& x, const quantiser& q, size_t ranges) {
@@ -367,7 +381,7 @@ void fake_quantise_reference(const grouped_values& x, const quantiser& q, std::b
 core::result<void> fake_quantise_within(const grouped_values& x, const quantiser& q,
                                         std::span<const value_range<double>> ranges, std::byte* y,
                                         const stochastic_rounding* rounding) {
-  if (auto ok = check_call(x, q, y); !ok) return ok;
+  if (auto ok = check_call(x, q, y, ranges); !ok) return ok;
   if (auto ok = check_ranges(x, q, ranges.size()); !ok) return ok;
   run({x, q, ranges.data(), ranges.size(), y, rounding}, true);
   return {};
@@ -408,6 +422,8 @@ core::result<void> group_ranges(const grouped_values& x, std::span<value_range<d
   if (out.size() != x.groups || x.group_size == 0)
     return wanted("groups of at least one value and a range for each, got " + std::to_string(x.groups) + " groups of " +
                   std::to_string(x.group_size) + " and " + std::to_string(out.size()) + " ranges");
+  const memory_view all[] = {view_of_values(x), view_of("ranges", out)};
+  if (auto ok = check_apart(call_name, all); !ok) return ok;
   if (x.type == core::dtype::f64)
     group_ranges_reference(x, out);
   else

@@ -33,7 +33,8 @@ struct stochastic_rounding {
 /// of a group belongs to lane i mod 16, lanes are added in halves. A group without a range, or that holds what is not
 /// finite, keeps its values. y may be x. `rounding`: null rounds to nearest; ternary and binary do not round.
 /// Refused (bad_input), here and below, with nothing written: values or a result without memory, a type that is not a
-/// floating one, a quantiser of no bits or more than max_quantiser_bits, ranges that are neither one nor one per group.
+/// floating one, a quantiser of no bits or more than max_quantiser_bits, ranges that are neither one nor one per group,
+/// a result that overlaps the values, unless it takes their place, or ranges that overlap what is read or written.
 core::result<void> fake_quantise(const grouped_values& x, const quantiser& q, std::byte* y,
                                  const stochastic_rounding* rounding = nullptr);
 

@@ -47,7 +47,7 @@ core::result<void> check(const prune_schedule& s);
 /// Of what a score was before.
 inline constexpr float snip_momentum = 0.9F;
 /// score = snip_momentum * score + |w g|, for each element after each backward pass. Refused: numbers of scores,
-/// weights and gradients that differ.
+/// weights and gradients that differ, scores that share bytes with one of the others.
 core::result<void> add_saliency(std::span<float> scores, std::span<const float> weight,
                                 std::span<const float> gradient);
 
@@ -56,7 +56,8 @@ core::result<void> add_saliency(std::span<float> scores, std::span<const float> 
 core::result<std::vector<float>> block_scores(const pruned_matrix& m, std::span<const float> scores);
 
 /// keep[i] of each element: the blocks of the largest scores, as many as floor(sparsity * blocks) leaves; of equal ones
-/// the first. Refused: what block_scores() refuses, another number of elements to keep, a sparsity outside [0, 1].
+/// the first. Refused: what block_scores() refuses, another number of elements to keep, a sparsity outside [0, 1], a
+/// mask that shares bytes with the scores.
 core::result<void> snip_mask(const pruned_matrix& m, std::span<const float> scores, double sparsity,
                              std::span<uint8_t> keep);
 

@@ -1,14 +1,11 @@
 #include "kernels/optimizer/optimizer.hpp"
 
-#include <array>
-#include <cmath>
-#include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
-#include <vector>
 
-#include "core/text.hpp"
 #include "kernels/base/with_dtype.hpp"
+#include "kernels/optimizer/piece_check.hpp"
 
 namespace troupe::kernels {
 namespace {
@@ -46,54 +43,14 @@ void run(const lion_options& options, const optimizer_step& step, const auto& pi
 void run(const sgd_options& options, const optimizer_step& step, const auto& piece) { sgd(options, step, piece); }
 
 template <class State>
-constexpr bool is_gradient_type(core::dtype type) {
-  return std::is_same_v<State, double> ? type == core::dtype::f64 : is_float(type) && type != core::dtype::f64;
-}
-
-/// Two of a piece's views that share bytes, by name; an update reads and writes each element of each view by itself.
-template <class State>
-std::optional<std::string> shared_views(const optimizer_piece<State>& piece, size_t moments) {
-  struct view {
-    std::string name;
-    uintptr_t begin;
-    uint64_t bytes;
-  };
-  const auto at = [](const void* p) { return reinterpret_cast<uintptr_t>(p); };
-  std::vector<view> all{{"masters", at(piece.master), piece.count * sizeof(State)},
-                        {"a gradient", at(piece.gradient), piece.count * core::size_of(piece.gradient_dtype)}};
-  for (size_t k = 0; k < moments; ++k)
-    all.push_back({"moment " + std::to_string(k), at(piece.moments[k]), piece.count * sizeof(State)});
-  if (piece.copy != nullptr) all.push_back({"a copy", at(piece.copy), piece.count * core::size_of(piece.copy_dtype)});
-  for (size_t i = 0; i < all.size(); ++i)
-    for (size_t j = i + 1; j < all.size(); ++j)
-      if (all[i].begin < all[j].begin + all[j].bytes && all[j].begin < all[i].begin + all[i].bytes)
-        return all[i].name + " and " + all[j].name;
-  return std::nullopt;
-}
-
-template <class State>
 core::result<void> check(const optimizer_options& options, const optimizer_step& step,
                          const optimizer_piece<State>& piece) {
-  const auto wanted = [](const std::string& what) { return core::refused("an optimizer's update: wanted " + what); };
+  constexpr std::string_view call = "an optimizer's update";
   if (need_of(options) != optimizer_need::elements)
-    return wanted("an optimizer that needs nothing of whole parameters; LAMB and Muon have calls of their own");
-  if (step.step == 0 || !std::isfinite(step.gradient_scale))
-    return wanted("a step from 1 on and a finite factor on the gradient, got step " + std::to_string(step.step) +
-                  " and " + core::number_text(step.gradient_scale));
-  if (!std::isfinite(step.lr)) return wanted("a finite learning rate, got " + core::number_text(step.lr));
-  if (piece.count == 0) return {};
-  if (piece.master == nullptr || piece.gradient == nullptr) return wanted("masters and a gradient, got none");
-  const size_t moments = moment_names(options).size();
-  for (size_t k = 0; k < moments; ++k)
-    if (piece.moments[k] == nullptr) return wanted(std::to_string(moments) + " moments, got " + std::to_string(k));
-  if (!is_gradient_type<State>(piece.gradient_dtype))
-    return wanted(std::string(std::is_same_v<State, double> ? "a gradient in f64" : "a gradient in f32, bf16 or f16") +
-                  ", got " + std::string(core::name_of(piece.gradient_dtype)));
-  if (piece.copy != nullptr && (std::is_same_v<State, double> || !is_gradient_type<float>(piece.copy_dtype)))
-    return wanted("a copy in f32, bf16 or f16 of masters in f32, or none");
-  if (const auto shared = shared_views(piece, moments))
-    return wanted("views that overlap nowhere in memory, got " + *shared + " that share bytes");
-  return {};
+    return core::refused(std::string(call) +
+                         ": wanted an optimizer that needs nothing of whole parameters; LAMB and Muon have calls of "
+                         "their own");
+  return check_piece(call, step, piece, {.moments = moment_names(options).size()});
 }
 
 template <class State>

@@ -69,11 +69,13 @@ uint64_t orthogonalise_scratch(uint64_t rows, uint64_t cols) {
   return 2 * small * small + rows * cols + packing;
 }
 
-void orthogonalise(std::span<float> matrix, uint64_t rows, uint64_t cols, uint32_t steps, std::span<float> scratch) {
+void orthogonalise_unchecked(std::span<float> matrix, uint64_t rows, uint64_t cols, uint32_t steps,
+                             std::span<float> scratch) {
   newton_schulz(matrix, rows, cols, steps, scratch);
 }
 
-void orthogonalise(std::span<double> matrix, uint64_t rows, uint64_t cols, uint32_t steps, std::span<double> scratch) {
+void orthogonalise_unchecked(std::span<double> matrix, uint64_t rows, uint64_t cols, uint32_t steps,
+                             std::span<double> scratch) {
   newton_schulz(matrix, rows, cols, steps, scratch);
 }
 

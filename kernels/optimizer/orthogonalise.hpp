@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "core/error.hpp"
+
 namespace troupe::kernels {
 
 /// Elements of scratch that `orthogonalise` wants for a matrix of this shape.
@@ -16,8 +18,17 @@ uint64_t orthogonalise_scratch(uint64_t rows, uint64_t cols);
 /// with X transposed where rows > cols. Singular values end between about 0.7 and 1.2, five steps being usual. A matrix
 /// of zeros stays one. Computed in the type of its elements; the bits depend on neither processor, alignment nor
 /// threads. Source: Jordan et al. 2024, "Muon", whose iteration (and torch.optim.Muon's) runs in bf16, DeepSpeed's in
-/// fp16 or bf16.
-void orthogonalise(std::span<float> matrix, uint64_t rows, uint64_t cols, uint32_t steps, std::span<float> scratch);
-void orthogonalise(std::span<double> matrix, uint64_t rows, uint64_t cols, uint32_t steps, std::span<double> scratch);
+/// fp16 or bf16. Refused (bad_input), with nothing written: a matrix of another size, less scratch than it wants, and
+/// the two of them sharing bytes.
+core::result<void> orthogonalise(std::span<float> matrix, uint64_t rows, uint64_t cols, uint32_t steps,
+                                 std::span<float> scratch);
+core::result<void> orthogonalise(std::span<double> matrix, uint64_t rows, uint64_t cols, uint32_t steps,
+                                 std::span<double> scratch);
+
+/// The iteration in a run, whose memory is its plan's: nothing is checked.
+void orthogonalise_unchecked(std::span<float> matrix, uint64_t rows, uint64_t cols, uint32_t steps,
+                             std::span<float> scratch);
+void orthogonalise_unchecked(std::span<double> matrix, uint64_t rows, uint64_t cols, uint32_t steps,
+                             std::span<double> scratch);
 
 }  // namespace troupe::kernels

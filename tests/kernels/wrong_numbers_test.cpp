@@ -6,8 +6,10 @@
 
 #include "kernels/compress/fake_quantise.hpp"
 #include "kernels/compress/snip_momentum.hpp"
+#include "kernels/optimizer/checked_halves.hpp"
 #include "kernels/optimizer/loss_scaler.hpp"
 #include "kernels/optimizer/optimizer.hpp"
+#include "kernels/optimizer/orthogonalise.hpp"
 #include "kernels/optimizer/schedule.hpp"
 
 namespace troupe::kernels::tests {
@@ -91,6 +93,94 @@ BOOST_AUTO_TEST_CASE(an_update_of_views_that_share_memory_is_refused_and_writes_
   BOOST_TEST(memory == std::vector<float>(64, 1.0F), boost::test_tools::per_element());
   BOOST_TEST(with([&](auto& p) { p.copy = bytes(at + 32); }).has_value());  // one behind the other, and none overlaps
   BOOST_TEST(with([&](auto& p) { p.moments[0] = at + 40; }).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(halves_of_lamb_and_muon_whose_views_share_memory_are_refused_and_write_nothing) {
+  std::vector<float> memory(64, 1.0F);
+  std::vector<double> sums(2, 7.0);
+  auto* const at = memory.data();
+  const auto bytes = [](float* p) { return reinterpret_cast<std::byte*>(p); };
+  const optimizer_piece<float> apart{.master = at,
+                                     .moments = {at + 8, at + 16},
+                                     .gradient = bytes(at + 24),
+                                     .copy = bytes(at + 32),
+                                     .copy_dtype = core::dtype::bf16,
+                                     .count = 8};
+  const auto with = [&](auto change) {
+    auto piece = apart;
+    change(piece);
+    return piece;
+  };
+  const lamb_options lamb;
+  const muon_options muon;
+  const std::span all(sums);
+  const auto prepare_lamb = [&](const auto& piece, auto weights, auto updates) {
+    return prepare_checked(lamb, {}, piece, weights, updates);
+  };
+  refused(prepare_lamb(with([&](auto& p) { p.moments[0] = at + 7; }), all.first(1), all.last(1)),
+          "the first half of LAMB's update: wanted views that overlap nowhere in memory, got masters and moment 0 that "
+          "share bytes");
+  refused(prepare_lamb(with([&](auto& p) { p.gradient = bytes(at + 9); }), all.first(1), all.last(1)),
+          "got a gradient and moment 0 that share bytes");
+  refused(prepare_lamb(apart, all.first(1), all.first(1)), "got sums of weights and sums of updates that share bytes");
+  refused(prepare_lamb(apart, all, all.last(1)), "wanted 1 sums of weights and of updates, got 2 and 1");
+  refused(prepare_checked(lamb, {.step = 0}, apart, all.first(1), all.last(1)), "a step from 1 on");
+  refused(
+      apply_checked(lamb, {}, with([&](auto& p) { p.copy = bytes(at + 15); }), 1),
+      "the second half of LAMB's update: wanted views that overlap nowhere in memory, got moment 0 and a copy that");
+  refused(apply_checked(lamb, {}, apart, nan), "a finite trust ratio");
+  refused(prepare_checked(muon, {}, apart, at + 10), "got moment 0 and a place for directions that share bytes");
+  refused(prepare_checked(muon, {}, apart, static_cast<float*>(nullptr)), "wanted a place for directions, got none");
+  refused(prepare_checked(muon, {}, with([](auto& p) { p.moments[0] = nullptr; }), at + 40), "1 moment, got 0");
+  refused(
+      apply_checked(muon, {}, apart, at + 4),
+      "the second half of Muon's update: wanted views that overlap nowhere in memory, got masters and an orthogonal "
+      "matrix that share bytes");
+  std::vector<float> room(64 + orthogonalise_scratch(8, 4), 1.0F);
+  const std::span matrix(room.data(), 32);
+  refused(orthogonalise(matrix, 8, 4, 5, std::span(room).subspan(31)), "got the matrix and scratch that share bytes");
+  refused(orthogonalise(matrix, 8, 5, 5, std::span(room).subspan(32)), "wanted 8 x 5 elements, got 32");
+  refused(orthogonalise(matrix, 8, 4, 5, std::span(room).subspan(32, 8)), "elements, got 8");
+  BOOST_TEST(memory == std::vector<float>(64, 1.0F), boost::test_tools::per_element());
+  BOOST_TEST(room == std::vector<float>(room.size(), 1.0F), boost::test_tools::per_element());
+  BOOST_TEST(sums == std::vector<double>(2, 7.0), boost::test_tools::per_element());
+  // Views that are only read may be one, and a half leaves out those that it neither reads nor writes.
+  BOOST_TEST(prepare_lamb(with([&](auto& p) { p.gradient = bytes(at); }), all.first(1), all.last(1)).has_value());
+  BOOST_TEST(apply_checked(lamb, {}, with([](auto& p) { p.gradient = nullptr; }), 1).has_value());
+  BOOST_TEST(prepare_checked(muon, {}, with([](auto& p) { p.master = nullptr; }), at + 40).has_value());
+  BOOST_TEST(apply_checked(muon, {}, with([](auto& p) { p.moments = {}; }), at + 40).has_value());
+  BOOST_TEST(orthogonalise(matrix, 8, 4, 5, std::span(room).subspan(32)).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_result_that_shares_memory_with_what_is_read_is_refused_and_not_written) {
+  std::vector<float> memory(32, 1.5F);
+  auto* const at = reinterpret_cast<std::byte*>(memory.data());
+  const auto bytes_at = [&](size_t element) { return at + element * sizeof(float); };
+  const grouped_values two{at, core::dtype::f32, 2, 4}, one{at, core::dtype::f32, 1, 8};
+  const quantiser grid, binary{quantiser_kind::binary, 1};
+  const std::span ranges(reinterpret_cast<value_range<double>*>(bytes_at(4)), 2);
+  const std::string values_and = "quantised values: wanted views that overlap nowhere in memory, got values and ";
+  std::vector<value_range<double>> elsewhere(2);
+  for (const size_t element : {1, 4, 7}) {
+    refused(fake_quantise(two, grid, bytes_at(element)), values_and + "the result that share bytes");
+    refused(fake_quantise_within(two, grid, elsewhere, bytes_at(element)), values_and + "the result that");
+    refused(fake_quantise_by_sums(one, binary, {}, {}, bytes_at(element)), values_and + "the result that");
+  }
+  refused(group_ranges(two, ranges), values_and + "ranges that share bytes");
+  refused(fake_quantise_within(two, grid, ranges, at), "got ranges and the result that share bytes");
+  std::vector<float> scores(16, 0.5F);
+  const std::span score(scores);
+  refused(add_saliency(score.first(8), score.subspan(7, 8), std::span(memory).first(8)),
+          "scores of pruning: wanted views that overlap nowhere in memory, got scores and a weight that share bytes");
+  refused(add_saliency(score.first(8), std::span(memory).first(8), score.first(8)), "got scores and a gradient that");
+  const pruned_matrix matrix{4, 4, {2, 2}};
+  refused(snip_mask(matrix, score, 0.5, std::span(reinterpret_cast<uint8_t*>(scores.data()) + 8, 16)),
+          "a mask of pruning: wanted views that overlap nowhere in memory, got scores and the mask that share bytes");
+  BOOST_TEST(memory == std::vector<float>(32, 1.5F), boost::test_tools::per_element());
+  BOOST_TEST(scores == std::vector<float>(16, 0.5F), boost::test_tools::per_element());
+  BOOST_TEST(fake_quantise(two, grid, at).has_value());  // in place
+  BOOST_TEST(fake_quantise(two, grid, bytes_at(8)).has_value());
+  BOOST_TEST(add_saliency(score.first(8), score.subspan(8), score.subspan(8)).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(values_without_memory_bits_or_ranges_are_not_quantised) {

@@ -1,0 +1,141 @@
+#include "kernels/optimizer/checked_halves.hpp"
+
+#include <cmath>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/math.hpp"
+#include "core/text.hpp"
+#include "kernels/optimizer/orthogonalise.hpp"
+#include "kernels/optimizer/piece_check.hpp"
+
+namespace troupe::kernels {
+namespace {
+
+constexpr std::string_view lamb_first = "the first half of LAMB's update",
+                           lamb_second = "the second half of LAMB's update",
+                           muon_first = "the first half of Muon's update",
+                           muon_second = "the second half of Muon's update",
+                           newton_schulz_call = "a matrix made orthogonal";
+
+template <class State>
+core::result<void> lamb_or_muon_prepare(const lamb_options& options, const optimizer_step& step,
+                                        const optimizer_piece<State>& piece, std::span<double> weight_sums,
+                                        std::span<double> update_sums) {
+  const uint64_t blocks = core::div_up(piece.count, core::partition_grain);
+  if (weight_sums.size() != blocks || update_sums.size() != blocks)
+    return core::refused(std::string(lamb_first) + ": wanted " + std::to_string(blocks) +
+                         " sums of weights and of updates, got " + std::to_string(weight_sums.size()) + " and " +
+                         std::to_string(update_sums.size()));
+  const views_of_piece has{.writes_masters = false, .moments = 2, .copy = false};
+  if (auto ok = check_piece(lamb_first, step, piece, has,
+                            {view_of("sums of weights", weight_sums), view_of("sums of updates", update_sums)});
+      !ok)
+    return ok;
+  prepare(options, step, piece, weight_sums, update_sums);
+  return {};
+}
+
+template <class State>
+core::result<void> lamb_or_muon_apply(const lamb_options& options, const optimizer_step& step,
+                                      const optimizer_piece<State>& piece, double ratio) {
+  if (!std::isfinite(ratio))
+    return core::refused(std::string(lamb_second) + ": wanted a finite trust ratio, got " + core::number_text(ratio));
+  const views_of_piece has{.gradient = false, .moments = 2, .writes_moments = false};
+  if (auto ok = check_piece(lamb_second, step, piece, has); !ok) return ok;
+  apply(options, step, piece, ratio);
+  return {};
+}
+
+template <class State>
+core::result<void> lamb_or_muon_prepare(const muon_options& options, const optimizer_step& step,
+                                        const optimizer_piece<State>& piece, State* direction) {
+  const views_of_piece has{.masters = false, .moments = 1, .copy = false};
+  if (auto ok = check_piece(muon_first, step, piece, has,
+                            {view_of("a place for directions", std::span(direction, piece.count))});
+      !ok)
+    return ok;
+  prepare(options, step, piece, direction);
+  return {};
+}
+
+template <class State>
+core::result<void> lamb_or_muon_apply(const muon_options& options, const optimizer_step& step,
+                                      const optimizer_piece<State>& piece, const State* orthogonal) {
+  const views_of_piece has{.gradient = false};
+  if (auto ok = check_piece(muon_second, step, piece, has,
+                            {view_of("an orthogonal matrix", std::span(orthogonal, piece.count))});
+      !ok)
+    return ok;
+  apply(options, step, piece, orthogonal);
+  return {};
+}
+
+template <class T>
+core::result<void> checked_orthogonalise(std::span<T> matrix, uint64_t rows, uint64_t cols, uint32_t steps,
+                                         std::span<T> scratch) {
+  const auto wanted = [](const std::string& what) {
+    return core::refused(std::string(newton_schulz_call) + ": wanted " + what);
+  };
+  const bool is_whole = cols == 0 ? matrix.empty() : matrix.size() % cols == 0 && matrix.size() / cols == rows;
+  if (!is_whole)
+    return wanted(std::to_string(rows) + " x " + std::to_string(cols) + " elements, got " +
+                  std::to_string(matrix.size()));
+  if (scratch.size() < orthogonalise_scratch(rows, cols))
+    return wanted("scratch of " + std::to_string(orthogonalise_scratch(rows, cols)) + " elements, got " +
+                  std::to_string(scratch.size()));
+  const memory_view all[] = {view_of("the matrix", matrix), view_of("scratch", scratch)};
+  if (auto ok = check_apart(newton_schulz_call, all); !ok) return ok;
+  orthogonalise_unchecked(matrix, rows, cols, steps, scratch);
+  return {};
+}
+
+}  // namespace
+
+core::result<void> prepare_checked(const lamb_options& options, const optimizer_step& step,
+                                   const optimizer_piece<float>& piece, std::span<double> weight_sums,
+                                   std::span<double> update_sums) {
+  return lamb_or_muon_prepare(options, step, piece, weight_sums, update_sums);
+}
+core::result<void> prepare_checked(const lamb_options& options, const optimizer_step& step,
+                                   const optimizer_piece<double>& piece, std::span<double> weight_sums,
+                                   std::span<double> update_sums) {
+  return lamb_or_muon_prepare(options, step, piece, weight_sums, update_sums);
+}
+core::result<void> apply_checked(const lamb_options& options, const optimizer_step& step,
+                                 const optimizer_piece<float>& piece, double ratio) {
+  return lamb_or_muon_apply(options, step, piece, ratio);
+}
+core::result<void> apply_checked(const lamb_options& options, const optimizer_step& step,
+                                 const optimizer_piece<double>& piece, double ratio) {
+  return lamb_or_muon_apply(options, step, piece, ratio);
+}
+
+core::result<void> prepare_checked(const muon_options& options, const optimizer_step& step,
+                                   const optimizer_piece<float>& piece, float* direction) {
+  return lamb_or_muon_prepare(options, step, piece, direction);
+}
+core::result<void> prepare_checked(const muon_options& options, const optimizer_step& step,
+                                   const optimizer_piece<double>& piece, double* direction) {
+  return lamb_or_muon_prepare(options, step, piece, direction);
+}
+core::result<void> apply_checked(const muon_options& options, const optimizer_step& step,
+                                 const optimizer_piece<float>& piece, const float* orthogonal) {
+  return lamb_or_muon_apply(options, step, piece, orthogonal);
+}
+core::result<void> apply_checked(const muon_options& options, const optimizer_step& step,
+                                 const optimizer_piece<double>& piece, const double* orthogonal) {
+  return lamb_or_muon_apply(options, step, piece, orthogonal);
+}
+
+core::result<void> orthogonalise(std::span<float> matrix, uint64_t rows, uint64_t cols, uint32_t steps,
+                                 std::span<float> scratch) {
+  return checked_orthogonalise(matrix, rows, cols, steps, scratch);
+}
+core::result<void> orthogonalise(std::span<double> matrix, uint64_t rows, uint64_t cols, uint32_t steps,
+                                 std::span<double> scratch) {
+  return checked_orthogonalise(matrix, rows, cols, steps, scratch);
+}
+
+}  // namespace troupe::kernels

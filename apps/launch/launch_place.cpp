@@ -199,8 +199,8 @@ launch_place flux(variables& v) {
   return p;
 }
 
-/// The mpiexec of HPE Cray's PALS. Its header pals.h names these variables: the machine's number is one of them, and the
-/// number of all programs is PMI's alone, which is not set where PALS starts programs for PMIx.
+/// The mpiexec of HPE Cray's PALS. Its header pals.h names these variables: the machine's number is one of them, and
+/// the number of all programs is PMI's alone, which is not set where PALS starts programs for PMIx.
 launch_place pals(variables& v) {
   launch_place p{.launcher = "mpiexec of PALS", .told_by = "PMI_SIZE"};
   p.tasks = v.needed("PMI_SIZE", "PALS_RANKID", 1,

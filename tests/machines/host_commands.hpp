@@ -10,8 +10,8 @@
 
 namespace troupe::tests {
 
-/// `troupe cert` makes an authority in `folder`, and certificates of `hosts`, each in a folder of the host's name within
-/// the authority's. Throws where the program fails.
+/// `troupe cert` makes an authority in `folder`, and certificates of `hosts`, each in a folder of the host's name
+/// within the authority's. Throws where the program fails.
 inline void make_certificates(const std::string& troupe, const std::filesystem::path& folder,
                               const std::vector<std::string>& hosts, const std::string& authority = "certs") {
   std::vector<std::string> issue{troupe, "cert", "issue", authority};

@@ -69,10 +69,8 @@ void fill_normal(std::span<float> out, uint64_t seed, uint64_t stream, uint64_t 
 void dropout_mask(std::span<uint8_t> keep, float p, uint64_t seed, uint64_t step, uint64_t sample, uint32_t layer,
                   uint32_t site, uint64_t first_position) {
   assert(p >= 0 && p <= 1);
-  const uint64_t key = core::mix64(seed ^ core::mix64(step));
-  const uint64_t high = core::mix64(sample ^ core::mix64((uint64_t{layer} << 32) | site));
-  const auto threshold = static_cast<uint64_t>(static_cast<double>(p) * 0x1p32);
-  HWY_DYNAMIC_DISPATCH(mask)(keep.data(), keep.size(), key, high, first_position, threshold);
+  const mask_stream words = mask_stream_of(p, seed, step, sample, layer, site);
+  HWY_DYNAMIC_DISPATCH(mask)(keep.data(), keep.size(), words.key, words.high, first_position, words.threshold);
 }
 
 void rounding_noise(std::span<float> out, const rounding_key& key, uint64_t first_element) {

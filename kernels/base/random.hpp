@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <span>
 
+#include "core/math.hpp"
+
 namespace troupe::kernels {
 
 using uint32x4 = std::array<uint32_t, 4>;
@@ -34,6 +36,17 @@ inline constexpr uint64_t random_chunk_counters = 16;
 /// out[i] = mean + std * (element first_index + i of the standard normal stream (seed, stream)). By Box and Muller in
 /// fp64 with elementary functions of our own, rounded once to fp32: the same bits on every processor and C library.
 void fill_normal(std::span<float> out, uint64_t seed, uint64_t stream, uint64_t first_index, float mean, float std);
+
+/// The words of one dropout site of one sample, named as in dropout_mask(): what stands at a position is kept where its
+/// word is at least `threshold`.
+struct mask_stream {
+  uint64_t key = 0, high = 0, threshold = 0;
+};
+constexpr mask_stream mask_stream_of(float p, uint64_t seed, uint64_t step, uint64_t sample, uint32_t layer,
+                                     uint32_t site) {
+  return {core::mix64(seed ^ core::mix64(step)), core::mix64(sample ^ core::mix64((uint64_t{layer} << 32) | site)),
+          static_cast<uint64_t>(static_cast<double>(p) * 0x1p32)};
+}
 
 /// keep[i] = 1 with probability 1 - p, otherwise 0, for position first_position + i of one dropout site of one sample.
 /// `p` in [0, 1], counted in units of 2^-32. `site` tells apart the dropouts of one layer.

@@ -10,6 +10,8 @@
 
 #include "core/error.hpp"
 #include "kernels/compress/fake_quantise.hpp"
+#include "kernels/layers/dropout.hpp"
+#include "kernels/layers/rotary.hpp"
 #include "kernels/layers/row_norm.hpp"
 #include "kernels/optimizer/adagrad.hpp"
 #include "kernels/optimizer/adamw.hpp"
@@ -74,6 +76,27 @@ core::result<void> cross_entropy_part(const std::byte* logits, core::dtype type,
 core::result<void> joined_cross_entropy(const std::byte* statistics, core::dtype type, uint64_t ranks,
                                         uint64_t rank_stride, uint64_t rows, std::byte* log_sums, std::byte* loss,
                                         stream on);
+
+/// kernels/layers/elementwise.hpp, of f32, bf16 and f16. `y` of the backward ones may be null.
+core::result<void> gelu_tanh(const std::byte* x, std::byte* y, core::dtype type, uint64_t count, stream on);
+core::result<void> gelu_tanh_backward(const std::byte* x, const std::byte* dy, std::byte* dx, core::dtype type,
+                                      uint64_t count, std::byte* y, stream on);
+core::result<void> silu_gated(const std::byte* gate, const std::byte* up, std::byte* y, core::dtype type,
+                              uint64_t count, stream on);
+core::result<void> silu_gated_backward(const std::byte* gate, const std::byte* up, const std::byte* dy,
+                                       std::byte* dgate, std::byte* dup, core::dtype type, uint64_t count, std::byte* y,
+                                       stream on);
+core::result<void> scale_kept(std::byte* x, core::dtype type, const uint8_t* keep, double factor, uint64_t count,
+                              stream on);
+
+/// kernels/layers/dropout.hpp, of f32, bf16 and f16.
+core::result<void> drop(std::byte* x, core::dtype type, uint64_t count, const dropout_key& key, uint64_t first_position,
+                        stream on);
+core::result<void> draw(uint8_t* keep, uint64_t count, const dropout_key& key, uint64_t first_position, stream on);
+
+/// kernels/layers/rotary.hpp, of f32, bf16 and f16. The table's arrays are device memory; a token has fewer than 2^31
+/// elements of heads.
+core::result<void> turn_tokens(const token_heads& x, const rotary_table& table, stream on);
 
 /// kernels/compress/fake_quantise.hpp, of f32, bf16 and f16. `ranges` is device memory: of all groups, or one for all
 /// of them; null: each group's own is measured. A group has fewer than 2^36 elements.

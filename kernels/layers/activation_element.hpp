@@ -1,9 +1,10 @@
-// One element of each activation, shared by the scalar twins and the fp64 variants; the SIMD loops spell the same
-// operations in the same order.
+// One element of each activation and of scaling after dropout, shared by the scalar twins, the fp64 variants and the
+// CUDA kernels; the SIMD loops spell the same operations in the same order.
 #pragma once
 
 #include <algorithm>
 
+#include "kernels/base/device.hpp"
 #include "kernels/base/exponential.hpp"
 
 namespace troupe::kernels {
@@ -21,18 +22,18 @@ inline constexpr double gelu_slope_third = 0.21406444881780076;
 inline constexpr double silu_first = -1.4426950408889634;
 
 template <class T>
-T bounded_power(T t) {
+TROUPE_HOST_DEVICE T bounded_power(T t) {
   return power_of_two(std::min(std::max(t, static_cast<T>(-power_max)), static_cast<T>(power_max)));
 }
 
 template <class T>
-T gelu_element(T x) {
+TROUPE_HOST_DEVICE T gelu_element(T x) {
   const T t = (static_cast<T>(gelu_first) + static_cast<T>(gelu_third) * (x * x)) * x;
   return x / (T{1} + bounded_power(t));
 }
 
 template <class T>
-T gelu_slope(T x) {
+TROUPE_HOST_DEVICE T gelu_slope(T x) {
   const T square = x * x;
   const T s = T{1} / (T{1} + bounded_power((static_cast<T>(gelu_first) + static_cast<T>(gelu_third) * square) * x));
   const T slope = static_cast<T>(gelu_slope_first) + static_cast<T>(gelu_slope_third) * square;
@@ -40,8 +41,29 @@ T gelu_slope(T x) {
 }
 
 template <class T>
-T sigmoid_element(T x) {
+TROUPE_HOST_DEVICE T sigmoid_element(T x) {
   return T{1} / (T{1} + bounded_power(static_cast<T>(silu_first) * x));
+}
+
+template <class T>
+TROUPE_HOST_DEVICE T silu_gated_element(T gate, T up) {
+  return gate * sigmoid_element(gate) * up;
+}
+
+/// The gradients of both inputs, and the output once more.
+template <class T>
+struct gated_gradient {
+  T gate, up, y;
+};
+template <class T>
+TROUPE_HOST_DEVICE gated_gradient<T> silu_gated_slopes(T gate, T up, T gradient) {
+  const T s = sigmoid_element(gate), y = gate * s;
+  return {gradient * up * (s + y * (T{1} - s)), gradient * y, y * up};
+}
+
+template <class T>
+TROUPE_HOST_DEVICE T kept_element(T x, bool is_kept, T factor) {
+  return is_kept ? x * factor : T{0};
 }
 
 }  // namespace troupe::kernels

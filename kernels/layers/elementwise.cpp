@@ -184,19 +184,17 @@ void gelu_tanh_backward_reference(const std::byte* x, const std::byte* dy, std::
 
 void silu_gated_reference(const std::byte* gate, const std::byte* up, std::byte* y, core::dtype type, uint64_t count) {
   with_each(type, count, [&]<class T>(std::type_identity<T>, uint64_t i) {
-    const auto v = at<T>(gate, i);
-    put<T>(y, i, v * sigmoid_element(v) * at<T>(up, i));
+    put<T>(y, i, silu_gated_element(at<T>(gate, i), at<T>(up, i)));
   });
 }
 
 void silu_gated_backward_reference(const std::byte* gate, const std::byte* up, const std::byte* dy, std::byte* dgate,
                                    std::byte* dup, core::dtype type, uint64_t count, std::byte* out) {
   with_each(type, count, [&]<class T>(std::type_identity<T>, uint64_t i) {
-    const auto v = at<T>(gate, i), u = at<T>(up, i), g = at<T>(dy, i);
-    const auto s = sigmoid_element(v), y = v * s;
-    put<T>(dgate, i, g * u * (s + y * (1 - s)));
-    put<T>(dup, i, g * y);
-    if (out != nullptr) put<T>(out, i, y * u);
+    const auto slopes = silu_gated_slopes(at<T>(gate, i), at<T>(up, i), at<T>(dy, i));
+    put<T>(dgate, i, slopes.gate);
+    put<T>(dup, i, slopes.up);
+    if (out != nullptr) put<T>(out, i, slopes.y);
   });
 }
 
@@ -206,7 +204,7 @@ void scale_kept(std::byte* x, core::dtype type, const uint8_t* keep, double fact
     return;
   }
   auto* elements = reinterpret_cast<double*>(x);
-  for (uint64_t i = 0; i < count; ++i) elements[i] = keep[i] != 0 ? elements[i] * factor : 0.0;
+  for (uint64_t i = 0; i < count; ++i) elements[i] = kept_element(elements[i], keep[i] != 0, factor);
 }
 
 }  // namespace troupe::kernels

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "kernels/base/with_dtype.hpp"
+#include "kernels/layers/rotary_element.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/layers/rotary.cpp"
@@ -13,8 +14,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 
-void turned(const std::byte* from, std::byte* to, core::dtype type, uint64_t heads, uint64_t width,
-            const float* cosines, const float* sines, float sign) {
+void turned_heads(const std::byte* from, std::byte* to, core::dtype type, uint64_t heads, uint64_t width,
+                  const float* cosines, const float* sines, float sign) {
   with_fp32_dtype(type, [&]<class T>(std::type_identity<T>) {
     const uint64_t half = width / 2;
     for (uint64_t h = 0; h < heads; ++h) {
@@ -36,11 +37,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace troupe::kernels {
 
-HWY_EXPORT(turned);
+HWY_EXPORT(turned_heads);
 
 void turn_heads(const std::byte* from, std::byte* to, core::dtype type, uint64_t heads, uint64_t width,
                 const float* cosines, const float* sines, bool back) {
-  HWY_DYNAMIC_DISPATCH(turned)(from, to, type, heads, width, cosines, sines, back ? -1.0F : 1.0F);
+  HWY_DYNAMIC_DISPATCH(turned_heads)(from, to, type, heads, width, cosines, sines, back ? -1.0F : 1.0F);
 }
 
 template <class Wide>
@@ -53,9 +54,9 @@ void turn_heads_reference(const std::byte* from, std::byte* to, core::dtype type
       auto* out = reinterpret_cast<T*>(to) + h * width;
       for (uint64_t i = 0; i < half; ++i) {
         const auto a = static_cast<Wide>(widen(in[i])), b = static_cast<Wide>(widen(in[half + i]));
-        const Wide c = cosines[i], s = back ? -sines[i] : sines[i];
-        out[i] = narrow<T>(a * c - b * s);
-        out[half + i] = narrow<T>(b * c + a * s);
+        const auto pair = turned(a, b, cosines[i], back ? -sines[i] : sines[i]);
+        out[i] = narrow<T>(pair.first);
+        out[half + i] = narrow<T>(pair.second);
       }
     }
   });

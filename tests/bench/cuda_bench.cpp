@@ -151,6 +151,32 @@ void add_sums_and_casts(std::vector<row>& rows, device_arrays& a) {
   squares("fp64", a.f64, dtype::f64);
 }
 
+/// Layers' operations on single elements, of bf16.
+void add_layers(std::vector<row>& rows, device_arrays& a) {
+  namespace cuda = kernels::cuda;
+  constexpr dtype type = dtype::bf16;
+  std::byte *const x = a.ranks[0], *const gate = a.ranks[1], *const up = a.ranks[2], *const dy = a.ranks[3];
+  rows.push_back({"gelu_tanh, bf16", 4, [=, &a] { return cuda::gelu_tanh(x, a.out, type, elements, nullptr); }});
+  rows.push_back({"gelu_tanh_backward, bf16", 6,
+                  [=, &a] { return cuda::gelu_tanh_backward(x, dy, a.out, type, elements, nullptr, nullptr); }});
+  rows.push_back(
+      {"silu_gated, bf16", 6, [=, &a] { return cuda::silu_gated(gate, up, a.out, type, elements, nullptr); }});
+  rows.push_back({"silu_gated_backward, bf16", 10, [=, &a] {
+                    return cuda::silu_gated_backward(gate, up, dy, a.out, a.out + elements * core::size_of(type), type,
+                                                     elements, nullptr, nullptr);
+                  }});
+  constexpr kernels::dropout_key key{.probability = 0.1F, .seed = 1, .step = 2, .sample = 3};
+  rows.push_back({"drop, bf16", 4, [=, &a] { return cuda::drop(a.ranks[4], type, elements, key, 0, nullptr); }});
+  rows.push_back(
+      {"draw", 1, [=, &a] { return cuda::draw(reinterpret_cast<uint8_t*>(a.out), elements, key, 0, nullptr); }});
+  rows.push_back({"scale_kept, bf16", 5,
+                  [=, &a] { return cuda::scale_kept(a.ranks[4], type, a.element_mask, 1.0, elements, nullptr); }});
+  constexpr uint64_t heads = 32, width = 128, tokens = elements / (heads * width);
+  const kernels::token_heads all{x, a.out, heads * width * 2, heads * width * 2, type, tokens, heads, width};
+  const kernels::rotary_table angles{.cosines = a.f32, .sines = a.first, .columns = 1024};
+  rows.push_back({"turn_tokens, heads of 128, bf16", 4, [=] { return cuda::turn_tokens(all, angles, nullptr); }});
+}
+
 void add_optimizers(std::vector<row>& rows, device_arrays& a) {
   namespace cuda = kernels::cuda;
   constexpr kernels::optimizer_step step{.step = 10, .lr = 1e-3};
@@ -329,6 +355,7 @@ int main(int argc, char** argv) {
   add_norms(rows, arrays);
   add_row_sums(rows, arrays);
   add_losses(rows, arrays);
+  add_layers(rows, arrays);
   add_optimizers(rows, arrays);
   const auto copy = [&] {
     return 2.0 * elements * sizeof(float) / seconds_of([&] {

@@ -1,0 +1,82 @@
+#include "kernels/base/with_dtype.hpp"
+#include "kernels/cuda/kernels.hpp"
+#include "kernels/cuda/packs.cuh"
+#include "kernels/cuda/random_words.cuh"
+#include "kernels/layers/activation_element.hpp"
+
+namespace troupe::kernels::cuda {
+namespace {
+
+mask_stream stream_of(const dropout_key& k) {
+  return mask_stream_of(k.probability, k.seed, k.step, k.sample, k.layer, k.site);
+}
+
+template <int N, class T>
+__global__ void drop_kernel(T* x, uint64_t count, mask_stream stream, uint64_t first, float factor) {
+  for_each_words<N>(stream.key, stream.high, first, count, [&]<int n>(width<n>, uint64_t i, const uint32_t* words) {
+    auto values = load_pack<n>(x + i);
+#pragma unroll
+    for (int k = 0; k < n; ++k)
+      values.of[k] = narrow<T>(kept_element(widen(values.of[k]), words[k] >= stream.threshold, factor));
+    store_pack(values, x + i);
+  });
+}
+
+template <int N>
+__global__ void draw_kernel(uint8_t* keep, uint64_t count, mask_stream stream, uint64_t first) {
+  for_each_words<N>(stream.key, stream.high, first, count, [&]<int n>(width<n>, uint64_t i, const uint32_t* words) {
+    pack<uint8_t, n> out;
+#pragma unroll
+    for (int k = 0; k < n; ++k) out.of[k] = words[k] >= stream.threshold ? 1 : 0;
+    store_pack(out, keep + i);
+  });
+}
+
+template <int N, class T>
+__global__ void scale_kernel(T* x, const uint8_t* keep, float factor, uint64_t count) {
+  for_each_pack<N>(count, [&]<int n>(width<n>, uint64_t i) {
+    auto values = load_pack<n>(x + i);
+    const auto kept = load_pack<n>(keep + i);
+#pragma unroll
+    for (int k = 0; k < n; ++k) values.of[k] = narrow<T>(kept_element(widen(values.of[k]), kept.of[k] != 0, factor));
+    store_pack(values, x + i);
+  });
+}
+
+}  // namespace
+
+core::result<void> drop(std::byte* x, core::dtype type, uint64_t count, const dropout_key& key, uint64_t first_position,
+                        stream on) {
+  if (count == 0) return {};
+  with_fp32_dtype(type, [&]<class T>(std::type_identity<T>) {
+    auto* values = reinterpret_cast<T*>(x);
+    with_words<access_bytes / sizeof(T)>(values, first_position, count, [&]<int N>(width<N>, unsigned blocks) {
+      drop_kernel<N><<<blocks, threads_per_block, 0, on>>>(values, count, stream_of(key), first_position,
+                                                           static_cast<float>(key.factor()));
+    });
+  });
+  return launched("drop");
+}
+
+core::result<void> draw(uint8_t* keep, uint64_t count, const dropout_key& key, uint64_t first_position, stream on) {
+  if (count == 0) return {};
+  with_words<8>(keep, first_position, count, [&]<int N>(width<N>, unsigned blocks) {
+    draw_kernel<N><<<blocks, threads_per_block, 0, on>>>(keep, count, stream_of(key), first_position);
+  });
+  return launched("draw");
+}
+
+core::result<void> scale_kept(std::byte* x, core::dtype type, const uint8_t* keep, double factor, uint64_t count,
+                              stream on) {
+  if (count == 0) return {};
+  with_fp32_dtype(type, [&]<class T>(std::type_identity<T>) {
+    auto* values = reinterpret_cast<T*>(x);
+    constexpr int n = access_bytes / sizeof(T);
+    with_width<n>(allow_packs<n>(values, keep), count, [&]<int N>(width<N>, unsigned blocks) {
+      scale_kernel<N><<<blocks, threads_per_block, 0, on>>>(values, keep, static_cast<float>(factor), count);
+    });
+  });
+  return launched("scale_kept");
+}
+
+}  // namespace troupe::kernels::cuda

@@ -1,0 +1,53 @@
+// A stream of random words (kernels/base/random.hpp) shared out among threads. Owns which words a thread makes: those
+// of neighbouring counters, so that none is made twice and neighbouring elements are loaded and stored as packs.
+#pragma once
+
+#include "kernels/base/random.hpp"
+#include "kernels/cuda/packs.cuh"
+
+namespace troupe::kernels::cuda {
+
+/// Calls `f(width<N>{}, i, words)` with the words of N neighbouring elements that begin at i, of the `count` that stand
+/// at positions from `first` on, or `f(width<1>{}, i, word)` at either end. A thread makes N counters of a chunk, whose
+/// four words each belong to four such packs.
+template <int N, class F>
+__device__ void for_each_words(uint64_t key, uint64_t high, uint64_t first, uint64_t count, F&& f) {
+  constexpr uint64_t words_of_counter = random_chunk / random_chunk_counters, parts = random_chunk_counters / N;
+  const uint64_t end = first + count, first_part = first / random_chunk * parts;
+  for (uint64_t part = first_part + first_index(); part / parts * random_chunk < end; part += stride()) {
+    uint32_t words[words_of_counter][N];
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      const uint64_t counter = part * N + k;
+      const uint32x4 made = philox({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32),
+                                    static_cast<uint32_t>(high), static_cast<uint32_t>(high >> 32)},
+                                   {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)});
+#pragma unroll
+      for (uint64_t w = 0; w < words_of_counter; ++w) words[w][k] = made[w];
+    }
+#pragma unroll
+    for (uint64_t w = 0; w < words_of_counter; ++w) {
+      const uint64_t at = part / parts * random_chunk + w * random_chunk_counters + part % parts * N;
+      if (at >= first && at + N <= end) {
+        f(width<N>{}, at - first, words[w]);
+      } else {
+#pragma unroll
+        for (int k = 0; k < N; ++k)
+          if (at + k >= first && at + k < end) f(width<1>{}, at + k - first, words[w] + k);
+      }
+    }
+  }
+}
+
+/// Calls `f(width<N>{}, blocks)` where packs of N that begin at positions divisible by N may be loaded and stored, else
+/// `f(width<1>{}, blocks)`.
+template <int N, class T, class F>
+void with_words(const T* elements, uint64_t first, uint64_t count, F&& f) {
+  constexpr uint64_t words_of_counter = random_chunk / random_chunk_counters;
+  const bool packs = allow_packs<N>(elements + (N - first % N) % N);
+  const uint64_t most = count + 2 * random_chunk;  // a chunk at either end may be made for one element
+  packs ? f(width<N>{}, blocks_for(core::div_up(most, words_of_counter * N)))
+        : f(width<1>{}, blocks_for(core::div_up(most, words_of_counter)));
+}
+
+}  // namespace troupe::kernels::cuda

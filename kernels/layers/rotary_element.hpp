@@ -1,0 +1,19 @@
+// Two elements of a head that turn with each other, shared by the scalar twin, the fp64 variant and the CUDA kernel;
+// the SIMD loop spells the same operations in the same order.
+#pragma once
+
+#include "kernels/base/device.hpp"
+
+namespace troupe::kernels {
+
+template <class T>
+struct turned_pair {
+  T first, second;
+};
+
+template <class T>
+TROUPE_HOST_DEVICE turned_pair<T> turned(T first, T second, T cosine, T sine) {
+  return {first * cosine - second * sine, second * cosine + first * sine};
+}
+
+}  // namespace troupe::kernels

@@ -24,7 +24,7 @@ def left_out(cache):
     """What this build has no tests of."""
     if re.search(r"^TROUPE_CUDA:\w+=(ON|TRUE|1)$", cache, re.MULTILINE):
         return {}
-    return {"CUDA kernels": ("this build runs none; `make cuda` does, on a machine with a device", None)}
+    return {"CUDA kernels on a device": ("this build runs them on the host; `make cuda` needs nvcc and a device", None)}
 
 
 def main(folder):

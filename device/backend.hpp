@@ -29,12 +29,15 @@ struct backend {
   core::result<block> (*allocate)(uint32_t index, tier where, uint64_t bytes);  ///< more than 0 bytes
   bool (*discard)(void* owner);
   std::shared_ptr<void> (*make_stream)(uint32_t index);
+  /// From now on Torch's operations of the calling thread go to `stream`. Returns where they went before.
+  void* (*make_current)(void* stream);
   void (*copy)(void* stream, std::byte* to, const std::byte* from, uint64_t bytes);
   void (*record)(void* stream, std::shared_ptr<void>& event);
   void (*wait)(void* stream, void* event);
   void (*finish)(void* stream);
-  bool (*is_over)(void* event);       ///< of an event that was recorded
-  void (*finish_event)(void* event);  ///< likewise; the host waits
+  bool (*is_over)(void* event);                 ///< of an event that was recorded
+  void (*finish_event)(void* event);            ///< likewise; the host waits
+  int64_t (*elapsed_ns)(void* from, void* to);  ///< between two that are over, of one device
 };
 
 /// Makes `b` the backend of `kind`, for as long as the process lives. Called once for each kind, before its first

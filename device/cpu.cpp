@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/clock.hpp"
 #include "storage/memory/huge_memory.hpp"
 #include "storage/memory/locked_memory.hpp"
 #include "storage/memory/memory_room.hpp"
@@ -41,7 +42,11 @@ void copy(void* /*stream*/, std::byte* to, const std::byte* from, uint64_t bytes
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
-void record(void* /*stream*/, std::shared_ptr<void>& event) { event = nullptr; }
+void* make_current(void* /*stream*/) { return nullptr; }
+
+// An event is the time at which it was recorded.
+void record(void* /*stream*/, std::shared_ptr<void>& event) { event = std::make_shared<int64_t>(core::now_ns()); }
+int64_t elapsed_ns(void* from, void* to) { return *static_cast<int64_t*>(to) - *static_cast<int64_t*>(from); }
 void wait(void* /*stream*/, void* /*event*/) {}
 void finish(void* /*stream*/) {}
 bool is_over(void* /*event*/) { return true; }
@@ -54,11 +59,13 @@ const backend cpu_backend{.count = count,
                           .allocate = allocate,
                           .discard = discard,
                           .make_stream = make_stream,
+                          .make_current = make_current,
                           .copy = copy,
                           .record = record,
                           .wait = wait,
                           .finish = finish,
                           .is_over = is_over,
-                          .finish_event = finish_event};
+                          .finish_event = finish_event,
+                          .elapsed_ns = elapsed_ns};
 
 }  // namespace troupe::device

@@ -12,13 +12,44 @@ void event::finish() const {
   if (native_ != nullptr) backend_of(device_).finish_event(native_.get());
 }
 
+int64_t event::ns_since(const event& earlier) const {
+  if (native_ == nullptr || earlier.native_ == nullptr) return 0;
+  return backend_of(device_).elapsed_ns(earlier.native_.get(), native_.get());
+}
+
 stream::stream(device_id device) : native_(backend_of(device).make_stream(device.index)), device_(device) {}
 
-stream& stream::current(device_id device) {
-  thread_local std::list<stream> mine;  // one for each device; their addresses stay
+namespace {
+
+struct thread_stream {  // of one device
+  explicit thread_stream(device_id device) : own(device) {}
+  stream own;
+  stream* current = &own;
+};
+
+thread_stream& stream_of_thread(device_id device) {
+  thread_local std::list<thread_stream> mine;  // their addresses stay
   for (auto& s : mine)
-    if (s.device_ == device) return s;
-  return mine.emplace_back(device);
+    if (s.own.device() == device) return s;
+  thread_stream& made = mine.emplace_back(device);
+  backend_of(device).make_current(made.own.native());
+  return made;
+}
+
+}  // namespace
+
+stream& stream::current(device_id device) { return *stream_of_thread(device).current; }
+
+current_stream::current_stream(stream& s)
+    : place_(stream_of_thread(s.device()).current),
+      before_(place_),
+      torch_before_(backend_of(s.device()).make_current(s.native())) {
+  place_ = &s;
+}
+
+current_stream::~current_stream() {
+  backend_of(place_->device()).make_current(torch_before_);
+  place_ = before_;
 }
 
 void stream::copy(std::byte* to, const std::byte* from, uint64_t bytes) {

@@ -17,10 +17,13 @@ class event {
   [[nodiscard]] bool is_over() const;
   /// The host waits until it is.
   void finish() const;
+  /// How long after `earlier`, of the same device, the work before it was done; both are over. 0 where one was never
+  /// recorded.
+  [[nodiscard]] int64_t ns_since(const event& earlier) const;
 
  private:
   friend class stream;
-  std::shared_ptr<void> native_;  // the backend's; null on the CPU
+  std::shared_ptr<void> native_;  // the backend's
   device_id device_;
 };
 
@@ -29,7 +32,8 @@ class event {
 class stream {
  public:
   explicit stream(device_id device);
-  /// The calling thread's own stream, which its kernels (kernels/operations.hpp) and Torch's use, too.
+  /// The calling thread's stream, which its kernels (kernels/operations.hpp) and Torch's use, too: its own, but within
+  /// a current_stream.
   static stream& current(device_id device);
 
   /// Between memory of the device and host memory, in any direction; `from` and `to` do not overlap and stay until the
@@ -43,10 +47,26 @@ class stream {
   void finish();
 
   [[nodiscard]] device_id device() const { return device_; }
+  [[nodiscard]] void* native() const { return native_.get(); }  ///< the backend's; null on the CPU
 
  private:
-  std::shared_ptr<void> native_;  // the backend's; null on the CPU
+  std::shared_ptr<void> native_;
   device_id device_;
+};
+
+/// While it lives, `stream::current` of the calling thread is `s`, whatever thread's that is: how work that one thread
+/// has begun goes on in its order on a second one. `s` outlives it.
+class current_stream {
+ public:
+  explicit current_stream(stream& s);
+  ~current_stream();
+  current_stream(const current_stream&) = delete;
+  current_stream& operator=(const current_stream&) = delete;
+
+ private:
+  stream*& place_;  // the thread's
+  stream* before_;
+  void* torch_before_;  // the backend's
 };
 
 }  // namespace troupe::device

@@ -11,10 +11,14 @@
 #include "device/memory.hpp"
 #include "device/properties.hpp"
 #include "device/stream.hpp"
+#include "tests/device/fake_cuda.hpp"
 
 namespace troupe::device::tests {
 
-inline std::vector<device_id> devices() { return {{device_kind::cpu}}; }
+inline std::vector<device_id> devices() {
+  provide_fake_cuda();
+  return {{device_kind::cpu}, {device_kind::cuda}};
+}
 
 inline constexpr tier tiers[] = {tier::device, tier::huge, tier::pinned};
 

@@ -1,0 +1,10 @@
+// Whether the library has kernels for the device that the calling thread uses: CUDA knows, by one of them. Internal.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+namespace troupe::device::cuda {
+
+cudaError_t find_code();
+
+}  // namespace troupe::device::cuda

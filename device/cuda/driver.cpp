@@ -1,0 +1,100 @@
+#include "device/cuda/driver.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "device/cuda/code.hpp"
+#include "device/cuda/faults.hpp"
+
+namespace troupe::device::cuda {
+namespace {
+
+/// Memory of every tier starts there: cudaMalloc's own promise.
+constexpr uint64_t memory_alignment_bytes = 256;
+
+tl::unexpected<core::error> missing(std::string text) { return core::fail(core::error_kind::limit, std::move(text)); }
+
+/// CUDA's numbers of versions: 13020 is 13.2.
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+/// The first driver of a major version of CUDA, which runs programs of all its minor versions.
+std::string driver_for(int version) {
+  const int major = version / 1000;
+  const std::string release = major == 13 ? "580" : major == 12 ? "525" : "";
+  return "CUDA " + std::to_string(major) + ".0 or later" +
+         (release.empty() ? "" : " (release " + release + " or later)");
+}
+
+tl::unexpected<core::error> too_old(int driver, int runtime) {
+  return missing("the NVIDIA driver is too old: it speaks CUDA " + version_text(driver) + ", wanted one for " +
+                 driver_for(runtime) + "; install it, or set device: cpu");
+}
+
+tl::unexpected<core::error> no_device() {
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (visible != nullptr)
+    return missing("no GPU is visible: CUDA_VISIBLE_DEVICES is '" + std::string(visible) +
+                   "'; unset it, or set device: cpu");
+  return missing("the NVIDIA driver finds no GPU: nvidia-smi lists those that it knows; set device: cpu to do without");
+}
+
+core::result<void> check_code(int index) {
+  cudaDeviceProp facts{};
+  if (const cudaError_t status = cudaGetDeviceProperties(&facts, index); status != cudaSuccess)
+    return missing("CUDA does not tell the properties of GPU " + std::to_string(index) + ": " + text_of(status));
+  const int capability = facts.major * 10 + facts.minor;
+  const std::string name = std::string(facts.name) + " has compute capability " + std::to_string(facts.major) + "." +
+                           std::to_string(facts.minor);
+  if (capability < least_capability)
+    return missing(name + ", wanted 8.0 or more: hide it by CUDA_VISIBLE_DEVICES, or set device: cpu");
+  use_device(static_cast<uint32_t>(index));
+  const cudaError_t status = find_code();
+  if (status == cudaSuccess) return {};
+  cudaGetLastError();  // said here, and so no later call's
+  if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction)
+    return missing(name +
+                   ", for which this libtroupe_cuda.so has no kernels: build one with "
+                   "-DCMAKE_CUDA_ARCHITECTURES=" +
+                   std::to_string(capability));
+  return missing("CUDA does not start on " + std::string(facts.name) + ": " + text_of(status));
+}
+
+}  // namespace
+
+core::result<uint32_t> usable_devices() {
+  int driver = 0, runtime = 0, count = 0;
+  cudaRuntimeGetVersion(&runtime);
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
+    return missing("no NVIDIA driver is loaded: install one for " + driver_for(runtime) + ", or set device: cpu");
+  if (driver / 1000 < runtime / 1000) return too_old(driver, runtime);
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess) cudaGetLastError();  // said here, and so no later call's
+  if (status == cudaErrorInsufficientDriver) return too_old(driver, runtime);
+  if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0)) return no_device();
+  if (status != cudaSuccess) return missing("CUDA does not start: " + text_of(status) + "; `troupe doctor` tells more");
+  for (int i = 0; i < count; ++i)
+    if (auto ok = check_code(i); !ok) return core::fail(ok.error());
+  return static_cast<uint32_t>(count);
+}
+
+const properties& facts_of(uint32_t index) {
+  static std::mutex lock;
+  static std::map<uint32_t, properties> all;  // their addresses stay
+  const std::lock_guard guard(lock);
+  const auto [at, is_new] = all.try_emplace(index);
+  if (!is_new) return at->second;
+  cudaDeviceProp facts{};
+  note(cudaGetDeviceProperties(&facts, static_cast<int>(index)), "asking for properties");
+  at->second = {facts.name, memory_alignment_bytes, facts.totalGlobalMem};
+  return at->second;
+}
+
+void use_device(uint32_t index) { note(cudaSetDevice(static_cast<int>(index)), "choosing a device"); }
+
+}  // namespace troupe::device::cuda

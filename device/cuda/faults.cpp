@@ -1,0 +1,73 @@
+#include "device/cuda/faults.hpp"
+
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+namespace troupe::device::cuda {
+namespace {
+
+struct kept_fault {
+  std::mutex lock;
+  std::optional<core::error> first;
+  bool stays = false;
+  std::atomic<bool> is_there{false};  // read without the lock
+};
+
+kept_fault& kept() {
+  static kept_fault all;
+  return all;
+}
+
+void keep(core::error why, bool stays) {
+  kept_fault& k = kept();
+  const std::lock_guard guard(k.lock);
+  if (k.first && (k.stays || !stays)) return;
+  k.first = std::move(why);
+  k.stays = stays;
+  k.is_there = true;
+}
+
+/// Errors that only a launch or a call has met; all others are the device's, which then does nothing any more.
+bool is_calls_own(cudaError_t status) {
+  return status == cudaErrorInvalidValue || status == cudaErrorMemoryAllocation ||
+         status == cudaErrorInvalidConfiguration || status == cudaErrorInvalidResourceHandle;
+}
+
+}  // namespace
+
+std::string text_of(cudaError_t status) {
+  return std::string(cudaGetErrorString(status)) + " (" + cudaGetErrorName(status) + ")";
+}
+
+void note(cudaError_t status, const char* doing) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError();  // kept here, and so no later call's
+  const std::string what = std::string(doing) + ": " + text_of(status);
+  if (is_calls_own(status))
+    keep({core::error_kind::io, "the GPU refused " + what}, false);
+  else
+    keep({core::error_kind::io, "the GPU was lost while " + what +
+                                    "; the run has to begin again from its newest "
+                                    "checkpoint, and `dmesg | grep -i xid` tells what the driver saw"},
+         true);
+}
+
+void note(const core::result<void>& done) {
+  if (!done) keep(done.error(), false);
+}
+
+core::result<void> take_fault() {
+  kept_fault& k = kept();
+  if (!k.is_there) return {};
+  const std::lock_guard guard(k.lock);
+  core::error out = k.first.value_or(core::error{});
+  if (!k.stays) {
+    k.first.reset();
+    k.is_there = false;
+  }
+  return core::fail(std::move(out));
+}
+
+}  // namespace troupe::device::cuda

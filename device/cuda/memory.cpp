@@ -1,0 +1,102 @@
+#include "device/cuda/memory.hpp"
+
+#include <cuda_runtime_api.h>
+#include <sys/resource.h>
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "core/math.hpp"
+#include "core/text.hpp"
+#include "device/cuda/backend.hpp"
+#include "device/cuda/driver.hpp"
+#include "device/cuda/faults.hpp"
+
+namespace troupe::device::cuda {
+namespace {
+
+/// Memory that CUDA gave, or that the CPU's backend did.
+struct piece {
+  cudaError_t (*give_back)(void*) = nullptr;
+  void* at = nullptr;
+  std::shared_ptr<void> of_cpu{};
+
+  piece() = default;
+  ~piece() {
+    if (at != nullptr) give_back(at);  // the process may end behind the driver, and then nobody hears an error
+  }
+  piece(const piece&) = delete;
+  piece& operator=(const piece&) = delete;
+};
+
+block block_of(std::shared_ptr<piece> made, uint64_t bytes) {
+  auto* const at = static_cast<std::byte*>(made->at);
+  return {std::move(made), at, bytes, std::nullopt};
+}
+
+core::result<block> on_device(uint32_t index, uint64_t bytes) {
+  use_device(index);
+  auto made = std::make_shared<piece>();
+  made->give_back = cudaFree;
+  cudaError_t status = cudaMalloc(&made->at, bytes);
+  if (status != cudaSuccess) made->at = nullptr;
+  // The host waits: streams of threads are not ordered with the one that clears.
+  if (status == cudaSuccess) status = cudaMemset(made->at, 0, bytes);
+  if (status == cudaSuccess) status = cudaDeviceSynchronize();
+  if (status == cudaSuccess) return block_of(std::move(made), bytes);
+  cudaGetLastError();  // said here, and so no later call's
+  if (status != cudaErrorMemoryAllocation)
+    return core::fail(core::error_kind::io, "the GPU gives no memory: " + text_of(status));
+  size_t free_bytes = 0, all_bytes = 0;
+  const bool known = cudaMemGetInfo(&free_bytes, &all_bytes) == cudaSuccess;
+  return core::fail(core::error_kind::limit, "out of the GPU's memory: wanted " + std::to_string(bytes) +
+                                                 " bytes at once" +
+                                                 (known ? ", " + std::to_string(free_bytes) + " are free" : "") +
+                                                 "; `troupe plan FILE --fit` lists settings that need less");
+}
+
+/// What may be locked by this process, as the shell's ulimit tells it.
+std::string lock_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "unlimited";
+  return core::human_bytes(limit.rlim_cur);
+}
+
+core::result<block> on_host(uint32_t index, uint64_t bytes) {
+  use_device(index);
+  auto made = std::make_shared<piece>();
+  made->give_back = cudaFreeHost;
+  const cudaError_t status = cudaHostAlloc(&made->at, bytes, cudaHostAllocPortable);
+  if (status != cudaSuccess) {
+    made->at = nullptr;
+    cudaGetLastError();  // said here, and so no later call's
+    return core::fail(core::error_kind::limit,
+                      "pinned memory: wanted " + std::to_string(bytes) + " bytes that the GPU reaches, refused with " +
+                          text_of(status) + "; the limit of locked memory (ulimit -l) is " + lock_limit() +
+                          ", and a container has one of its own (docker run --ulimit memlock=-1)");
+  }
+  std::memset(made->at, 0, bytes);
+  return block_of(std::move(made), bytes);
+}
+
+}  // namespace
+
+core::result<block> allocate(uint32_t index, tier where, uint64_t bytes) {
+  const uint64_t size = core::round_up(bytes, facts_of(index).alignment_bytes);
+  if (where == tier::device) return on_device(index, size);
+  if (where == tier::pinned) return on_host(index, size);
+  auto made = used_program().cpu->allocate(0, where, bytes);
+  if (!made) return core::fail(made.error());
+  auto kept = std::make_shared<piece>();
+  kept->of_cpu = std::move(made->owner);
+  made->owner = std::move(kept);
+  return made;
+}
+
+bool discard(void* owner) {
+  const auto& of_cpu = static_cast<piece*>(owner)->of_cpu;
+  return of_cpu != nullptr && used_program().cpu->discard(of_cpu.get());
+}
+
+}  // namespace troupe::device::cuda

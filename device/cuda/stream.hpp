@@ -1,0 +1,19 @@
+// Streams and events of CUDA. A fault is noted (device/cuda/faults.hpp), for nobody waits here. Internal.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace troupe::device::cuda {
+
+std::shared_ptr<void> make_stream(uint32_t index);
+void copy(void* stream, std::byte* to, const std::byte* from, uint64_t bytes);
+void record(void* stream, std::shared_ptr<void>& event);
+void wait(void* stream, void* event);
+void finish(void* stream);
+bool is_over(void* event);
+void finish_event(void* event);
+int64_t elapsed_ns(void* from, void* to);
+
+}  // namespace troupe::device::cuda

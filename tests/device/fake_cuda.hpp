@@ -1,0 +1,37 @@
+// A machine with CUDA devices, as CUDA's runtime tells it: what is installed, and which call fails. Its memory is the
+// host's. Owns the backend of device/cuda over it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "device/backend.hpp"
+
+namespace troupe::device::tests {
+
+struct fake_gpu {
+  std::string name = "Test GPU";
+  uint64_t bytes = uint64_t{8} << 30;
+  int major = 9, minor = 0;
+  cudaError_t code = cudaSuccess;  ///< of asking for a kernel
+};
+
+struct fake_machine {
+  int driver = 13000, runtime = 13050;
+  cudaError_t start = cudaSuccess;
+  std::vector<fake_gpu> gpus{{}};
+  cudaError_t of_device_memory = cudaSuccess, of_pinned_memory = cudaSuccess, of_copies = cudaSuccess,
+              of_waits = cudaSuccess;
+  uint64_t free_bytes = uint64_t{1} << 30;
+};
+
+/// The machine of this process, which a test changes and puts back.
+fake_machine& fake();
+
+/// Registers the backend, once.
+void provide_fake_cuda();
+
+}  // namespace troupe::device::tests

@@ -1,0 +1,104 @@
+#include "kernels/cuda/table.hpp"
+
+#include <stdexcept>
+#include <string>
+#include <variant>
+
+namespace troupe::kernels::cuda {
+namespace {
+
+constinit surroundings around{};
+
+stream here() { return around.current(); }
+void note(const core::result<void>& launched) { around.note(launched); }
+
+/// Settings that would call it are refused with `device: cuda` (config/rules/device_rules.cpp).
+[[noreturn]] void refuse(const char* entry) {
+  throw std::logic_error(std::string("the kernels of CUDA devices have no ") + entry);
+}
+
+core::result<void> update_by(const adamw_options& o, const optimizer_step& s, const optimizer_piece<float>& x) {
+  return adamw(o, s, x, here());
+}
+core::result<void> update_by(const adagrad_options& o, const optimizer_step& s, const optimizer_piece<float>& x) {
+  return adagrad(o, s, x, here());
+}
+core::result<void> update_by(const lion_options& o, const optimizer_step& s, const optimizer_piece<float>& x) {
+  return lion(o, s, x, here());
+}
+core::result<void> update_by(const sgd_options& o, const optimizer_step& s, const optimizer_piece<float>& x) {
+  return sgd(o, s, x, here());
+}
+core::result<void> update_by(const lamb_options& /*o*/, const optimizer_step& /*s*/,
+                             const optimizer_piece<float>& /*x*/) {
+  refuse("update by LAMB without its norms");
+}
+core::result<void> update_by(const muon_options& /*o*/, const optimizer_step& /*s*/,
+                             const optimizer_piece<float>& /*x*/) {
+  refuse("update by Muon without its matrix");
+}
+
+void update(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<float>& piece) {
+  note(std::visit([&](const auto& own) { return update_by(own, step, piece); }, options));
+}
+
+constexpr optimizer_operations<float> in_fp32{.update = update,
+                                              .update_keeping = [](auto...) { refuse("update_keeping"); },
+                                              .take_back = [](auto...) { refuse("take_back"); },
+                                              .prepare_lamb = [](auto... x) { note(prepare(x..., here())); },
+                                              .apply_lamb = [](auto... x) { note(apply(x..., here())); },
+                                              .prepare_muon = [](auto... x) { note(prepare(x..., here())); },
+                                              .apply_muon = [](auto... x) { note(apply(x..., here())); },
+                                              .orthogonalise = [](auto... x) { around.orthogonalise(x...); },
+                                              .add_column_sums = [](auto...) { refuse("add_column_sums"); },
+                                              .update_selected = [](auto...) { refuse("update_selected"); },
+                                              .update_deferred = [](auto...) { refuse("update_deferred"); }};
+
+constexpr optimizer_operations<double> in_fp64{.update = [](auto...) { refuse("in_fp64.update"); },
+                                               .update_keeping = [](auto...) { refuse("in_fp64.update_keeping"); },
+                                               .take_back = [](auto...) { refuse("in_fp64.take_back"); },
+                                               .prepare_lamb = [](auto...) { refuse("in_fp64.prepare_lamb"); },
+                                               .apply_lamb = [](auto...) { refuse("in_fp64.apply_lamb"); },
+                                               .prepare_muon = [](auto...) { refuse("in_fp64.prepare_muon"); },
+                                               .apply_muon = [](auto...) { refuse("in_fp64.apply_muon"); },
+                                               .orthogonalise = [](auto...) { refuse("in_fp64.orthogonalise"); },
+                                               .add_column_sums = [](auto...) { refuse("in_fp64.add_column_sums"); },
+                                               .update_selected = [](auto...) { refuse("in_fp64.update_selected"); },
+                                               .update_deferred = [](auto...) { refuse("in_fp64.update_deferred"); }};
+
+constexpr operations on_cuda{
+    .cast = [](auto... x) { note(cuda::cast(x..., here())); },
+    .block_square_sums = [](auto... x) { note(cuda::block_square_sums(x..., here())); },
+    .sum_in_rank_order = [](auto... x) { note(cuda::sum_in_rank_order(x..., here())); },
+    .column_sums = [](auto... x) { note(cuda::column_sums(x..., here())); },
+    .grouped_sums = [](auto... x) { note(cuda::grouped_sums(x..., here())); },
+    .layer_norm = [](auto... x) { note(cuda::layer_norm(x..., here())); },
+    .layer_norm_backward = [](auto... x) { note(cuda::layer_norm_backward(x..., here())); },
+    .rms_norm = [](auto... x) { note(cuda::rms_norm(x..., here())); },
+    .rms_norm_backward = [](auto... x) { note(cuda::rms_norm_backward(x..., here())); },
+    .gelu_tanh = [](auto...) { refuse("gelu_tanh"); },
+    .gelu_tanh_backward = [](auto...) { refuse("gelu_tanh_backward"); },
+    .silu_gated = [](auto...) { refuse("silu_gated"); },
+    .silu_gated_backward = [](auto...) { refuse("silu_gated_backward"); },
+    .drop = [](auto...) { refuse("drop"); },
+    .draw = [](auto...) { refuse("draw"); },
+    .scale_kept = [](auto...) { refuse("scale_kept"); },
+    .turn_tokens = [](auto...) { refuse("turn_tokens"); },
+    .partial_attention = [](auto...) { refuse("partial_attention"); },
+    .partial_attention_backward = [](auto...) { refuse("partial_attention_backward"); },
+    .cross_entropy = [](auto... x) { note(cuda::cross_entropy(x..., here())); },
+    .cross_entropy_backward = [](auto... x) { note(cuda::cross_entropy_backward(x..., here())); },
+    .cross_entropy_part = [](auto... x) { note(cuda::cross_entropy_part(x..., here())); },
+    .joined_cross_entropy = [](auto... x) { note(cuda::joined_cross_entropy(x..., here())); },
+    .distil = [](auto...) { refuse("distil"); },
+    .in_fp32 = in_fp32,
+    .in_fp64 = in_fp64};
+
+}  // namespace
+
+const operations& table_with(const surroundings& s) {
+  around = s;
+  return on_cuda;
+}
+
+}  // namespace troupe::kernels::cuda

@@ -13,17 +13,24 @@ SOURCES = git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh'
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: ## installs missing Debian packages and LibTorch (into .venv), says what and why
+setup: ## installs missing Debian packages and LibTorch (into .venv), says what and why (DEVICE=cuda: what training on GPUs needs, too)
 	@cmake/setup.sh
+	@$(if $(filter cuda,$(DEVICE)),cmake/setup.sh --cuda)
 
 # configure PRESET; CMake runs again by itself when its files change, but not when presets do
 configure = test build/$(1)/build.ninja -nt CMakePresets.json || cmake --preset $(1)
 # targets PRESET PATTERN: names of programs that the preset can build
 targets = $$(ninja -C build/$(1) -t targets all | sed -n 's/^\($(2)\): phony.*/\1/p')
 
-build: setup ## builds build/release/troupe
+# A build that was configured without nvcc has no libtroupe_cuda.so: it is configured again, with the system's nvcc or
+# that of wheels.
+nvcc = $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc .venv/lib/python3*/site-packages/nvidia/cu13/bin/nvcc))
+with_cuda = ninja -C build/$(1) -t query troupe_cuda >/dev/null 2>&1 || CUDACXX=$(abspath $(nvcc)) cmake --preset $(1) -UCMAKE_CUDA_COMPILER
+
+build: setup ## builds build/release/troupe (DEVICE=cuda: libtroupe_cuda.so, too, for device: cuda)
 	@$(call configure,release)
-	@ninja -C build/release -j $(JOBS) troupe troupe-train
+	@$(if $(filter cuda,$(DEVICE)),$(call with_cuda,release))
+	@ninja -C build/release -j $(JOBS) troupe troupe-train $(if $(filter cuda,$(DEVICE)),troupe_cuda)
 
 test: setup ## builds everything and runs all tests (ARGS: further arguments of ctest)
 	@$(call configure,release)
@@ -31,7 +38,7 @@ test: setup ## builds everything and runs all tests (ARGS: further arguments of 
 	@ctest --preset release -j 2 $(ARGS); code=$$?; python3 tests/skipped.py build/release; exit $$code
 
 train: build ## trains a small GPT-2 with ZeRO-3 on Debian's dictionary of English (ARGS: further arguments of troupe)
-	@build/release/troupe train examples/gcide.yaml $(ARGS)
+	@build/release/troupe train examples/gcide.yaml $(if $(filter cuda,$(DEVICE)),--set device=cuda) $(ARGS)
 
 cut: build ## the same job as two stages of a pipeline, each on two ranks of ZeRO-3 (ARGS: further arguments of troupe)
 	@build/release/troupe train examples/cut.yaml $(ARGS)

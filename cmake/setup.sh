@@ -1,7 +1,8 @@
 #!/bin/sh
-# What a fresh Debian 12 needs: setup.sh [PACKAGE...]
+# What a fresh Debian 12 needs: setup.sh [PACKAGE... | --cuda]
 # Without arguments: the packages of cmake/packages.txt and LibTorch in .venv. With arguments: only those of its packages
-# that are marked `?`, for the one make target that asks. Installs what is missing, says what and why; a second run takes
+# that are marked `?`, for the one make target that asks. With --cuda: what libtroupe_cuda.so is made with and needs, of
+# requirements-cuda.txt what this system lacks, beside LibTorch. Installs what is missing, says what and why; a second run takes
 # a blink.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -46,8 +47,46 @@ libtorch() {
   cp "$root/requirements.txt" "$stamp"
 }
 
+# has FILE: a library that the dynamic linker knows, or the compiler
+has() {
+  if [ "$1" = nvcc ]; then
+    command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]
+  else
+    case "$libraries" in *"	$1 "*) true ;; *) false ;; esac
+  fi
+}
+
+cuda_parts() {
+  stamp=$root/.venv/installed-cuda
+  libraries=$(PATH=$PATH:/sbin:/usr/sbin ldconfig -p)
+  wanted=$(
+    take=
+    while read -r line; do
+      case "$line" in
+        "# brings "*)
+          file=${line#"# brings "}
+          file=${file%%:*}
+          if has "$file"; then take=; else take=yes; fi
+          ;;
+        "#"*) ;;
+        *) [ -z "$take" ] || printf '%s\n' "$line" ;;
+      esac
+    done <"$root/requirements-cuda.txt"
+  )
+  [ -n "$wanted" ] || return 0
+  if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then return 0; fi
+  echo "setup: installing NVIDIA's libraries that this system lacks into .venv:"
+  printf '%s\n' "$wanted" | sed -n 's/^\([a-z0-9-]*\)==\([^ ]*\).*/  \1 \2/p'
+  printf '%s\n' "$wanted" >"$stamp.new"
+  "$root/.venv/bin/python3" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+    --only-binary :all: -r "$stamp.new" || die "pip could not install NVIDIA's libraries"
+  mv "$stamp.new" "$stamp"
+}
+
 installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' | sed -n 's/^installed //p' | tr '\n' ' ')
-if [ $# -gt 0 ]; then
+if [ "${1-}" = --cuda ]; then
+  cuda_parts
+elif [ $# -gt 0 ]; then
   packages "$@"
 else
   # shellcheck disable=SC2046

@@ -28,6 +28,7 @@
 #include "device/properties.hpp"
 #include "job/compile.hpp"
 #include "job/measured_costs.hpp"
+#include "models/cuda/open.hpp"
 #include "models/host/prepared_modules.hpp"
 
 namespace troupe::actors {
@@ -282,6 +283,7 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
     found_degrees = std::move(degrees->file);
   }
   if (auto ok = check_sequence(options); !ok) return core::fail(ok.error());
+  if (auto ok = models::take_linked_cuda(); !ok) return core::fail(ok.error());
   if (auto ok = device::check({.kind = options.config->device}); !ok) return core::fail(ok.error());
   if (options.system != nullptr)
     if (auto ok = check_system(*options.system); !ok) return core::fail(ok.error());

@@ -15,6 +15,7 @@
 #include "apps/base/console.hpp"
 #include "apps/base/exit_code.hpp"
 #include "apps/base/interrupts.hpp"
+#include "apps/base/programs.hpp"
 #include "apps/plan/open_degrees.hpp"
 #include "apps/run/degrees_first.hpp"
 #include "apps/run/opening_display.hpp"
@@ -29,6 +30,7 @@
 #include "config/keys/values.hpp"
 #include "config/open_degrees.hpp"
 #include "core/text.hpp"
+#include "models/cuda/open.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -117,6 +119,9 @@ int train_to(console& out, const train_arguments& given) {
   if (link) watched.emplace(link->place);  // its thread takes no signal, since these are blocked by now
   auto loaded = load_configuration(a, a.steps, intent::run, config::reading::job, states_beyond_memory, !link);
   if (!loaded) return 2;
+  // Before anything else of LibTorch's is used, which asks only once whether there is CUDA.
+  if (loaded->config.device == core::device_kind::cuda)
+    if (const auto ok = models::open_cuda(own_folder()); !ok) return failed(ok.error());
   const auto open = open_degrees_of(*loaded);
   const bool chooses = std::getenv(degrees_variable) != nullptr;
   if (loaded->config.cluster.is_on() && !link && !chooses)

@@ -1,0 +1,56 @@
+// The way into libtroupe_cuda.so: its two exported functions, and Torch's stream of a thread.
+#include "models/cuda/library.hpp"
+
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "device/cuda/backend.hpp"
+#include "device/cuda/faults.hpp"
+#include "kernels/cuda/table.hpp"
+#include "models/cuda/products.hpp"
+
+namespace troupe::models::cuda {
+namespace {
+
+/// The device that the calling thread's calls of CUDA are for is that of its streams.
+uint32_t used_index() { return static_cast<uint32_t>(c10::cuda::current_device()); }
+
+kernels::cuda::stream current_stream() {
+  return static_cast<kernels::cuda::stream>(device::cuda::used_program().current_stream(used_index()));
+}
+
+void* make_current(void* stream) {
+  const auto index = c10::cuda::current_device();
+  const auto before = c10::cuda::getCurrentCUDAStream(index);
+  c10::cuda::setCurrentCUDAStream(stream == nullptr
+                                      ? c10::cuda::getDefaultCUDAStream(index)
+                                      : c10::cuda::getStreamFromExternal(static_cast<cudaStream_t>(stream), index));
+  return before.stream();
+}
+
+device::backend backend_with_torch() {
+  device::backend out = device::cuda::cuda_backend;
+  out.make_current = make_current;
+  return out;
+}
+
+cuda_library library_with(const device::cuda::program& p) {
+  device::cuda::use(p);
+  settle_products();
+  static const device::backend devices = backend_with_torch();
+  static const kernels::operations& table = kernels::cuda::table_with(
+      {.current = current_stream, .note = device::cuda::note, .orthogonalise = orthogonalise});
+  static const operations products{&table, &product_out, &add_product};
+  return {&devices, &table, &products};
+}
+
+}  // namespace
+}  // namespace troupe::models::cuda
+
+extern "C" {
+__attribute__((visibility("default"))) troupe::models::cuda_shape troupe_cuda_shape() { return {TROUPE_VERSION}; }
+__attribute__((visibility("default"))) troupe::models::cuda_library troupe_cuda_library(
+    const troupe::device::cuda::program& p) {
+  return troupe::models::cuda::library_with(p);
+}
+}

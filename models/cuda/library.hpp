@@ -1,0 +1,35 @@
+// What libtroupe_cuda.so and the program that uses it hand to each other: plain tables of functions, so that neither
+// needs a symbol of the other's. Owns the one name that the library exports.
+#pragma once
+
+#include <cstdint>
+
+#include "device/cuda/backend.hpp"
+#include "kernels/operations.hpp"
+#include "models/segment/operations.hpp"
+
+namespace troupe::models {
+
+struct cuda_library {
+  const device::backend* devices = nullptr;
+  const kernels::operations* kernels = nullptr;
+  const operations* products = nullptr;
+};
+
+/// Grows with every change of what the tables hold: a library of another tree is refused instead of misread.
+struct cuda_shape {
+  const char* version = nullptr;  ///< of Troupe
+  uint64_t backend_bytes = sizeof(device::backend);
+  uint64_t kernels_bytes = sizeof(kernels::operations);
+  uint64_t products_bytes = sizeof(operations);
+};
+
+/// Its version and sizes; the library's are the same.
+using cuda_shape_function = cuda_shape();
+inline constexpr const char* cuda_shape_name = "troupe_cuda_shape";
+
+/// Called once, with what the program lends. Touches no device.
+using cuda_library_function = cuda_library(const device::cuda::program& p);
+inline constexpr const char* cuda_library_name = "troupe_cuda_library";
+
+}  // namespace troupe::models

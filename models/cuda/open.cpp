@@ -1,0 +1,91 @@
+#include "models/cuda/open.hpp"
+
+#include <dlfcn.h>
+
+#include <string>
+#include <string_view>
+
+#include "device/properties.hpp"
+#include "device/stream.hpp"
+#include "models/cuda/library.hpp"
+
+namespace troupe::models {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* library_file = "libtroupe_cuda.so";
+
+/// The dynamic linker's sentence, of which a user needs the name of the file alone where one is missing.
+core::error not_opened(const fs::path& at) {
+  const char* const said = ::dlerror();
+  const std::string why = said == nullptr ? "" : said;
+  const auto end = why.find(": cannot open shared object file");
+  if (end == std::string::npos)
+    return {core::error_kind::limit, "device: cuda wants '" + at.string() + "', which cannot be opened: " + why};
+  return {core::error_kind::limit,
+          "device: cuda wants " + why.substr(0, end) +
+              ", which this system lacks: `make setup DEVICE=cuda` installs it beside LibTorch"};
+}
+
+core::result<void*> opened(const fs::path& folder) {
+  std::error_code e;
+  // Beside the program as it is built, or where an installed one has libraries.
+  fs::path at = folder / library_file;
+  if (!fs::exists(at, e)) at = folder / ".." / "lib" / library_file;
+  if (!fs::exists(at, e))
+    return core::fail(core::error_kind::limit, "device: cuda wants " + std::string(library_file) +
+                                                   ", which is not in '" + folder.string() +
+                                                   "': `make build DEVICE=cuda` builds it; or set device: cpu");
+  // Never closed: Torch keeps what it registers.
+  void* const library = ::dlopen(at.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return core::fail(not_opened(at));
+  return library;
+}
+
+template <class Function>
+Function* function_in(void* library, const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(library, name));
+}
+
+void* stream_of_thread(uint32_t index) { return device::stream::current({device::device_kind::cuda, index}).native(); }
+
+core::result<void> take(void* library) {
+  const auto shape = function_in<cuda_shape_function>(library, cuda_shape_name);
+  const auto tables = function_in<cuda_library_function>(library, cuda_library_name);
+  const cuda_shape mine{TROUPE_VERSION};
+  const cuda_shape theirs = shape == nullptr ? cuda_shape{""} : shape();
+  if (tables == nullptr || std::string_view(theirs.version) != mine.version ||
+      theirs.backend_bytes != mine.backend_bytes || theirs.kernels_bytes != mine.kernels_bytes ||
+      theirs.products_bytes != mine.products_bytes)
+    return core::fail(core::error_kind::mismatch, std::string(library_file) +
+                                                      " is of another build of Troupe than this program: `make build "
+                                                      "DEVICE=cuda` builds both");
+  const cuda_library all =
+      tables({.cpu = device::provided(device::device_kind::cpu), .current_stream = stream_of_thread});
+  device::provide(device::device_kind::cuda, *all.devices);
+  kernels::provide(device::device_kind::cuda, *all.kernels);
+  provide(device::device_kind::cuda, *all.products);
+  return {};
+}
+
+bool is_provided() { return device::provided(device::device_kind::cuda) != nullptr; }
+
+}  // namespace
+
+core::result<void> take_linked_cuda() {
+  if (is_provided() || ::dlsym(RTLD_DEFAULT, cuda_library_name) == nullptr) return {};
+  return take(RTLD_DEFAULT);
+}
+
+core::result<void> open_cuda(const fs::path& folder) {
+  if (auto ok = take_linked_cuda(); !ok) return ok;
+  if (!is_provided()) {
+    auto library = opened(folder);
+    if (!library) return core::fail(library.error());
+    if (auto ok = take(*library); !ok) return ok;
+  }
+  return device::check({device::device_kind::cuda});
+}
+
+}  // namespace troupe::models

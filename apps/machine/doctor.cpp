@@ -37,10 +37,10 @@ tried_facts try_everything(const std::string& folder) {
   t.queue = try_queue();
   t.cuda = try_cuda();
   t.folder = try_folder(folder);
-  t.cuda_built = versions().cuda;
   if (const char* const limit = std::getenv("ATEN_CPU_CAPABILITY"); limit != nullptr) t.aten_limit = limit;
   std::error_code e;
   const fs::path here = own_folder();
+  t.cuda_library = try_cuda_library(here);
   const auto trainer = trainer_program(here, "troupe train");
   t.train_program = trainer ? trainer->string() : trainer.error().text;
   if (!trainer && trainer.error().kind == core::error_kind::mismatch) t.train_mend = "pip install 'troupe[train]'";

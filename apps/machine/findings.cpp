@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 
 namespace troupe::apps {
 namespace {
@@ -186,28 +187,50 @@ void folder(const folder_facts& f, std::vector<finding>& out) {
                    "name a folder on ext4 or xfs on a local disk: troupe doctor FOLDER"});
 }
 
-// Only the CUDA kernels, in a build that has them, use one: training itself runs on the processor in either.
+/// The first major version of CUDA that LibTorch's libraries are for, and the first driver that speaks it.
+constexpr int cuda_wanted = 13;
+constexpr const char* driver_wanted = "580";
+
+bool is_too_old(const std::string& cuda) { return !cuda.empty() && std::atoi(cuda.c_str()) < cuda_wanted; }
+
+// Training runs on the processor unless a file says `device: cuda`, so that nothing here is missing.
 finding gpu(const machine_facts& m, const tried_facts& t) {
   const auto& models = t.cuda.devices.empty() ? m.gpus : t.cuda.devices;
   const std::string names = joined(models);
   if (m.nvidia_driver.empty() && !t.cuda.loaded && m.gpus.empty())
-    return {"GPU", fine, "none; training runs on the processor"};
-  if (!t.cuda_built)
-    return {"GPU", fine,
-            (names.empty() ? "none that is known by name" : names) + ": stays idle, training runs on the processor"};
+    return {"GPU", fine, "none (no NVIDIA driver is loaded); training runs on the processor"};
+  const std::string costs = "device: cuda is refused, training runs on the processor";
   if (m.nvidia_driver.empty() && !t.cuda.start.good)
-    return {"GPU", poor, "CUDA's library is there, the kernel's driver is not (" + t.cuda.start.why + ")",
-            "the CUDA kernels cannot be used", "sudo apt-get install nvidia-driver (Debian's non-free), then restart"};
+    return {"GPU", poor, "CUDA's library is there, the kernel's driver is not (" + t.cuda.start.why + ")", costs,
+            "sudo apt-get install nvidia-driver (Debian's non-free; release " + std::string(driver_wanted) +
+                " or later), then restart"};
   if (!t.cuda.start.good)
-    return {"GPU", poor, names + ", driver " + m.nvidia_driver + ": " + t.cuda.start.why,
-            "the CUDA kernels cannot be used",
+    return {"GPU", poor, names + ", driver " + m.nvidia_driver + ": " + t.cuda.start.why, costs,
             t.cuda.loaded ? "sudo modprobe nvidia-uvm"
                           : "docker run --gpus all ... (in a container; else sudo apt-get "
                             "install libcuda1)"};
   const std::string found = (names.empty() ? "no device" : names) +
                             (m.nvidia_driver.empty() ? "" : ", driver " + m.nvidia_driver) +
                             (t.cuda.version.empty() ? "" : ", CUDA " + t.cuda.version);
-  return {"GPU", fine, found + "; training runs on the processor"};
+  if (is_too_old(t.cuda.version))
+    return {"GPU", poor, found, costs,
+            "a driver for CUDA " + std::to_string(cuda_wanted) + ".0, release " + driver_wanted + " or later"};
+  return {"GPU", fine, found};
+}
+
+finding cuda_library(const tried_facts& t) {
+  const auto& library = t.cuda_library;
+  const bool has_gpu = !t.cuda.devices.empty();
+  const std::string costs = has_gpu ? "the GPU stays idle: training runs on the processor" : "";
+  if (library.at.empty())
+    return {"CUDA library", has_gpu ? poor : fine, "no libtroupe_cuda.so: device: cuda is refused", costs,
+            has_gpu ? "make build DEVICE=cuda (in Troupe's source tree)" : ""};
+  if (library.open.good) return {"CUDA library", fine, library.at + " opens, so device: cuda needs a GPU alone"};
+  const auto end = library.open.why.find(": cannot open shared object file");
+  const bool lacks = end != std::string::npos;
+  return {"CUDA library", poor,
+          library.at + (lacks ? " lacks " + library.open.why.substr(0, end) : ": " + library.open.why),
+          "device: cuda is refused", lacks ? "make setup DEVICE=cuda" : "make build DEVICE=cuda"};
 }
 
 finding numa(const machine_facts& m) {
@@ -224,6 +247,7 @@ std::vector<finding> examine(const machine_facts& m, const tried_facts& t) {
                               shared_pages(m), locked_memory(m, t), open_files(m), ring(m, t), queue(t)};
   folder(t.folder, out);
   out.push_back(gpu(m, t));
+  out.push_back(cuda_library(t));
   out.push_back(numa(m));
   return out;
 }

@@ -32,8 +32,8 @@ struct tried_facts {
   attempt lock;  ///< of `memlock_wanted_bytes`
   queue_facts queue;
   cuda_facts cuda;
+  cuda_library_facts cuda_library;
   folder_facts folder;
-  bool cuda_built = false;    ///< this troupe has CUDA kernels
   std::string train_program;  ///< where troupe-train is, or why there is none
   bool train_program_there = false;
   std::string train_mend = "make install PREFIX=... (in Troupe's source tree)";  ///< brings it

@@ -127,4 +127,17 @@ cuda_facts try_cuda() {
   return c;
 }
 
+cuda_library_facts try_cuda_library(const fs::path& folder) {
+  cuda_library_facts c;
+  std::error_code e;
+  for (const fs::path& at : {folder / "libtroupe_cuda.so", folder.parent_path() / "lib" / "libtroupe_cuda.so"})
+    if (c.at.empty() && fs::exists(at, e)) c.at = at.string();
+  if (c.at.empty()) return c;
+  c.open.good = ::dlopen(c.at.c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr;  // never closed: CUDA does not bear it
+  if (c.open.good) return c;
+  const char* const said = ::dlerror();
+  c.open.why = said == nullptr ? "" : said;
+  return c;
+}
+
 }  // namespace troupe::apps

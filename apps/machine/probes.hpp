@@ -52,4 +52,12 @@ struct cuda_facts {
 /// Asks the CUDA driver, if there is one.
 cuda_facts try_cuda();
 
+struct cuda_library_facts {
+  std::string at;  ///< libtroupe_cuda.so; empty: not found
+  attempt open;    ///< with LibTorch for CUDA and NVIDIA's libraries; takes a second where they are there
+};
+
+/// Looks for libtroupe_cuda.so beside a program in `folder` and opens it.
+cuda_library_facts try_cuda_library(const std::filesystem::path& folder);
+
 }  // namespace troupe::apps

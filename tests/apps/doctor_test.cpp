@@ -61,7 +61,8 @@ tried_facts all_well() {
   t.queue.engine = "io_uring";
   t.lock.good = t.io_uring.good = t.cuda.start.good = t.cuda.loaded = true;
   t.folder = {"/data", "ext4", uint64_t{1} << 40, {true, ""}, {true, ""}};
-  t.cuda_built = t.train_program_there = true;
+  t.train_program_there = true;
+  t.cuda_library = {"/opt/bin/libtroupe_cuda.so", {true, ""}};
   t.train_program = "/opt/bin/troupe-train";
   return t;
 }
@@ -203,18 +204,38 @@ BOOST_AUTO_TEST_CASE(a_poor_finding_says_its_cost_and_the_command_that_mends_it)
   BOOST_TEST(doctor_json(versions(), all).find("\"fit\": true") != std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(a_gpu_that_training_leaves_idle_is_no_reason_to_build_for_cuda) {
+BOOST_AUTO_TEST_CASE(what_training_on_a_gpu_lacks_is_named_with_what_brings_it) {
   const server s;  // with an H100
+  const auto m = read_machine(s.root.path());
   auto t = all_well();
-  for (const bool built : {false, true}) {
-    t.cuda_built = built;
-    const auto all = examine(read_machine(s.root.path()), t);
-    const auto& f = about(all, "GPU");
-    BOOST_TEST((f.is == condition::fine));
-    BOOST_TEST(f.command == "");
-    BOOST_TEST(f.found.starts_with("NVIDIA H100"), f.found);
-    BOOST_TEST(f.found.ends_with("training runs on the processor"), f.found);
-  }
+  t.cuda.version = "13.0";
+  t.cuda.devices = {"NVIDIA H100"};
+  const auto well = examine(m, t);
+  BOOST_TEST(about(well, "GPU").found == "NVIDIA H100, driver 550.54.15, CUDA 13.0");
+  BOOST_TEST(about(well, "CUDA library").found ==
+             "/opt/bin/libtroupe_cuda.so opens, so device: cuda needs a GPU alone");
+  t.cuda.version = "12.4";
+  const auto old = examine(m, t);
+  BOOST_TEST((about(old, "GPU").is == condition::poor));
+  BOOST_TEST(about(old, "GPU").command == "a driver for CUDA 13.0, release 580 or later");
+  t.cuda_library.open = {false, "libcufile.so.0: cannot open shared object file: No such file or directory"};
+  const auto lacks = examine(m, t);
+  BOOST_TEST(about(lacks, "CUDA library").found == "/opt/bin/libtroupe_cuda.so lacks libcufile.so.0");
+  BOOST_TEST(about(lacks, "CUDA library").command == "make setup DEVICE=cuda");
+  t.cuda_library = {};
+  const auto none = examine(m, t);
+  BOOST_TEST((about(none, "CUDA library").is == condition::poor));
+  BOOST_TEST(about(none, "CUDA library").command == "make build DEVICE=cuda (in Troupe's source tree)");
+}
+
+BOOST_AUTO_TEST_CASE(without_a_gpu_nothing_of_cudas_is_wanted) {
+  auto t = all_well();
+  t.cuda = {};
+  t.cuda_library = {};
+  const auto all = examine(good_machine(), t);
+  BOOST_TEST(about(all, "GPU").found == "none (no NVIDIA driver is loaded); training runs on the processor");
+  BOOST_TEST((about(all, "CUDA library").is == condition::fine));
+  BOOST_TEST(about(all, "CUDA library").command == "");
 }
 
 BOOST_AUTO_TEST_CASE(what_refuses_rings_is_named) {
@@ -318,8 +339,8 @@ BOOST_AUTO_TEST_CASE(the_command_says_it_in_json_and_leaves_nothing_behind) {
 
 BOOST_AUTO_TEST_CASE(it_says_that_a_filter_refuses_rings_and_what_that_means) {
   const scratch_folder here;
-  const auto did = troupe::tests::run({troupe::places::troupe_binary, "doctor", here.path().string(), "--json"}, here.path(),
-                                      troupe::tests::forbid_io_uring);
+  const auto did = troupe::tests::run({troupe::places::troupe_binary, "doctor", here.path().string(), "--json"},
+                                      here.path(), troupe::tests::forbid_io_uring);
   if (did.code == troupe::tests::no_filter) {
     troupe::tests::say_skipped("the doctor where rings are forbidden", "this kernel takes no seccomp filter from us");
     return;

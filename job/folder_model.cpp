@@ -11,6 +11,7 @@
 #include "core/json_text.hpp"
 #include "core/source_file.hpp"
 #include "core/text.hpp"
+#include "models/table/config_keys.hpp"
 #include "models/table/model_folder.hpp"
 
 namespace troupe::job {
@@ -142,6 +143,35 @@ core::result<model_spec> read_folder_model(const fs::path& folder, std::span<con
   spec->remark = settled->own_values;
   spec->hugging_face_json = untied(spec->hugging_face_json);
   return spec;
+}
+
+std::optional<std::string> unused_ignored_key(const config::model_section& job, const model_spec& model,
+                                              const checkpoint::tensor_source* loaded) {
+  std::vector<std::pair<std::string, std::string>> all;  // place, keys
+  const auto add = [&](std::string place, std::string keys) { all.emplace_back(std::move(place), std::move(keys)); };
+  add(job.path.empty() ? "the job's own model" : "the config.json of '" + job.path.string() + "'",
+      model.hugging_face_json);
+  if (!job.teacher.empty()) {
+    const auto teacher = models::read_spec(job.teacher, job.ignore_keys);
+    if (!teacher) return std::nullopt;
+    add("the config.json of '" + job.teacher.string() + "'", teacher->hugging_face_json);
+  }
+  if (loaded != nullptr) {
+    auto text = described_by(*loaded);
+    if (text && !text->empty()) add("the model of '" + checkpoint::shown_place(*loaded) + "'", std::move(*text));
+  }
+  for (const auto& key : job.ignore_keys) {
+    if (models::is_known_key(model.kind, key)) continue;
+    std::string out;
+    bool is_there = false;
+    for (const auto& [place, keys] : all) {
+      const auto absent = models::absent_key(keys, {&key, 1});
+      is_there |= !absent;
+      if (absent) out += (out.empty() ? "" : "; ") + place + " " + *absent;
+    }
+    if (!is_there) return out;
+  }
+  return std::nullopt;
 }
 
 core::result<void> check_described_model(checkpoint::tensor_source& from, const model_spec& model,

@@ -266,6 +266,9 @@ core::result<std::filesystem::path> session::parts::resume(const std::filesystem
   auto from = is_on_disks ? checkpoint::open_native(*disks, path) : open_for(*plan.tensor.whole, path, options, say);
   if (!from) return fail(from.error());
   // A host's own model has no keys, and whoever names tensors by hand knows what they are.
+  if (modules.model == nullptr && !options.custom_load_fn && from->format != "troupe")
+    if (const auto unused = job::unused_ignored_key(plan.config->model, plan.spec, &*from))
+      return fail(error_kind::bad_input, "model.ignore_keys: " + *unused);
   if (modules.model == nullptr && !options.custom_load_fn)
     if (auto ok = job::check_described_model(*from, plan.spec, plan.config->model.ignore_keys); !ok)
       return fail(ok.error());

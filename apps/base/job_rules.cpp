@@ -74,6 +74,9 @@ std::vector<key_problem> job_problems(const config::job_config& job, intent why)
   std::vector<key_problem> out;
   auto spec = model_of(job.model, out);
   if (!spec) return out;
+  if (job.checkpoint.load.path.empty())
+    if (auto unused = job::unused_ignored_key(job.model, *spec, nullptr))
+      out.push_back({"model.ignore_keys", std::move(*unused)});
   add_shadowed_groups(job, *spec, out);
   const uint64_t columns = job.data.sequence_length > 0 ? job.data.sequence_length : spec->positions;
   if (columns > spec->positions) {

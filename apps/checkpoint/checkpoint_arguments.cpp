@@ -51,7 +51,8 @@ void note(const source_arguments& a, const std::string& line) {
 }
 
 core::result<checkpoint::tensor_source> open_checkpoint_at(const source_arguments& a,
-                                                           const std::filesystem::path& model_config) {
+                                                           const std::filesystem::path& model_config,
+                                                           bool* has_numbers) {
   auto options = options_without_map(a);
   auto map = config::read_name_map(a.map);
   if (!map) return fail(map.error());
@@ -59,6 +60,7 @@ core::result<checkpoint::tensor_source> open_checkpoint_at(const source_argument
   auto source = checkpoint::open_source(a.path, options);
   if (source && a.allow_overflow) source->clamped = std::make_shared<checkpoint::clamped_values>();
   if (!source || source->numbered == nullptr) return source;
+  if (has_numbers != nullptr) *has_numbers = true;
   const auto model = describe_model(*source, model_config, a.ignored_keys);
   if (!model) return fail(model.error());
   if (const auto order = parameters_of(*model); order.empty())

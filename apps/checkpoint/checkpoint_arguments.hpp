@@ -45,9 +45,10 @@ void note(const source_arguments& a, const std::string& line);
 /// Opens what `a` names; what was passed over is noted, or said on stderr even where the user wants quiet. States of an
 /// optimizer that knows parameters by number get the names of the model's parameters, which `model_config`, or else the
 /// checkpoint itself, says the order of; where it does not, or they do not fit, they are left out, which the source's
-/// remarks say.
+/// remarks say. `has_numbers`: set to true where there are such states, else the description is not read.
 core::result<checkpoint::tensor_source> open_checkpoint_at(const source_arguments& a,
-                                                           const std::filesystem::path& model_config = {});
+                                                           const std::filesystem::path& model_config = {},
+                                                           bool* has_numbers = nullptr);
 
 /// The error `e` of reading what `a` names, and how an older checkpoint is taken instead where one is damaged.
 core::error with_way_around(core::error e, const source_arguments& a);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/base/idle_options.hpp"
 #include "apps/base/stop_request.hpp"
 #include "apps/base/work_display.hpp"
 #include "apps/checkpoint/model_description.hpp"
@@ -71,10 +72,17 @@ int inspect_checkpoint(const source_arguments& a, output_form form, const std::s
   quietly.as_stored = true;
   std::vector<std::string> said;
   quietly.note = [&](const std::string& line) { said.push_back(line); };
-  const auto s = open_checkpoint_at(quietly, model_config);
+  bool has_numbers = false;
+  const auto s = open_checkpoint_at(quietly, model_config, &has_numbers);
   for (const auto& line : said)  // but those that the text below has
     if (!s || std::ranges::find(s->found, line) == s->found.end()) note(a, line);
   if (!s) return ended_with(s.error());
+  std::vector<std::string> given;
+  if (!model_config.empty()) given.emplace_back("--model-config");
+  if (!a.ignored_keys.empty()) given.emplace_back("--ignore-key");
+  const auto acting =
+      refuse_idle(given, {{has_numbers, "--print-map, or an optimizer that knows tensors by number", given}});
+  if (!acting) return ended_with(acting.error());
   const auto text = form == output_form::json ? checkpoint::inspect_json(*s) : checkpoint::inspect_text(*s);
   std::fwrite(text.data(), 1, text.size(), stdout);
   return 0;

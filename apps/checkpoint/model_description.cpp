@@ -22,6 +22,7 @@
 #include "core/json_text.hpp"
 #include "core/text.hpp"
 #include "job/compression/mask_scores.hpp"
+#include "models/table/config_keys.hpp"
 #include "models/table/model_spec.hpp"
 
 namespace troupe::apps {
@@ -65,6 +66,7 @@ core::result<model_description> from_text(const std::string& text, const std::st
     return fail(error_kind::bad_input, fmt::format("{}: wanted a JSON object as Hugging Face's config.json", where));
   model_description out;
   out.json = text;
+  out.place = where;
   if (keys.contains("model_type") && keys["model_type"].is_string()) out.model_type = keys["model_type"];
   const auto tied = keys.find(tie_key);
   out.tied_embedding = tied != keys.end() && tied->is_boolean()
@@ -85,8 +87,13 @@ namespace {
 
 core::result<model_description> described(const checkpoint::tensor_source& s, const fs::path& file) {
   if (!file.empty()) return from_file(file);
-  if (s.run.model.starts_with('{'))
-    return from_text(s.run.model, fmt::format("the model of '{}'", checkpoint::shown_place(s)));
+  if (s.run.model.starts_with('{')) {
+    const auto beside = s.folder / description_name;
+    const auto text = checkpoint::read_small_file(checkpoint::real_files(), beside, max_description_bytes);
+    return from_text(s.run.model, text && *text == s.run.model
+                                      ? fmt::format("'{}'", beside.string())
+                                      : fmt::format("the model of '{}'", checkpoint::shown_place(s)));
+  }
   for (const auto& path : {fs::path(s.run.model), s.folder}) {
     std::error_code e;
     if (!path.empty() && fs::is_regular_file(path / description_name, e)) return from_file(path / description_name);
@@ -99,7 +106,11 @@ core::result<model_description> described(const checkpoint::tensor_source& s, co
 core::result<model_description> describe_model(const checkpoint::tensor_source& s, const fs::path& file,
                                                const std::vector<std::string>& ignored_keys) {
   auto out = described(s, file);
-  if (out) out->ignored_keys = ignored_keys;
+  if (!out || ignored_keys.empty()) return out;
+  if (out->json.empty()) return fail(no_description_of(s).in(fmt::format("--ignore-key {}", ignored_keys.front())));
+  if (const auto absent = models::absent_key(out->json, ignored_keys))
+    return fail(error_kind::bad_input, fmt::format("--ignore-key: {} {}", out->place, *absent));
+  out->ignored_keys = ignored_keys;
   return out;
 }
 

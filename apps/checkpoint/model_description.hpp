@@ -24,11 +24,12 @@ struct model_description {
   std::string json;                            ///< Hugging Face's keys; empty where nothing says them
   std::string model_type;                      ///< "gpt2", "llama", ...; empty where unknown
   bool tied_embedding = false;                 ///< the head shares the embedding's weight
+  std::string place = {};                      ///< where `json` is, for messages: "'hf/config.json'"
   std::vector<std::string> ignored_keys = {};  ///< of `json`, read as if they were not there
 };
 
 /// From `file` where it is given; else what the source says of its model, or the config.json beside it. Refused: one
-/// that is no JSON object.
+/// that is no JSON object, and a key to ignore that the description does not have.
 core::result<model_description> describe_model(const checkpoint::tensor_source& s, const std::filesystem::path& file,
                                                const std::vector<std::string>& ignored_keys = {});
 

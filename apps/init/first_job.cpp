@@ -23,6 +23,7 @@
 #include "data/tokenizers/tokenizer.hpp"
 #include "data/tokenizers/vocabulary.hpp"
 #include "job/blueprint.hpp"
+#include "models/table/config_keys.hpp"
 #include "models/table/model_spec.hpp"
 #include "plan/show/tier_ladder.hpp"
 #include "storage/memory/memory_room.hpp"
@@ -148,6 +149,12 @@ class maker {
                   fmt::format("--ignore-key: wanted a config.json that has the key {}: give its folder as --from or "
                               "--model",
                               core::shown(a_.ignored_keys.front())));
+    std::error_code e;
+    if (!a_.model.empty() && fs::is_directory(a_.model, e))
+      if (const auto spec = models::read_spec(a_.model, a_.ignored_keys))
+        if (const auto absent = models::absent_key(spec->hugging_face_json, a_.ignored_keys))
+          return fail(error_kind::bad_input,
+                      fmt::format("--ignore-key: the config.json of '{}' {}", core::shown(a_.model), *absent));
     std::string list;
     for (const auto& key : a_.ignored_keys) list += (list.empty() ? "" : ", ") + config::quoted(key);
     text_.put("model.ignore_keys", "[" + list + "]");

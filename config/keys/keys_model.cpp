@@ -113,8 +113,9 @@ void add_model_keys(key_rows& t) {
       .into<&job_config::model, &model_section::ignore_keys>()
       .by_default("[]")
       .means(
-          "Keys of a config.json, of path, of teacher or of a checkpoint, that are read as if they were not there. A key "
-          "that Troupe does not know is refused without, and a checkpoint whose key differs from this model's.");
+          "Keys of a config.json, of path, of teacher or of a checkpoint, that are read as if they were not there; "
+          "rope_scaling.NAME is a key within one. A key that Troupe does not know is refused without, and a checkpoint "
+          "whose key differs from this model's. A name that Troupe does not know and none of them has is refused.");
   add_shared(t);
   add_gpt2(t);
   add_llama(t);

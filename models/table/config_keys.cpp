@@ -143,6 +143,10 @@ spec_problem problem_of_value(const std::string& key, std::string_view wanted, c
                                                        json_shown(value) + ", which is a model that is not built"}};
 }
 
+bool is_harmless_key(family kind, const std::string& name) {
+  return name == "layer_types" || is_in(harmless, name) || (kind == family::gpt2 && is_in(harmless_gpt2, name));
+}
+
 /// Problems by the rows of a table, and the names that it has not.
 std::vector<spec_problem> problems_by(std::span<const value_row> rows, const json& object,
                                       std::span<const std::string> names, std::vector<std::string>& unknown,
@@ -160,13 +164,13 @@ std::vector<spec_problem> problems_by(std::span<const value_row> rows, const jso
   return out;
 }
 
-/// Names in one sentence, at most five of them.
-spec_problem unknown_keys(const std::vector<std::string>& names) {
+/// Names in one sentence, at most five of them. `in_front`: of the names where they are passed over, "rope_scaling.".
+spec_problem unknown_keys(const std::vector<std::string>& names, const std::string& in_front = {}) {
   std::string list, flags;
   for (size_t i = 0; i < std::min<size_t>(names.size(), 5); ++i) {
     const auto shown = json_shown(json(names[i].substr(0, 80)));
     list += (i == 0 ? "'" : ", '") + shown.substr(1, shown.size() - 2) + "'";
-    flags += " --ignore-key " + shown.substr(1, shown.size() - 2);
+    flags += " --ignore-key " + in_front + shown.substr(1, shown.size() - 2);
   }
   if (names.size() > 5) list += " and " + std::to_string(names.size() - 5) + " more";
   return {names.front(),
@@ -188,21 +192,32 @@ std::string_view alias_of(family kind, std::string_view key) {
 
 std::vector<spec_problem> unread_problems(family kind, const json& object, std::span<const std::string> names) {
   std::vector<std::string> unknown;
-  const auto is_harmless = [&](const std::string& name) {
-    return name == "layer_types" || is_in(harmless, name) || (kind == family::gpt2 && is_in(harmless_gpt2, name));
-  };
-  auto out = problems_by(valued, object, names, unknown, is_harmless);
+  auto out =
+      problems_by(valued, object, names, unknown, [&](const std::string& name) { return is_harmless_key(kind, name); });
   if (std::ranges::find(names, "layer_types") != names.end() && !is_full_attention(object.at("layer_types")))
     out.push_back(problem_of_value("layer_types", "full_attention in every layer", object.at("layer_types")));
   if (!unknown.empty()) out.push_back(unknown_keys(unknown));
   return out;
 }
 
-std::vector<spec_problem> unread_rotary_problems(const json& object, std::span<const std::string> names) {
+std::vector<spec_problem> unread_rotary_problems(std::string_view in, const json& object,
+                                                 std::span<const std::string> names) {
   std::vector<std::string> unknown;
   auto out = problems_by(valued_rotary, object, names, unknown,
                          [](const std::string& name) { return is_in(harmless_rotary, name); });
-  if (!unknown.empty()) out.push_back(unknown_keys(unknown));
+  if (!unknown.empty()) out.push_back(unknown_keys(unknown, std::string(in) + "."));
+  return out;
+}
+
+std::vector<std::string> unknown_names(family kind, const json& object, std::span<const std::string> names) {
+  std::vector<std::string> out;
+  for (const auto& name : names)
+    if (row_of(valued, name) == nullptr && !is_harmless_key(kind, name)) out.push_back(name);
+  for (const char* rope : {"rope_scaling", "rope_parameters"})
+    if (const auto at = object.find(rope); at != object.end() && at->is_object())
+      for (const auto& [name, value] : at->items())
+        if (row_of(valued_rotary, name) == nullptr && !is_in(harmless_rotary, name))
+          out.push_back(std::string(rope) + "." + name);
   return out;
 }
 

@@ -8,11 +8,13 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "core/json_text.hpp"
 #include "core/lfs_pointer.hpp"
 #include "core/source_file.hpp"
+#include "core/text.hpp"
 #include "models/table/config_keys.hpp"
 #include "models/table/model_folder.hpp"
 
@@ -217,7 +219,7 @@ void read_rotary(key_reader& keys, model_spec& spec) {
     const std::string type = inner.text("rope_type", inner.text("type", "default"));
     if (type != "default") inner.refuse("rope_type", "\"default\"", type);
     spec.rope_theta = inner.number("rope_theta", spec.rope_theta, 1.0, 1e12);
-    if (type == "default") inner.add(unread_rotary_problems(*object, inner.unread()));
+    if (type == "default") inner.add(unread_rotary_problems(name, *object, inner.unread()));
     for (const spec_problem& p : inner.problems()) keys.wrong(name, p.what.text + ", in '" + name + "'");
   }
 }
@@ -265,7 +267,18 @@ struct reading {
   model_spec spec;
   bool has_family = false;
   std::vector<spec_problem> problems;
+  std::vector<std::string> unknown;  ///< names of keys that no table has
 };
+
+/// The object that holds the key `name`, and its name there: `rope_scaling.factor` is `factor` of an object within,
+/// where `object` has no key of the whole name. Null where there is none.
+std::pair<json*, std::string> holder_of(json& object, const std::string& name) {
+  if (object.contains(name)) return {&object, name};
+  const auto dot = name.find('.');
+  const auto inner = dot == name.npos ? object.end() : object.find(name.substr(0, dot));
+  if (inner == object.end() || !inner->is_object() || !inner->contains(name.substr(dot + 1))) return {};
+  return {&*inner, name.substr(dot + 1)};
+}
 
 reading read_all(const std::string& hugging_face_json, std::span<const std::string> ignored) {
   reading out;
@@ -275,7 +288,8 @@ reading read_all(const std::string& hugging_face_json, std::span<const std::stri
     return out;
   }
   out.spec.hugging_face_json = object->dump(2, ' ', false, json::error_handler_t::replace);
-  for (const auto& key : ignored) object->erase(key);
+  for (const auto& key : ignored)
+    if (const auto [holder, name] = holder_of(*object, key); holder != nullptr) holder->erase(name);
   key_reader keys(*object);
   const std::string type = keys.text("model_type", "");
   out.has_family = type == "gpt2" || type == "llama";
@@ -287,6 +301,7 @@ reading read_all(const std::string& hugging_face_json, std::span<const std::stri
     else
       read_llama(keys, out.spec);
     keys.add(unread_problems(kind, *object, keys.unread()));
+    out.unknown = unknown_names(kind, *object, keys.unread());
   } else if (keys.problems().empty()) {
     keys.wrong("model_type", "model key 'model_type' wants gpt2 or llama, got " +
                                  (type.empty() ? std::string("nothing") : "'" + type + "'"));
@@ -325,6 +340,29 @@ core::result<model_spec> read_spec(const std::filesystem::path& folder, std::spa
   auto spec = parse_model_spec(*text, ignored);
   if (!spec) return core::fail(spec.error().in(std::string(1, '\'').append(path.string()).append("'")));
   return spec;
+}
+
+std::optional<std::string> absent_key(const std::string& hugging_face_json, std::span<const std::string> ignored) {
+  auto object = parse_object(hugging_face_json);
+  if (!object) return std::nullopt;
+  const auto absent =
+      std::ranges::find_if(ignored, [&](const std::string& key) { return holder_of(*object, key).first == nullptr; });
+  if (absent == ignored.end()) return std::nullopt;
+  std::string out = "has no key '" + core::shown(*absent) + "' to pass over";
+  const reading read = read_all(hugging_face_json, {});
+  if (!read.has_family) return out;
+  if (read.unknown.empty()) return out + "; all of its keys are known here";
+  out += "; its keys that are not known here:";
+  constexpr size_t shown_max = 5;
+  for (size_t i = 0; i < std::min(read.unknown.size(), shown_max); ++i)
+    out += (i == 0 ? " '" : ", '") + core::shown(read.unknown[i]) + "'";
+  return read.unknown.size() > shown_max ? out + ", ..." : out;
+}
+
+bool is_known_key(family kind, const std::string& key) {
+  json object{{key, nullptr}};
+  object["model_type"] = kind == family::gpt2 ? "gpt2" : "llama";
+  return read_all(object.dump(-1, ' ', false, json::error_handler_t::replace), {}).unknown.empty();
 }
 
 std::vector<spec_problem> problems_of(const std::string& hugging_face_json, std::span<const std::string> ignored) {

@@ -308,6 +308,28 @@ BOOST_AUTO_TEST_CASE(aliases_of_config_json_act_and_keys_that_nothing_reads_are_
     command.insert(command.end(), {"--ignore-key", "n_embed"});
     f.check_well(f.troupe(command));
   }
+  // A name that the file does not have is a mistake, and so is one where nothing says the model.
+  const std::string wrong = "has no key 'n_embd_' to pass over; its keys that are not known here: 'n_embed'";
+  for (auto [out, command] : whole_folder::all_exports("hf", false)) {
+    command.insert(command.end(), {"--force", "--ignore-key", "n_embed", "--ignore-key", "n_embd_"});
+    f.check_refused(f.troupe(command), "--ignore-key: 'hf/config.json' " + wrong);
+    command.insert(command.end(), {"--model-config", "alias.json"});
+    f.check_refused(f.troupe(command),
+                    "--ignore-key: 'alias.json' has no key 'n_embed' to pass over; all of its keys are known here");
+  }
+  f.check_refused(f.checkpoint({"inspect", "hf", "--print-map", "--ignore-key", "n_embd_"}), wrong);
+  f.check_refused(f.checkpoint({"inspect", "hf", "--ignore-key", "n_embed"}),
+                  "--ignore-key would do nothing here: it is for --print-map");
+  f.check_refused(f.checkpoint({"inspect", "hf", "--model-config", "alias.json"}), "--model-config would do nothing");
+  fs::copy_file(f.folder / "hf/model.safetensors", f.folder / "alone.safetensors");
+  f.check_refused(f.checkpoint({"to-fp32", "alone.safetensors", "w.pt", "--ignore-key", "n_embed"}),
+                  "alone.safetensors' does not say which model it is of: wanted Hugging Face's config.json");
+  const std::string set = "model.ignore_keys=[n_embed, n_embd_]";
+  for (const char* command : {"plan", "train"})
+    f.check_refused(f.troupe({command, "job.yaml", "--set", set}),
+                    "model.ignore_keys: the config.json of '" + (f.folder / "hf").string() + "' " + wrong);
+  // Keys that are known are compared with checkpoints, which may come to have them.
+  f.check_well(f.troupe({"plan", "job.yaml", "--set", "model.ignore_keys=[n_embed, n_positions]"}));
   keys.erase("n_embed");
   keys["sliding_window"] = 8;
   f.folder.write("hf/config.json", keys.dump());
@@ -340,6 +362,11 @@ BOOST_AUTO_TEST_CASE(a_source_that_describes_another_model_is_refused_by_key) {
   f.check_refused(resumed("num_local_experts", 8), other + "model key 'num_local_experts'", 1);
   f.check_refused(resumed("model_type", "mistral"), other + "model key 'model_type'", 1);
   f.check_well(f.troupe({"train", "job.yaml", "--resume", "hf", "--fresh", "--set", "model.ignore_keys=[model_type]"}));
+  f.check_refused(
+      f.troupe({"train", "job.yaml", "--resume", "hf", "--fresh", "--set", "model.ignore_keys=[model_typ]"}),
+      "model.ignore_keys: the job's own model has no key 'model_typ' to pass over; all of its keys are "
+      "known here; the model of '" +
+          (f.folder / "hf").string() + "' has no key 'model_typ'");
   // a GGUF file's own keys
   for (const auto& [key, value] : std::vector<std::pair<std::string, checkpoint::gguf_value>>{
            {"llama.rope.freq_base", checkpoint::gguf_value::of(5e5F)},

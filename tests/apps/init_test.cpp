@@ -194,6 +194,14 @@ BOOST_AUTO_TEST_CASE(keys_of_a_model_that_are_not_known_are_passed_over_by_a_fla
     BOOST_TEST_REQUIRE(made.code == 0, made.err);
     BOOST_TEST(value_in(at, command[1], "model.ignore_keys") == "[\"n_embed\", \"a: key\"]");
     is_good(at, command[1]);
+    command[1] = "refused.yaml";
+    command.insert(command.end(), {"--ignore-key", "another"});
+    const auto absent = at.troupe(command);
+    BOOST_TEST(absent.code == 2, absent.out);
+    BOOST_TEST(
+        has(absent.err, "has no key 'another' to pass over; its keys that are not known here: 'a: key', 'n_embed'"),
+        absent.err);
+    BOOST_TEST(has(absent.err, "--ignore-key"), absent.err);
   }
   const auto nothing =
       at.troupe({"init", "no.yaml", "--model", "1M", "--text", "corpus.txt", "--ignore-key", "n_embed"});

@@ -6,6 +6,8 @@
 #include <map>
 #include <string>
 
+#include "models/table/config_keys.hpp"
+
 namespace troupe::models {
 
 BOOST_AUTO_TEST_SUITE(spec)
@@ -187,6 +189,28 @@ BOOST_AUTO_TEST_CASE(ordinary_files_of_transformers_and_the_hub_are_read) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_key_to_ignore_that_is_not_there_is_told_with_the_keys_that_no_table_has) {
+  const auto absent = [](const std::string& keys, const std::vector<std::string>& ignored) {
+    return absent_key("{" + keys + "}", ignored).value_or("");
+  };
+  const std::string plain = R"("model_type": "llama", "hidden_size": 64)";
+  BOOST_TEST(absent(plain, {"hidden_size"}) == "");
+  BOOST_TEST(absent(plain, {"hidden_size", "n_embd"}) ==
+             "has no key 'n_embd' to pass over; all of its keys are known here");
+  BOOST_TEST(absent(plain + R"(, "x": 1, "rope_scaling": {"factor": 2, "y": 0}, "sliding_window": null)", {"z"}) ==
+             "has no key 'z' to pass over; its keys that are not known here: 'x', 'rope_scaling.y'");
+  BOOST_TEST(absent(R"("a": 1, "b": 1, "c": 1, "d": 1, "e": 1, "f": 1, "model_type": "gpt2")", {"z"}) ==
+             "has no key 'z' to pass over; its keys that are not known here: 'a', 'b', 'c', 'd', 'e', ...");
+  BOOST_TEST(absent(R"("model_type": "mistral", "x": 1)", {"z"}) == "has no key 'z' to pass over");
+  // A key within an object, and one whose own name has a dot, as a GGUF file's.
+  const std::string inner = R"("rope_scaling": {"rope_type": "yarn", "factor": 2}, "llama.expert_count": 8)";
+  BOOST_TEST(absent(inner, {"rope_scaling.factor", "llama.expert_count"}) == "");
+  BOOST_TEST(absent(inner, {"factor"}) != "");
+  BOOST_TEST(absent(inner, {"rope_scaling.x"}) != "");
+  BOOST_TEST((is_known_key(family::llama, "rms_norm_eps") && is_known_key(family::llama, "model_type")));
+  BOOST_TEST((is_known_key(family::gpt2, "hidden_size") && !is_known_key(family::llama, "n_embed")));
+}
+
 BOOST_AUTO_TEST_CASE(a_key_that_changes_the_model_is_refused_and_one_that_no_table_has_unless_it_is_ignored) {
   const auto refused = [](const std::string& key, std::span<const std::string> ignored = {}) {
     const auto s = parse_model_spec(R"({"model_type": "llama", )" + key + "}", ignored);
@@ -204,6 +228,9 @@ BOOST_AUTO_TEST_CASE(a_key_that_changes_the_model_is_refused_and_one_that_no_tab
              "over by --ignore-key n_embd --ignore-key x (model.ignore_keys of a job)");
   const std::vector<std::string> ignored{"n_embd", "x", "absent"};
   BOOST_TEST(refused(R"("n_embd": 64, "x": 1)", ignored) == "");
+  const std::string rope = R"("rope_parameters": {"rope_type": "default", "mrope_section": [1]})";
+  BOOST_TEST(refused(rope).find("--ignore-key rope_parameters.mrope_section") != std::string::npos, refused(rope));
+  BOOST_TEST(refused(rope, std::vector<std::string>{"rope_parameters.mrope_section"}) == "");
   // Sizes alone are read where files are copied.
   const auto scaled = parse_model_sizes(R"({"model_type": "llama", "rope_scaling": {"rope_type": "yarn"}})");
   BOOST_REQUIRE(scaled.has_value() && scaled->has_value());

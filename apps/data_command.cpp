@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "apps/base/common_options.hpp"
+#include "apps/base/idle_options.hpp"
 
 namespace troupe::apps {
 
@@ -40,7 +41,11 @@ data_command::data_command(CLI::App& parent)
 bool data_command::chosen() const { return command_->parsed(); }
 
 int data_command::run() const {
-  if (!tokenize_->parsed()) return inspect(inspected_);
+  if (!tokenize_->parsed()) {
+    auto file = inspected_;
+    file.given = given_in(*command_->get_subcommand("inspect"));
+    return inspect(file);
+  }
   auto all = tokenized_;
   all.names_text = tokenize_->count("--text-key") > 0;
   return tokenize(all);

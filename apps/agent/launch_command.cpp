@@ -11,6 +11,7 @@
 #include "apps/agent/launched_hosts.hpp"
 #include "apps/base/console.hpp"
 #include "apps/base/exit_code.hpp"
+#include "apps/base/idle_options.hpp"
 #include "apps/launch/host_list.hpp"
 #include "apps/launch/hostfile.hpp"
 #include "apps/run/launch_processes.hpp"
@@ -54,6 +55,22 @@ launch_place place_of(const std::vector<host_slots>& hosts, const std::string& f
   return p;
 }
 
+/// Refuses options that do nothing for this job: in one of a single host, beside the file's own address, without ssh.
+core::result<void> check_options(const std::vector<std::string>& given, const std::vector<host_slots>& hosts,
+                                 const launched_job& job, const std::string& leader) {
+  const bool has_several = hosts.size() > 1;
+  const bool has_own_address =
+      std::ranges::none_of(job.settings, [](const std::string& s) { return s.starts_with("cluster.listen="); });
+  const auto at = core::read_host_port(job.leader);
+  const bool is_met_there = !has_own_address || (at && at->host == leader);  // the file's may be every address
+  return refuse_idle(
+      given,
+      {{has_several, "several hosts, and one is left", {"--master-addr", "--master-port", "--program"}},
+       {!has_own_address, "a file without cluster.listen", {"--master-port"}},
+       {is_met_there, "a file whose cluster.listen does not say where others reach the first host", {"--master-addr"}},
+       {has_several || !is_here(hosts.front().name), "hosts that ssh reaches", {"--ssh-port", "--ssh-option"}}});
+}
+
 }  // namespace
 
 int launch_command::run(const std::filesystem::path& programs) const {
@@ -79,6 +96,7 @@ int launch_command::run(const std::filesystem::path& programs) const {
   }
   if (!*job)
     return bad("wanted a file and options of `troupe train` behind those of `troupe launch`; see troupe train --help");
+  if (const auto ok = check_options(given_in(*command_), *hosts, (*job)->job, leader_); !ok) return failed(ok.error());
   const auto& arguments = (*job)->arguments;
   launched_hosts all;
   const console out;  // what hosts say is shown as it can be

@@ -24,6 +24,7 @@ struct inspect_arguments {
   std::string tokenizer;         ///< to decode with; empty: the one that the file names
   std::string dtype = "uint16";  ///< of a file that nothing describes
   uint64_t tokens = 64;          ///< decoded
+  std::vector<std::string> given{};  ///< names of the options on the command line
 };
 
 /// Exit codes: 0 well, 1 failed, 2 bad input, 130, 143 interrupted.

@@ -6,6 +6,7 @@
 
 #include "apps/base/data.hpp"
 #include "apps/base/exit_code.hpp"
+#include "apps/base/idle_options.hpp"
 #include "data/formats/files.hpp"
 #include "data/token_file.hpp"
 #include "data/token_stream.hpp"
@@ -54,6 +55,10 @@ core::result<void> show(const inspect_arguments& a) {
   if (ec) return fail(error_kind::bad_input, fmt::format("cannot read '{}': {}", a.file, ec.message()));
   const auto described = data::read_token_file(path, bytes);
   if (!described) return fail(described.error());
+  const auto idle = refuse_idle(
+      a.given, {{!*described, "a file without " + data::description_path(path).filename().string(), {"--dtype"}},
+                {*described || !a.tokenizer.empty(), "a file whose tokenizer is known", {"--tokens"}}});
+  if (!idle) return idle;
   const auto stream = data::open_tokens(
       {.path = path, .bin = *dtype, .vocab_size = *described ? (*described)->tokenizer.vocab_size : uint64_t{1} << 32});
   if (!stream) return fail(stream.error());

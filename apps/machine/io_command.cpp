@@ -10,6 +10,7 @@
 #include <map>
 
 #include "apps/base/common_options.hpp"
+#include "apps/base/idle_options.hpp"
 #include "apps/base/stop_request.hpp"
 #include "apps/base/terminal.hpp"
 #include "apps/checkpoint/checkpoint_arguments.hpp"
@@ -91,6 +92,8 @@ core::result<void> measure(const io_arguments& a) {
   report.mode = storage::describe(probe->mode());
   report.engine = probe->engine();
   report.remarks = probe->remarks();
+  if (a.unregistered && report.engine != "io_uring")
+    report.remarks.emplace_back("--unregistered did nothing: threads know no memory and no file beforehand");
   report.points = *points;
   if (settings->left_out > 0)
     report.remarks.push_back(
@@ -138,6 +141,13 @@ io_command::~io_command() = default;
 
 bool io_command::chosen() const { return static_cast<bool>(*command_); }
 
-int io_command::run() { return ended(measure(*tune_ ? *tune_arguments_ : *bench_arguments_)); }
+int io_command::run() {
+  const bool tunes = static_cast<bool>(*tune_);
+  const auto& a = tunes ? *tune_arguments_ : *bench_arguments_;
+  const auto ok = refuse_idle(
+      given_in(tunes ? *tune_ : *bench_),
+      {{a.engine != queue_engine::threads, "io_uring, and --engine threads is without it", {"--unregistered"}}});
+  return ended(ok ? measure(a) : ok);
+}
 
 }  // namespace troupe::apps

@@ -12,9 +12,11 @@ void add_train_options(CLI::App& command, train_arguments& t) {
                      "data ranks one after the other, from which step on: 3@0,2@20,3@34; the global batch stays");
   add_json(command, t.form, "one JSON object a line on stdout");
   add_quiet(command, t.verbosity, "only the last line");
-  command.add_flag_callback(
-      "-v,--verbose", [&t] { t.verbosity = verbosity::verbose; },
-      "end with tables: memory by owner, gathers, overlap, where a step's time goes");
+  command
+      .add_flag_callback(
+          "-v,--verbose", [&t] { t.verbosity = verbosity::verbose; },
+          "end with tables: memory by owner, gathers, overlap, where a step's time goes")
+      ->excludes("--quiet");
   command.add_option("--export", t.export_folder, "write the trained weights as a Hugging Face folder");
   command.add_option("--resume", t.resume,
                      "resume from this checkpoint or folder of checkpoints (Troupe's, DeepSpeed's or Hugging "

@@ -55,6 +55,18 @@ BOOST_AUTO_TEST_CASE(tokens_are_written_with_a_description_and_shown) {
 
   const auto one = f.troupe({"data", "tokenize", "corpus.txt", "--tokenizer", "bytes", "--output", "one.bin"});
   BOOST_TEST(has(one.out, " tokens of 1 document, "), one.out + one.err);
+  // An option that the file's description answers, or that nothing decodes by, is refused.
+  for (const auto& [file, option, value, wanted] :
+       {std::tuple("one.bin", "--dtype", "uint32",
+                   "--dtype would do nothing here: it is for a file without one.bin.json"),
+        std::tuple("t.bin", "--tokens", "3",
+                   "--tokens would do nothing here: it is for a file whose tokenizer is known")}) {
+    const auto refused = f.troupe({"data", "inspect", file, option, value});
+    BOOST_TEST(refused.code == 2);
+    BOOST_TEST(has(refused.err, wanted), refused.err);
+  }
+  BOOST_TEST(f.troupe({"data", "inspect", "t.bin", "--dtype", "uint16", "--tokenizer", gpt2, "--tokens", "3"}).code ==
+             0);
   const auto bytes = f.troupe({"data", "inspect", "one.bin"});
   BOOST_TEST(has(bytes.out, "\n1 document\nvocabulary of 256: bytes, end of text none, digest "), bytes.out);
   BOOST_TEST(

@@ -270,4 +270,14 @@ BOOST_AUTO_TEST_CASE(a_sweep_without_end_is_refused) {
   BOOST_TEST(has(all.error().text, "at most 1024 settings in one sweep, got 1600"), all.error().text);
 }
 
+BOOST_AUTO_TEST_CASE(registration_is_no_matter_of_threads_which_is_refused_by_name) {
+  const scratch_folder folder;
+  for (const char* command : {"bench", "tune"}) {
+    const auto refused = troupe_io(with({command, ".", "--unregistered", "--engine", "threads"}, little), folder);
+    BOOST_TEST(refused.code == 2);
+    BOOST_TEST(has(refused.err, "--unregistered would do nothing here: it is for io_uring"), refused.err);
+  }
+  BOOST_TEST(troupe_io(with({"bench", ".", "--unregistered"}, little), folder).code == 0);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

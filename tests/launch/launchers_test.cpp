@@ -207,6 +207,29 @@ BOOST_AUTO_TEST_CASE(a_host_that_cannot_be_reached_is_named_within_five_seconds)
   BOOST_TEST(places_in(job.folder()).empty());
 }
 
+BOOST_AUTO_TEST_CASE(options_of_launch_that_do_nothing_for_this_job_are_refused_by_name) {
+  const launched job({}), met({}, "  listen: \"127.0.0.1:4472\"\n"), met_anywhere({}, "  listen: \"0.0.0.0:4472\"\n");
+  const std::string idle = " would do nothing here: it is for ";
+  const auto refused = [&](const launched& at, const std::string& hosts, const words& options, const std::string& why) {
+    std::ofstream(at.folder() / "hosts") << hosts;
+    const auto did =
+        run(words{troupe::places::troupe_binary, "launch", "--hostfile", "hosts"} + options + launched::job("many"),
+            at.folder());
+    BOOST_TEST(did.code == 2, did.err);
+    BOOST_TEST(did.err.find(options[0] + idle + why) != std::string::npos, did.err);
+    BOOST_TEST(!std::filesystem::exists(at.folder() / "many"));
+  };
+  const std::string one = "127.0.0.1 slots=2\n", two = "127.0.0.1 slots=1\n127.0.0.2 slots=1\n";
+  for (const words& options :
+       {words{"--master-port", "4473"}, words{"--master-addr", "127.0.0.1"}, words{"--program", "/elsewhere/troupe"}})
+    refused(job, one, options, "several hosts, and one is left");
+  for (const words& options : {words{"--ssh-port", "22"}, words{"--ssh-option", "User=me"}})
+    refused(job, one, options, "hosts that ssh reaches");
+  for (const launched* at : {&met, &met_anywhere})
+    refused(*at, two, {"--master-port", "4473"}, "a file without cluster.listen");
+  refused(met, two, {"--master-addr", "127.0.0.3"}, "a file whose cluster.listen does not say");
+}
+
 BOOST_AUTO_TEST_CASE(a_second_agent_of_a_host_is_refused_and_the_first_serves_on) {
   const launched job(
       {"a", "b"},

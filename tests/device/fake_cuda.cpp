@@ -17,6 +17,7 @@ int current_index = 0;
 cudaError_t taken(void** memory, size_t bytes, cudaError_t refused) {
   constexpr size_t alignment_bytes = 256;
   if (refused != cudaSuccess) return refused;
+  if (bytes > fake().gpus.front().bytes) return cudaErrorMemoryAllocation;
   *memory = std::aligned_alloc(alignment_bytes, bytes);
   if (*memory != nullptr) std::memset(*memory, 0x55, bytes);  // new memory of CUDA holds anything
   return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;

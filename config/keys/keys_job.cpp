@@ -318,7 +318,7 @@ void add_job_keys(key_rows& t) {
       .by_default("cpu")
       .one_of({"cpu", "cuda"})
       .by_hand(device_field())
-      .means("What every rank computes on. cuda wants a program with a library for it, which no build has so far.");
+      .means("What every rank computes on. cuda wants a GPU and libtroupe_cuda.so (docs/install.md).");
   t.row("steps", integer).at_least(1).needed().into<&job::steps>().means("Optimizer steps to run.");
   t.row("output", path)
       .into<&job::output>()

@@ -24,6 +24,12 @@ std::string first_nonfinite_parameter(const plan::rank_plan& p, std::span<const 
   return "none";
 }
 
+void shard_executor::shared_out(uint64_t count, const std::function<void(uint64_t, uint64_t)>& f) {
+  if (!tiers().updates_on_host()) return f(0, count);
+  constexpr uint64_t part = 8 * core::partition_grain;
+  team_.run(core::div_up(count, part), [&](uint64_t k) { f(k * part, std::min(part, count - k * part)); });
+}
+
 void shard_executor::square_sums(const plan::instruction& norm) {
   const auto& p = context_->plan();
   std::byte* window = norm.staged == plan::none ? nullptr : memory_->window(p, norm.staged);
@@ -31,9 +37,13 @@ void shard_executor::square_sums(const plan::instruction& norm) {
     const auto own = p.layout->slice_of(x.parameter, p.rank);
     if (own.count == 0) continue;
     const uint64_t block = p.layout->first_block(x.parameter, p.rank) + own.first / core::partition_grain;
-    states_.block_square_sums(memory_->reduced_gradient(x.parameter, own.first, window), p.options().types.accumulation,
-                              own.count,
-                              context_->votes.subspan(block, core::div_up(own.count, core::partition_grain)));
+    const core::dtype type = p.options().types.accumulation;
+    const std::byte* const gradient = memory_->reduced_gradient(x.parameter, own.first, window);
+    shared_out(own.count, [&](uint64_t first, uint64_t count) {
+      states_.block_square_sums(
+          gradient + first * core::size_of(type), type, count,
+          context_->votes.subspan(block + first / core::partition_grain, core::div_up(count, core::partition_grain)));
+    });
   }
 }
 
@@ -108,14 +118,20 @@ void shard_executor::prepare(const plan::instruction& x) {
     const auto step = step_of(piece.parameter);
     if (const auto* lamb = std::get_if<kernels::lamb_options>(&options)) {
       const uint64_t block = p.layout->first_block(piece.parameter, p.rank) + piece.range.first / core::partition_grain;
-      const uint64_t blocks = core::div_up(piece.range.count, core::partition_grain);
       const auto norms = context_->norms;
-      updates.prepare_lamb(*lamb, step, at<State>(piece), norms.subspan(block, blocks),
-                           norms.subspan(p.layout->num_blocks + block, blocks));
+      shared_out(piece.range.count, [&](uint64_t first, uint64_t count) {
+        const uint64_t from = block + first / core::partition_grain,
+                       blocks = core::div_up(count, core::partition_grain);
+        updates.prepare_lamb(*lamb, step, kernels::part_of(at<State>(piece), first, count), norms.subspan(from, blocks),
+                             norms.subspan(p.layout->num_blocks + from, blocks));
+      });
     }
-    if (const auto* muon = std::get_if<kernels::muon_options>(&options))
-      updates.prepare_muon(*muon, step, at<State>(piece),
-                           direction<State>(x, group.matrices, piece.parameter, tensor) + piece.range.first);
+    if (const auto* muon = std::get_if<kernels::muon_options>(&options)) {
+      State* const to = direction<State>(x, group.matrices, piece.parameter, tensor) + piece.range.first;
+      shared_out(piece.range.count, [&](uint64_t first, uint64_t count) {
+        updates.prepare_muon(*muon, step, kernels::part_of(at<State>(piece), first, count), to + first);
+      });
+    }
   }
 }
 
@@ -180,7 +196,11 @@ const std::byte* shard_executor::new_weights(const plan::owned_piece& piece, std
 
 template <class State, class F>
 void shard_executor::in_runs(const kernels::optimizer_piece<State>& piece, F update) {
-  tiers().weights_go_up() ? uploads_.update(piece, update) : update(piece, 0);
+  const auto shared = [&](const kernels::optimizer_piece<State>& run, uint64_t begin) {
+    shared_out(run.count,
+               [&](uint64_t first, uint64_t count) { update(kernels::part_of(run, first, count), begin + first); });
+  };
+  tiers().weights_go_up() ? uploads_.update(piece, shared) : shared(piece, 0);
 }
 
 template <class State>

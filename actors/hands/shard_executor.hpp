@@ -2,10 +2,12 @@
 // where the states lie: the device's, or the host's.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <utility>
 
 #include "actors/executor.hpp"
+#include "actors/hands/host_team.hpp"
 #include "actors/hands/late_updater.hpp"
 #include "actors/hands/weight_uploads.hpp"
 #include "actors/memory/rank_memory.hpp"
@@ -16,15 +18,17 @@ namespace troupe::actors {
 
 class shard_executor final : public executor {
  public:
-  /// `tensor`: how parameters are cut, where ranks of a tensor group have shares of them.
+  /// `tensor`: how parameters are cut, where ranks of a tensor group have shares of them. `host_threads` work on what
+  /// the host updates for a device; on the CPU the lane does it alone.
   shard_executor(std::shared_ptr<rank_memory> memory, std::shared_ptr<const job::optimizer_groups> groups,
-                 job::chosen_tensor tensor = {})
+                 job::chosen_tensor tensor = {}, uint32_t host_threads = 1)
       : memory_(std::move(memory)),
         groups_(std::move(groups)),
         tensor_(std::move(tensor)),
         states_(kernels::operations_of(device_of_states())),
         late_(memory_->device()),
-        uploads_(memory_->device()) {}
+        uploads_(memory_->device()),
+        team_(tiers().updates_on_host() ? host_threads : 1) {}
 
   void begin(std::shared_ptr<step_context> context) override {
     context_ = std::move(context);
@@ -73,7 +77,10 @@ class shard_executor final : public executor {
   /// The share of tensor coordinate `tensor` of a matrix in the slot of an instruction.
   template <class State>
   [[nodiscard]] State* direction(const plan::instruction& x, uint32_t set, uint32_t parameter, uint32_t tensor) const;
-  /// Calls update(run, first) for `piece`: once, or, where the host makes weights for the device, run by run.
+  /// Calls f(first, count) for runs of `count` elements, each but the last of whole blocks of sums: one run, or one for
+  /// each part of the host's team.
+  void shared_out(uint64_t count, const std::function<void(uint64_t first, uint64_t count)>& f);
+  /// Calls update(run, first) for `piece`: once, or, where the host updates for the device, run by run.
   template <class State, class F>
   void in_runs(const kernels::optimizer_piece<State>& piece, F update);
   template <class State>
@@ -86,6 +93,7 @@ class shard_executor final : public executor {
   device::memory scratch_;  // of orthogonalise; as large as the largest matrix needs, and a joined one is
   late_updater late_;
   weight_uploads uploads_;
+  host_team team_;
   uint64_t loads_ = 0;
   std::shared_ptr<step_context> context_;
 };

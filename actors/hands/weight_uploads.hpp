@@ -27,15 +27,10 @@ class weight_uploads {
   /// first.
   template <class State, class F>
   void update(const kernels::optimizer_piece<State>& piece, F update) {
-    const uint64_t copy_bytes = core::size_of(piece.copy_dtype), gradient_bytes = core::size_of(piece.gradient_dtype);
+    const uint64_t copy_bytes = core::size_of(piece.copy_dtype);
     const uint64_t most = window_bytes / copy_bytes;
     for (uint64_t first = 0; first < piece.count; first += most) {
-      auto run = piece;
-      run.count = std::min(piece.count - first, most);
-      run.master += first;
-      for (auto& m : run.moments)
-        if (m != nullptr) m += first;
-      run.gradient += first * gradient_bytes;
+      auto run = kernels::part_of(piece, first, std::min(piece.count - first, most));
       run.copy = windows_.next();
       update(run, first);
       windows_.copy(piece.copy + first * copy_bytes, run.count * copy_bytes);

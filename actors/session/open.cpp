@@ -25,6 +25,7 @@
 #include "actors/session/memory_need.hpp"
 #include "actors/session/parts.hpp"
 #include "actors/session/thread_room.hpp"
+#include "core/cores.hpp"
 #include "device/properties.hpp"
 #include "job/compile.hpp"
 #include "job/measured_costs.hpp"
@@ -196,8 +197,9 @@ core::result<void> session::parts::start_actors() {
       return std::make_unique<fabric_executor>(joined, mine, everybody);
     };
     x.lanes[static_cast<size_t>(plan::lane::shard)] = [mine = memory.ranks[r], groups = plan.optimizer,
-                                                       tensor = plan.tensor] {
-      return std::make_unique<shard_executor>(mine, groups, tensor);
+                                                       tensor = plan.tensor,
+                                                       host_threads = core::usable_cores() / plan.train.ranks()] {
+      return std::make_unique<shard_executor>(mine, groups, tensor, host_threads);
     };
     file_port_setup io{queue_options(c), memory.swaps.watch,
                        [links = std::weak_ptr(x.links)] {

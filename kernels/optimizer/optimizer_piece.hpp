@@ -24,4 +24,17 @@ struct optimizer_piece {
   uint64_t count = 0;
 };
 
+/// Elements [first, first + count) of a piece.
+template <class State>
+optimizer_piece<State> part_of(const optimizer_piece<State>& piece, uint64_t first, uint64_t count) {
+  auto out = piece;
+  out.master += first;
+  for (State*& moment : out.moments)
+    if (moment != nullptr) moment += first;
+  out.gradient += first * core::size_of(piece.gradient_dtype);
+  if (out.copy != nullptr) out.copy += first * core::size_of(piece.copy_dtype);
+  out.count = count;
+  return out;
+}
+
 }  // namespace troupe::kernels

@@ -28,18 +28,6 @@ uint64_t for_each_array(const optimizer_piece<State>& piece, F&& f) {
 }
 
 template <class State>
-optimizer_piece<State> part_of(const optimizer_piece<State>& piece, uint64_t first, uint64_t count) {
-  auto out = piece;
-  out.master += first;
-  for (State*& moment : out.moments)
-    if (moment != nullptr) moment += first;
-  out.gradient += first * core::size_of(piece.gradient_dtype);
-  if (out.copy != nullptr) out.copy += first * core::size_of(piece.copy_dtype);
-  out.count = count;
-  return out;
-}
-
-template <class State>
 void update_any(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<State>& piece,
                 std::byte* undo) {
   for (uint64_t first = 0; first < piece.count; first += tile) {

@@ -169,6 +169,13 @@ BOOST_AUTO_TEST_CASE(a_run_saved_on_one_device_is_resumed_on_the_other) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(updates_that_threads_of_the_host_share_have_the_bits_of_the_cpu) {
+  const small_job job;
+  for (const std::string type : {"AdamW", "LAMB", "Muon"})
+    check(job, stage(3) + settings{zero + "offload_optimizer.device=cpu",
+                                   "optimizer={type: " + type + ", params: {lr: 1.0e-2}}"});
+}
+
 BOOST_AUTO_TEST_CASE(offloaded_states_have_the_bits_of_the_cpu) {
   const small_job job;
   check(job, stage(2) + two_ranks + settings{zero + "offload_optimizer.device=cpu"});

@@ -6,13 +6,14 @@
 
 #include "config/sections/unit_passes.hpp"
 #include "core/text.hpp"
+#include "plan/memory_places.hpp"
 
 namespace troupe::job {
 namespace {
 
 plan::memory_limits limits_of(const config::job_config& c, const measured_run& measured) {
   const uint64_t ranks = std::max(1U, c.parallel.ranks());
-  plan::memory_limits out{c.host_memory_budget / ranks, c.compile.memory_budget / ranks};
+  plan::memory_limits out{c.host_memory_budget / ranks, c.compile.memory_budget / ranks, c.cuda.memory_limit / ranks};
   const uint64_t there = measured.memory_bytes;
   if (there > 0) out.total = out.total == 0 ? there : std::min(out.total, there);
   if (out.total > 0) out.total -= std::min(out.total - 1, measured.over_bytes);  // 0 would be no limit
@@ -81,11 +82,16 @@ core::result<plan::compiled_step> compile_step(const config::job_config& c,
   if (!out) return core::fail(at(wish, out.error()));
   if (out->chosen.fits) return out;
   const uint64_t ranks = c.parallel.ranks();
-  const bool total = request.limits.total > 0 && out->chosen.memory.total() > request.limits.total;
-  const uint64_t least = (total ? out->chosen.memory.total() : out->chosen.memory.states()) * ranks;
-  const std::string key = total ? "compile.memory_budget" : "cluster.host_memory_budget";
+  const auto& memory = out->chosen.memory;
+  const auto& tiers = out->chosen.options.tiers;
+  const bool total = request.limits.total > 0 && memory.total() > request.limits.total;
+  const uint64_t on_device = plan::device_bytes(memory, tiers);
+  const bool device = !total && request.limits.device > 0 && on_device > request.limits.device;
+  const uint64_t least = (total ? memory.total() : device ? on_device : plan::budgeted_bytes(memory, tiers)) * ranks;
+  const std::string key = total ? "compile.memory_budget" : device ? "cuda.memory_limit" : "cluster.host_memory_budget";
   const uint64_t got = measured.memory_bytes + measured.over_bytes > 0 && total ? request.limits.total * ranks
                        : total                                                  ? c.compile.memory_budget
+                       : device                                                 ? c.cuda.memory_limit
                                                                                 : c.host_memory_budget;
   return core::fail(at(wish, {core::error_kind::bad_input,
                               key + ": wanted at least " + std::to_string(least) + " bytes for " +

@@ -5,6 +5,7 @@
 #include "core/math.hpp"
 #include "core/text.hpp"
 #include "plan/layout/buckets.hpp"
+#include "plan/memory_places.hpp"
 
 namespace troupe::job {
 namespace {
@@ -53,6 +54,7 @@ plan::fit_request fitting(const config::job_config& c, std::shared_ptr<const cor
   request.options = trains;
   request.open = open_choices_of(c);
   request.limits.states = trains.memory_budget_bytes;
+  request.limits.device = trains.device_budget_bytes;
   request.costs = costs;
   request.go_on = go_on;
   return request;
@@ -94,16 +96,20 @@ core::result<plan::plan_options> with_open_sizes(const config::job_config& c,
   if (!found) return core::fail(found.error());
   if (!found->fits) {
     const auto& unit = plan::largest_unit(*table);
-    return core::fail(core::error_kind::bad_input,
-                      "cluster.host_memory_budget: wanted at least " +
-                          std::to_string(found->memory.states() * trains.ranks()) + " bytes for " +
-                          std::to_string(trains.ranks()) + " ranks with these tiers, got " +
-                          std::to_string(c.host_memory_budget) + "; the largest unit is " + unit.name + " with " +
-                          core::human_bytes(plan::elements_of(*table, unit) * core::size_of(trains.types.parameter)) +
-                          " of parameters" +
-                          (found->memory.staging > 0 ? "; checkpoints take " + core::human_bytes(found->memory.staging) +
-                                                           " of each rank (checkpoint.staging_bytes)"
-                                                     : ""));
+    const uint64_t on_device = plan::device_bytes(found->memory, found->options.tiers);
+    const bool device = trains.device_budget_bytes > 0 && on_device > trains.device_budget_bytes;
+    const uint64_t needed = device ? on_device : plan::budgeted_bytes(found->memory, found->options.tiers);
+    return core::fail(
+        core::error_kind::bad_input,
+        std::string(device ? "cuda.memory_limit" : "cluster.host_memory_budget") + ": wanted at least " +
+            std::to_string(needed * trains.ranks()) + " bytes for " + std::to_string(trains.ranks()) +
+            " ranks with these tiers, got " + std::to_string(device ? c.cuda.memory_limit : c.host_memory_budget) +
+            "; the largest unit is " + unit.name + " with " +
+            core::human_bytes(plan::elements_of(*table, unit) * core::size_of(trains.types.parameter)) +
+            " of parameters" +
+            (found->memory.staging > 0 ? "; checkpoints take " + core::human_bytes(found->memory.staging) +
+                                             " of each rank (checkpoint.staging_bytes)"
+                                       : ""));
   }
   take_sizes(found->options, trains);
   return trains;
@@ -117,7 +123,7 @@ core::result<uint64_t> least_budget(const config::job_config& config, std::share
   fit_staging(limited, trains);
   const auto found = plan::choose(fitting(limited, std::move(table), trains, costs, go_on));
   if (!found) return core::fail(found.error());
-  return found->memory.states() * trains.ranks();
+  return plan::budgeted_bytes(found->memory, found->options.tiers) * trains.ranks();
 }
 
 void take_sizes(const plan::plan_options& chosen, plan::plan_options& options) {

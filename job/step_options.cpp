@@ -88,6 +88,7 @@ plan::plan_options options_from(const config::job_config& c, plan::mode mode) {
   o.tiers.two_places = o.tiers.swaps() && o.updates.speculate && o.updates.may_undo();
   o.updates.late = late_from(z.zenflow);
   o.memory_budget_bytes = c.host_memory_budget / std::max(1U, c.parallel.ranks());
+  o.device_budget_bytes = c.cuda.memory_limit / std::max(1U, c.parallel.ranks());
   return o;
 }
 

@@ -151,30 +151,6 @@ lane lane_of(kind k) {
   return lane::control;
 }
 
-std::string owner_bytes::label() const { return std::string(owner) + (is == amount::predicted ? " (predicted)" : ""); }
-
-std::vector<owner_bytes> owners_of(const memory_table& m) {
-  return {{"parameters", m.parameters},
-          {"second copies of parameters", m.near_copies},
-          {"gathered parameters", m.gathered},
-          {"master weights", m.master},
-          {"moments", m.moments},
-          {"gradient buckets", m.gradients},
-          {"accumulated gradients", m.accumulated},
-          {"activations", m.activations, owner_bytes::amount::predicted},
-          {"offloaded activations", m.offloaded_activations},
-          {"update directions", m.directions},
-          {"votes", m.votes},
-          {"transfers between ranks", m.transfers},
-          {"compressed parameters", m.compressed},
-          {"masks of pruned parameters", m.masks},
-          {"staging for checkpoints", m.staging},
-          {"undo copies", m.undo},
-          {"deferred gradients", m.deferred},
-          {"windows onto swap files", m.windows},
-          {"digests of swap files", m.digests}};
-}
-
 uint64_t job_layout::blocks_of(uint32_t parameter) const {
   if (!trains(parameter) || is_copy(parameter)) return 0;
   return blocks_each(parameter) * (is_cut(parameter) ? tensor_ranks() : 1);

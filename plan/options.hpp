@@ -172,7 +172,8 @@ struct plan_options {  ///< input of the generator
   std::vector<uint32_t> kept_units = {};  ///< ascending: they keep their activations although others recompute
   segment_place light_before = {};        ///< segments in front of it keep less of theirs (plan/keeping.hpp)
   bool repeat_exchanges = false;          ///< recomputes exchange again what is kept otherwise (partition_activations)
-  uint64_t memory_budget_bytes = 0;       ///< of one rank, for memory_table::states; 0: none
+  uint64_t memory_budget_bytes = 0;       ///< of one rank, for budgeted_bytes (plan/memory_places.hpp); 0: none
+  uint64_t device_budget_bytes = 0;       ///< of one rank, for device_bytes; 0: none
   element_types types = {};
   gradient_options gradients = {};
   gather_options gathering = {};

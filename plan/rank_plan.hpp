@@ -116,18 +116,6 @@ struct memory_table {
   [[nodiscard]] uint64_t states() const { return total() - activations - offloaded_activations - transfers - votes; }
 };
 
-/// One owner of resident bytes, named for people.
-struct owner_bytes {
-  std::string_view owner;
-  uint64_t bytes = 0;
-  /// Of activations a plan predicts the most that a step has at a time; all else is allocated as planned.
-  enum class amount : uint8_t { planned, predicted } is = amount::planned;
-  /// "activations (predicted)"
-  [[nodiscard]] std::string label() const;
-};
-/// Every field of the table, in its order.
-std::vector<owner_bytes> owners_of(const memory_table& m);
-
 struct rank_plan {  ///< one rank's step
   std::shared_ptr<const job_layout> layout;
   uint32_t rank = 0;

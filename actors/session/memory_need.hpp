@@ -7,11 +7,15 @@
 
 namespace troupe::actors {
 
-/// Bytes of all ranks that a session maps and touches: states, buckets, windows. Not activations, which are predicted,
-/// nor staging for checkpoints.
+/// Bytes of the host's memory that all ranks of a session map and touch: states, buckets, windows. Not activations,
+/// which are predicted, nor staging for checkpoints.
 uint64_t needed_bytes(const job::blueprint& b);
 
-/// Errors: limit, with what is needed, what is there and which command looks for tiers that need less.
+/// Bytes of a device's own memory that all ranks take; 0 where it has none of its own.
+uint64_t needed_device_bytes(const job::blueprint& b);
+
+/// Errors: limit, with what is needed, what the host or the device has and which command looks for tiers that need
+/// less.
 core::result<void> check_memory(const job::blueprint& b,
                                 const std::optional<storage::memory_room>& room = storage::free_memory());
 

@@ -54,8 +54,7 @@ session::~session() {
     link->on_note({});
   }
   parts_->end_actors();
-  if (const auto& shared = parts_->processes.shared)
-    shared->stop({core::error_kind::stopped, "the session has ended"});
+  if (const auto& shared = parts_->processes.shared) shared->stop({core::error_kind::stopped, "the session has ended"});
 }
 
 std::shared_ptr<step_order> session::parts::order_for(plan::plan_choice which, uint64_t step, const run_wish& wish) {
@@ -262,6 +261,7 @@ std::vector<rank_memory_report> session::memory() const {
   std::vector<rank_memory_report> out;
   for (uint32_t r = 0; r < parts_->memory.ranks.size(); ++r) {
     rank_memory_report one{parts_->memory.ranks[r]->resident(), parts_->peak_bytes(r)};
+    one.tiers = parts_->memory.ranks[r]->plan().options().tiers;
     if (parts_->memory.offloaded != nullptr) one.offloaded_bytes = parts_->memory.offloaded->adjust(one.resident);
     out.push_back(one);
   }

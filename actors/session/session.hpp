@@ -69,6 +69,7 @@ struct rank_memory_report {
   plan::memory_table resident;
   uint64_t activations_peak_bytes = 0;
   uint64_t offloaded_bytes = 0;  ///< of `resident`, those that `offload_states` counts as host memory
+  plan::tier_options tiers{};    ///< where the owners' bytes lie (plan/memory_places.hpp)
 };
 
 /// Passes over the step plan, from a step on (docs/passes.md).

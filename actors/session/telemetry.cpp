@@ -5,6 +5,7 @@
 #include "actors/session/parts.hpp"
 #include "core/clock.hpp"
 #include "plan/choose/profile.hpp"
+#include "plan/memory_places.hpp"
 #include "plan/stage_place.hpp"
 
 namespace troupe::actors {
@@ -141,14 +142,20 @@ core::result<void> session::parts::open_records() {
 std::vector<telemetry::memory_row> session::parts::memory_rows() const {
   std::vector<telemetry::memory_row> out;
   for (uint32_t r = 0; r < memory.ranks.size(); ++r) {
-    telemetry::memory_row row{r, "host", {}, plan::stages_text(*memory.ranks[r]->plan().layout, r)};
+    const auto& p = memory.ranks[r]->plan();
+    const auto& tiers = p.options().tiers;
     auto resident = memory.ranks[r]->resident();
     resident.activations = peak_bytes(r);
-    for (const auto& x : plan::owners_of(resident)) {
-      const bool is_peak = x.is == plan::owner_bytes::amount::predicted;  // here as it was measured
-      row.owners.emplace_back(std::string(x.owner) + (is_peak ? ", peak" : ""), x.bytes);
-    }
-    out.push_back(std::move(row));
+    const auto add = [&](const char* tier, auto&& belongs) {
+      telemetry::memory_row row{r, tier, {}, plan::stages_text(*p.layout, r)};
+      for (const auto& x : plan::owners_of(resident, tiers)) {
+        const bool is_peak = x.is == plan::owner_bytes::amount::predicted;  // here as it was measured
+        row.owners.emplace_back(std::string(x.owner) + (is_peak ? ", peak" : ""), belongs(x) ? x.bytes : 0);
+      }
+      out.push_back(std::move(row));
+    };
+    if (tiers.apart) add("device", [](const plan::owner_bytes& x) { return x.lies == plan::tier::device; });
+    add("host", [&](const plan::owner_bytes& x) { return !tiers.apart || x.lies != plan::tier::device; });
   }
   return out;
 }

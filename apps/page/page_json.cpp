@@ -5,6 +5,7 @@
 #include "apps/base/people.hpp"
 #include "apps/page/page_texts.hpp"
 #include "core/clock.hpp"
+#include "plan/memory_places.hpp"
 #include "plan/stage_place.hpp"
 #include "telemetry/memory_table.hpp"
 
@@ -66,7 +67,7 @@ json memory_of(const page_copy& all) {
     auto table = all.memory[r].resident;
     table.activations = all.memory[r].activations_peak_bytes;
     json owners = json::array();
-    for (const auto& o : plan::owners_of(table))
+    for (const auto& o : plan::owners_of(table, all.memory[r].tiers))
       if (o.bytes > 0)
         owners.push_back(
             {std::string(o.owner) + (o.is == plan::owner_bytes::amount::predicted ? ", peak" : ""), o.bytes});

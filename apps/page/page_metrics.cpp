@@ -7,6 +7,7 @@
 
 #include "apps/page/page_texts.hpp"
 #include "core/utf8.hpp"
+#include "plan/memory_places.hpp"
 #include "telemetry/memory_table.hpp"
 #include "telemetry/spans.hpp"
 
@@ -94,13 +95,17 @@ void add_memory(metrics_text& out, const page_copy& all) {
               double(all.facts.memory_budget_bytes));
   if (!all.memory.empty()) {
     out.family("troupe_memory_bytes", "gauge",
-               "Bytes of a rank by owner; tier nvme is swap files, activations are the measured peak.");
+               "Bytes of a rank by owner; tier nvme is swap files, device and host are those of a job on a GPU, "
+               "activations are the measured peak.");
     for (size_t r = 0; r < std::min(all.memory.size(), page_ranks_max); ++r) {
       auto table = all.memory[r].resident;
       table.activations = all.memory[r].activations_peak_bytes;
-      for (const auto& o : plan::owners_of(table))
+      const auto& tiers = all.memory[r].tiers;
+      for (const auto& o : plan::owners_of(table, tiers)) {
+        const char* const tier = !tiers.apart ? "memory" : o.lies == plan::tier::device ? "device" : "host";
         if (o.bytes > 0)
-          out.value(double(o.bytes), fmt::format("rank=\"{}\",tier=\"memory\",owner={}", r, label_text(o.owner)));
+          out.value(double(o.bytes), fmt::format("rank=\"{}\",tier=\"{}\",owner={}", r, tier, label_text(o.owner)));
+      }
       if (table.swapped > 0)
         out.value(double(table.swapped), fmt::format("rank=\"{}\",tier=\"nvme\",owner=\"swapped states\"", r));
     }

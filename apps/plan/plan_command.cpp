@@ -28,7 +28,8 @@ plan_command::plan_command(CLI::App& app) {
       command_->add_flag("--fit", arguments_.fit, "the cheapest set of tiers that fits the budget, and its YAML");
   command_
       ->add_option("--memory", arguments_.memory_bytes,
-                   "of all ranks with activations, e.g. 8GiB: a further limit of --fit")
+                   "of all ranks with activations, e.g. 8GiB: a further limit of --fit; with device: cuda a "
+                   "GPU's")
       ->transform(CLI::AsSizeValue(false))
       ->needs(fit);
   command_->add_flag("--degrees", arguments_.degrees,

@@ -20,8 +20,22 @@ config::job_config without_tiers(config::job_config c) {
   z.offload_optimizer.speculates = false;
   c.offload_activations = config::offload_device::none;
   c.swap_gradients = config::swap_choice::automatic;
-  c.host_memory_budget = 0;
+  c.host_memory_budget = c.cuda.memory_limit = 0;
   return c;
+}
+
+bool is_apart(const config::job_config& c) { return c.device != core::device_kind::cpu; }
+
+/// Of a rank. On a GPU, --memory is a limit of the GPU's memory.
+plan::memory_limits limits_of(const config::job_config& c, const plan_arguments& a) {
+  const uint64_t ranks = std::max(1U, c.parallel.ranks());
+  plan::memory_limits out{.states = c.host_memory_budget / ranks, .device = c.cuda.memory_limit / ranks};
+  const uint64_t given = a.memory_bytes / ranks;
+  if (!is_apart(c))
+    out.total = given;
+  else if (given > 0)
+    out.device = out.device == 0 ? given : std::min(out.device, given);
+  return out;
 }
 
 /// The same job with swap files where `folder` is going to be: what is measured is that disk.
@@ -45,8 +59,10 @@ core::result<plan::fit_request> fit_request_of(const config::job_config& c, plan
   const auto which = c.checkpoint.is_on() ? plan::plan_choice::train_saving : plan::plan_choice::train;
   request.table = b->table;
   request.options = b->options[static_cast<size_t>(which)];
-  request.options.memory_budget_bytes = 0;
+  request.options.memory_budget_bytes = request.options.device_budget_bytes = 0;
+  const bool apart = request.options.tiers.apart;
   request.options.tiers = {};
+  request.options.tiers.apart = apart;
   request.options.tiers.checksums = c.swap_checksums;
   const auto& z = c.zero_optimization;
   request.open = {.sub_group = !z.sub_group_size_given,
@@ -63,11 +79,12 @@ core::result<plan::fit_request> fit_request_of(const config::job_config& c, plan
 }
 
 int show_fit(const config::job_config& c, const plan_arguments& a, const job::product_meter& products) {
-  const uint64_t ranks = std::max(1U, c.parallel.ranks());
-  const plan::memory_limits limits = {.states = c.host_memory_budget / ranks, .total = a.memory_bytes / ranks};
-  if (limits.states == 0 && limits.total == 0) {
+  const plan::memory_limits limits = limits_of(c, a);
+  if (!limits.any()) {
     std::fprintf(
-        stderr, "troupe: error: --fit: wanted a limit, cluster.host_memory_budget in the file or --memory, got none\n");
+        stderr,
+        "troupe: error: --fit: wanted a limit, cluster.host_memory_budget%s in the file or --memory, got none\n",
+        is_apart(c) ? " or cuda.memory_limit" : "");
     return 2;
   }
   const auto folder = c.swap_folder().empty() ? c.output / "swap" : c.swap_folder();
@@ -81,6 +98,9 @@ int show_fit(const config::job_config& c, const plan_arguments& a, const job::pr
   if (request.limits.total > 0)
     std::printf("memory: %s for each of %u ranks, activations included\n",
                 core::human_bytes(request.limits.total).c_str(), request.options.ranks());
+  if (request.limits.device > 0)
+    std::printf("device memory: %s for each of %u ranks, activations included\n",
+                core::human_bytes(request.limits.device).c_str(), request.options.ranks());
   std::printf("%s", plan::as_text(ladder, request).c_str());
   if (!ladder.chosen) return 1;
   std::printf("\nto paste:\n\n%s", plan::as_yaml(ladder.rungs[*ladder.chosen].found, folder.string()).c_str());

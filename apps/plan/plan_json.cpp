@@ -4,6 +4,7 @@
 
 #include "plan/choose/fit.hpp"
 #include "plan/choose/live_parameters.hpp"
+#include "plan/memory_places.hpp"
 #include "plan/show/swap_summary.hpp"
 
 namespace troupe::apps {
@@ -16,15 +17,23 @@ json memory_json(const plan::timeline& t) {
   for (size_t i = 0; i < t.plans.size(); ++i) {
     const auto& p = *t.plans[i];
     json owners = json::object();
-    for (const auto& x : plan::owners_of(p.memory)) owners[std::string(x.owner)] = x.bytes;
+    const auto& tiers = p.options().tiers;
+    for (const auto& x : plan::owners_of(p.memory, tiers)) owners[std::string(x.owner)] = x.bytes;
     json one{{"rank", p.rank},
              {"ranks_like_it", t.stands_for[i]},
              {"total_bytes", p.memory.total()},
              {"owners", std::move(owners)}};
     if (const uint64_t budget = p.options().memory_budget_bytes; budget > 0) {
       one["budget_bytes"] = budget;
-      one["budgeted_bytes"] = p.memory.states();
-      one["fits"] = p.memory.states() <= budget;
+      one["budgeted_bytes"] = plan::budgeted_bytes(p.memory, tiers);
+      one["fits"] = plan::budgeted_bytes(p.memory, tiers) <= budget;
+    }
+    if (tiers.apart) {
+      one["device_bytes"] = plan::device_bytes(p.memory, tiers);
+      if (const uint64_t limit = p.options().device_budget_bytes; limit > 0) {
+        one["device_limit_bytes"] = limit;
+        one["fits_on_device"] = plan::device_bytes(p.memory, tiers) <= limit;
+      }
     }
     out.push_back(std::move(one));
   }

@@ -319,6 +319,14 @@ void add_job_keys(key_rows& t) {
       .one_of({"cpu", "cuda"})
       .by_hand(device_field())
       .means("What every rank computes on. cuda wants a GPU and libtroupe_cuda.so (docs/install.md).");
+  t.row("cuda", section).means("Settings of `device: cuda`.");
+  t.row("cuda.memory_limit", bytes)
+      .by_default("0")
+      .at_least(0)
+      .into<&job::cuda, &cuda_section::memory_limit>()
+      .means(
+          "Memory of a GPU that all ranks on it may use together, activations included: a plan that needs more is "
+          "refused, and `troupe plan --fit` looks for tiers that need less. 0: all that the GPU has.");
   t.row("steps", integer).at_least(1).needed().into<&job::steps>().means("Optimizer steps to run.");
   t.row("output", path)
       .into<&job::output>()

@@ -6,7 +6,11 @@
 namespace troupe::config {
 
 void device_rules(const settings& given, const job_config& config, reporter& report, purpose why) {
-  if (config.device == core::device_kind::cpu) return;
+  if (config.device == core::device_kind::cpu) {
+    const std::string key = "cuda.memory_limit";
+    if (config.cuda.memory_limit > 0) report.error(given.where(key), key, "it wants device: cuda, got device: cpu");
+    return;
+  }
   const auto refuse = [&](const std::string& key, std::string_view wanted) {
     report.error(given.where(key), key, fmt::format("device: cuda wants {} for now", wanted));
   };

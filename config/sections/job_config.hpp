@@ -105,6 +105,10 @@ enum class gradient_order : uint8_t { automatic, per_micro_batch, per_step };
 /// first. Automatic: the latter where a pipeline may lay the units on different ranks.
 enum class tied_gradients : uint8_t { automatic, in_bucket, per_use };
 
+struct cuda_section {         ///< `cuda`
+  uint64_t memory_limit = 0;  ///< of a GPU, in bytes, of all ranks on it; 0: what it has
+};
+
 struct job_config {            ///< a validated job, never changed once loaded
   std::filesystem::path file;  ///< the YAML; empty when built from text
   model_section model;
@@ -117,6 +121,7 @@ struct job_config {            ///< a validated job, never changed once loaded
   deepspeed_degrees degrees;
   pipeline_section pipeline;
   core::device_kind device = core::device_kind::cpu;  ///< what every rank computes on
+  cuda_section cuda;
   uint64_t seed = 0;
   uint64_t steps = 0;
   uint64_t train_batch_size = 0;  ///< the three are consistent and positive after load

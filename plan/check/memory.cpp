@@ -1,10 +1,12 @@
 // Slots and sizes: no byte of a pool is written before the last reader of its previous contents, and everything fits.
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "core/math.hpp"
 #include "core/text.hpp"
 #include "plan/check/rules.hpp"
+#include "plan/memory_places.hpp"
 #include "plan/place/arena.hpp"
 
 namespace troupe::plan::rules {
@@ -25,6 +27,29 @@ constexpr const char* pool_names[num_pools] = {"gathered parameters",
 std::string name_of(const buffer& b) {
   return std::to_string(b.bytes) + " bytes at " + std::to_string(b.offset) + " of the pool of " +
          pool_names[static_cast<size_t>(b.pool)];
+}
+
+core::result<void> within(const rank_plan& p, uint64_t needed, uint64_t allowed, const std::string& budget,
+                          const std::vector<owner_bytes>& owners) {
+  if (allowed == 0 || needed <= allowed) return {};
+  const auto largest = std::ranges::max_element(owners, {}, &owner_bytes::bytes);
+  return core::fail(core::error_kind::limit, "rank " + std::to_string(p.rank) + " needs " + core::human_bytes(needed) +
+                                                 " (" + std::to_string(needed) + " bytes), its " + budget + " is " +
+                                                 core::human_bytes(allowed) + " (" + std::to_string(allowed) +
+                                                 " bytes); most of it is " + largest->label() + ", " +
+                                                 core::human_bytes(largest->bytes));
+}
+
+core::result<void> within_budgets(const rank_plan& p) {
+  const auto& o = p.options();
+  const auto owners = owners_of(p.memory, o.tiers);
+  std::vector<owner_bytes> of_device;
+  std::ranges::copy_if(owners, std::back_inserter(of_device),
+                       [](const owner_bytes& x) { return x.lies == tier::device; });
+  if (auto ok = within(p, budgeted_bytes(p.memory, o.tiers), o.memory_budget_bytes, "memory budget", owners); !ok)
+    return ok;
+  return within(p, device_bytes(p.memory, o.tiers), o.device_budget_bytes, "share of the device's memory limit",
+                of_device);
 }
 
 core::result<void> life_is_sound(const world& w, uint32_t rank, uint32_t b) {
@@ -142,16 +167,7 @@ core::result<void> memory(const rank_plan& p) {
   if (p.memory.deferred != deferred_bytes(p))
     return broken(p, "deferred gradients need " + std::to_string(deferred_bytes(p)) + " bytes, it says " +
                          std::to_string(p.memory.deferred));
-  const uint64_t allowed = p.options().memory_budget_bytes, needed = p.memory.states();
-  if (allowed == 0 || needed <= allowed) return {};
-  const auto owners = owners_of(p.memory);
-  const auto largest = std::max_element(owners.begin(), owners.end(),
-                                        [](const owner_bytes& a, const owner_bytes& b) { return a.bytes < b.bytes; });
-  return core::fail(core::error_kind::limit, "rank " + std::to_string(p.rank) + " needs " + core::human_bytes(needed) +
-                                                 " (" + std::to_string(needed) + " bytes), its memory budget is " +
-                                                 core::human_bytes(allowed) + " (" + std::to_string(allowed) +
-                                                 " bytes); most of it is " + largest->label() + ", " +
-                                                 core::human_bytes(largest->bytes));
+  return within_budgets(p);
 }
 
 }  // namespace troupe::plan::rules

@@ -181,8 +181,7 @@ std::vector<setting> offload_activation_settings(const compile_request& r) {
 
 // As many of the last sub-groups leave memory as have to.
 std::vector<setting> offload_optimizer_settings(const compile_request& r) {
-  const bool is_limited = r.limits.total > 0 || r.limits.states > 0;
-  if (!r.places_states || !is_limited || r.base.tiers.optimizer != tier::nvme) return {};
+  if (!r.places_states || !r.limits.any() || r.base.tiers.optimizer != tier::nvme) return {};
   if (r.base.stage != 3 || r.base.tiers.ratio < 1) return {};
   std::vector<setting> out;
   for (uint32_t kept = 0; kept <= offload_parts; ++kept)

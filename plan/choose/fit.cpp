@@ -11,6 +11,7 @@
 #include "plan/generate/generate.hpp"
 #include "plan/layout/classes.hpp"
 #include "plan/layout/sets.hpp"
+#include "plan/memory_places.hpp"
 
 namespace troupe::plan {
 namespace {
@@ -29,7 +30,9 @@ std::vector<uint64_t> doublings(uint64_t least, uint64_t most) {
 
 void hold_against(const memory_limits& limits, fitted& x) {
   const auto over = [](uint64_t needed, uint64_t limit) { return limit == 0 || needed <= limit ? 0 : needed - limit; };
-  x.missing = std::max(over(x.memory.states(), limits.states), over(x.memory.total(), limits.total));
+  const auto& tiers = x.options.tiers;
+  x.missing = std::max({over(budgeted_bytes(x.memory, tiers), limits.states), over(x.memory.total(), limits.total),
+                        over(device_bytes(x.memory, tiers), limits.device)});
   x.fits = x.missing == 0;
 }
 
@@ -79,7 +82,7 @@ class search {
   [[nodiscard]] uint64_t held_by_a_rank() const {
     return core::div_up(request_.table->numel(), request_.options.mesh.degree(core::axis::pipeline));
   }
-  [[nodiscard]] bool limited() const { return request_.limits.states > 0 || request_.limits.total > 0; }
+  [[nodiscard]] bool limited() const { return request_.limits.any(); }
 
   void add(bool open, const std::vector<std::function<void(plan_options&)>>& settings) {
     if (open) knobs_.push_back({settings});
@@ -175,7 +178,7 @@ class search {
 
   [[nodiscard]] plan_options with(const levels& at) const {
     plan_options o = request_.options;
-    o.memory_budget_bytes = 0;
+    o.memory_budget_bytes = o.device_budget_bytes = 0;
     if (request_.open.swap_gradients) o.tiers.swap_gradients = limited() && o.tiers.swaps();
     if (request_.open.resident_parameters) o.tiers.resident_parameters = 0;
     if (request_.open.ratio) o.tiers.ratio = 1;
@@ -303,7 +306,7 @@ core::result<fitted> choose(const fit_request& request) {
   auto out = search(tightened).run();
   // The search looked at a sample of ranks: another may need a little more.
   for (uint32_t again = 0; again < 4 && out && !out->fits && request.options.ranks() > fit_sample_ranks_max; ++again) {
-    for (uint64_t* limit : {&tightened.limits.states, &tightened.limits.total})
+    for (uint64_t* limit : {&tightened.limits.states, &tightened.limits.total, &tightened.limits.device})
       if (*limit > 0) *limit -= std::min(*limit - 1, out->missing);
     auto next = search(tightened).run();
     if (!next) return next;

@@ -29,8 +29,10 @@ struct open_choices {
 
 /// Bytes of one rank; 0: no limit.
 struct memory_limits {
-  uint64_t states = 0;  ///< of memory_table::states(): what `cluster.host_memory_budget` covers
+  uint64_t states = 0;  ///< of budgeted_bytes (plan/memory_places.hpp): what `cluster.host_memory_budget` covers
   uint64_t total = 0;   ///< of memory_table::total(): activations too
+  uint64_t device = 0;  ///< of device_bytes: activations too
+  [[nodiscard]] bool any() const { return states > 0 || total > 0 || device > 0; }
 };
 
 /// One more thing that may be chosen: its settings from the one that needs least memory on.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/text.hpp"
+#include "plan/memory_places.hpp"
 #include "plan/stage_place.hpp"
 
 namespace troupe::plan {
@@ -42,6 +43,33 @@ std::string trace_event(const timeline& t, uint32_t rank, const instruction& x) 
     out += ",\"communicator\":" + std::to_string(x.communicator) + ",\"sequence\":" + std::to_string(x.sequence) +
            ",\"waited_us\":" + core::text_of("%.3f", (at.moving_s - at.start_s) * microseconds);
   return out + "}}";
+}
+
+struct budget {
+  const char* name;
+  uint64_t needed, allowed;  // 0 allowed: there is none
+};
+
+std::vector<owner_bytes> lying_on(tier t, std::vector<owner_bytes> owners) {
+  std::erase_if(owners, [t](const owner_bytes& x) { return x.lies != t; });
+  return owners;
+}
+
+std::string owners_table(const std::vector<owner_bytes>& owners, const budget& b) {
+  std::vector<row> rows;
+  uint64_t all = 0;
+  for (const auto& x : owners) {
+    if (x.bytes > 0) rows.push_back({"  " + x.label(), core::human_bytes(x.bytes)});
+    all += x.bytes;
+  }
+  rows.push_back({"  in all", core::human_bytes(all)});
+  if (b.allowed > 0) {
+    rows.push_back({std::string("  of which the ") + b.name + " covers", core::human_bytes(b.needed)});
+    rows.push_back({std::string("  ") + b.name, core::human_bytes(b.allowed)});
+    rows.push_back(b.needed <= b.allowed ? row{"  fits, left over", core::human_bytes(b.allowed - b.needed)}
+                                         : row{"  DOES NOT FIT, missing", core::human_bytes(b.needed - b.allowed)});
+  }
+  return aligned(rows, {false, true});
 }
 
 std::string named(const char* what, uint32_t process, const std::string& thread, const std::string& name) {
@@ -140,19 +168,17 @@ std::string memory_summary(const timeline& t) {
     if (t.stands_for[i] > 1)
       out += " and " + std::to_string(t.stands_for[i] - 1) + (t.stands_for[i] == 2 ? " rank" : " ranks") + " like it";
     if (const auto stages = stages_text(*p->layout, p->rank); !stages.empty()) out += ", " + stages;
-    out += ", host memory\n";
-    std::vector<row> rows;
-    for (const auto& x : owners_of(p->memory))
-      if (x.bytes > 0) rows.push_back({"  " + x.label(), core::human_bytes(x.bytes)});
-    rows.push_back({"  in all", core::human_bytes(p->memory.total())});
-    if (const uint64_t allowed = p->options().memory_budget_bytes; allowed > 0) {
-      const uint64_t needed = p->memory.states();
-      rows.push_back({"  of which the budget covers", core::human_bytes(needed)});
-      rows.push_back({"  budget", core::human_bytes(allowed)});
-      rows.push_back(needed <= allowed ? row{"  fits, left over", core::human_bytes(allowed - needed)}
-                                       : row{"  DOES NOT FIT, missing", core::human_bytes(needed - allowed)});
+    const auto& o = p->options();
+    const auto owners = owners_of(p->memory, o.tiers);
+    const budget host{"budget", budgeted_bytes(p->memory, o.tiers), o.memory_budget_bytes};
+    if (o.tiers.apart) {
+      const uint64_t needed = device_bytes(p->memory, o.tiers);
+      out +=
+          ", device memory\n" + owners_table(lying_on(tier::device, owners), {"limit", needed, o.device_budget_bytes});
+      out += "host memory beside it\n" + owners_table(lying_on(tier::cpu, owners), host);
+    } else {
+      out += ", host memory\n" + owners_table(owners, host);
     }
-    out += aligned(rows, {false, true});
   }
   return out;
 }

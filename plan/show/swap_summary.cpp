@@ -6,8 +6,8 @@
 
 #include "core/text.hpp"
 #include "plan/choose/fit.hpp"
+#include "plan/memory_places.hpp"
 #include "plan/show/render.hpp"
-#include "plan/show/tier_ladder.hpp"
 
 namespace troupe::plan {
 namespace {

@@ -8,8 +8,6 @@
 namespace troupe::plan {
 namespace {
 
-constexpr uint64_t& at(tier_bytes& b, tier t) { return b[static_cast<size_t>(t)]; }
-
 struct wanted {
   const char* name;
   tier optimizer, parameters;
@@ -43,8 +41,7 @@ rung tried(const fit_request& request, const wanted& w, uint32_t stage) {
   if (w.activations != tier::device) o.recompute = true;
   o.tiers.two_places = o.tiers.swaps() && o.updates.speculate && o.updates.may_undo();
   // Above the rung of gradients, the search chooses whether they leave memory, with the sizes.
-  const bool limited = request.limits.states > 0 || request.limits.total > 0;
-  r.open.swap_gradients = request.open.swap_gradients && w.gradients && limited;
+  r.open.swap_gradients = request.open.swap_gradients && w.gradients && request.limits.any();
   o.tiers.swap_gradients = w.gradients;
   r.open.ratio = request.open.ratio && stage == 3;  // as DeepSpeed has it
   const auto whole = [](const parameter_update& u) { return u.need != update_need::elements; };
@@ -78,18 +75,6 @@ std::string quoted(const std::string& text) {
 
 }  // namespace
 
-tier_bytes bytes_by_tier(const memory_table& m, const tier_options& tiers) {
-  tier_bytes out{};
-  auto& device = at(out, tier::device);
-  device = m.gathered + m.gradients + m.directions + m.votes + m.activations;
-  if (tiers.parameters == tier::device) device += m.parameters;
-  if (tiers.optimizer == tier::device) device += m.master + m.moments + m.accumulated;
-  // Bytes of a swapped kind that are in memory were kept there, or are copies of bytes in files.
-  at(out, tier::cpu) = m.total() - device;
-  at(out, tier::nvme) = m.swapped;
-  return out;
-}
-
 tier_ladder try_tiers(const fit_request& request) {
   tier_ladder out;
   const uint32_t configured = request.options.stage;
@@ -98,7 +83,7 @@ tier_ladder try_tiers(const fit_request& request) {
     for (const auto& w : ladder_of_tiers) {
       if (stage == 0 && w.optimizer != tier::device) continue;
       if (stage < 3 && w.parameters != tier::device) continue;
-      if (w.activations != tier::device && request.limits.total == 0) continue;
+      if (w.activations != tier::device && (request.limits.total == 0 || request.options.tiers.apart)) continue;
       out.rungs.push_back(tried(request, w, stage));
       const auto& x = out.rungs.back();
       if (!x.refusal.empty()) continue;
@@ -130,8 +115,8 @@ std::string as_text(const tier_ladder& ladder, const fit_request& request) {
     }
     const auto& f = x.found;
     rows.push_back({x.name, core::human_bytes(x.bytes[0]), core::human_bytes(x.bytes[1]), core::human_bytes(x.bytes[2]),
-                    core::human_bytes(f.memory.states()), seconds_text(f.step_s), core::human_bytes(f.traffic.read),
-                    core::human_bytes(f.traffic.written),
+                    core::human_bytes(budgeted_bytes(f.memory, f.options.tiers)), seconds_text(f.step_s),
+                    core::human_bytes(f.traffic.read), core::human_bytes(f.traffic.written),
                     f.fits ? (ladder.chosen == i ? "fits, the cheapest that does"
                               : fastest == i     ? "fits, the fastest"
                                                  : "fits")
@@ -140,10 +125,13 @@ std::string as_text(const tier_ladder& ladder, const fit_request& request) {
   std::string out = aligned(rows, {false, true, true, true, true, true, true, true, false});
   if (ladder.chosen || !ladder.smallest) return out;
   const auto& least = ladder.rungs[*ladder.smallest];
-  const uint64_t each = least.found.memory.states();
+  const uint64_t each = budgeted_bytes(least.found.memory, least.found.options.tiers);
   out += "nothing fits: the largest unit is " + ladder.largest_unit + " with " +
          core::human_bytes(ladder.largest_unit_bytes) + " of parameters, which must be whole when it is used; ";
-  if (request.limits.states > 0)
+  if (request.limits.device > 0)
+    out += "the least that works is " + core::human_bytes(device_bytes(least.found.memory, least.found.options.tiers)) +
+           " of the device's memory a rank, activations included, with " + least.name;
+  else if (request.limits.states > 0)
     out += "the smallest budget that works is " + std::to_string(each * request.options.ranks()) + " bytes (" +
            core::human_bytes(each) + " for each of " + std::to_string(request.options.ranks()) + " ranks), with " +
            least.name;

@@ -2,21 +2,14 @@
 // rungs and the words; fit.hpp chooses sizes within a rung, the generator tells the memory they need.
 #pragma once
 
-#include <array>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "plan/choose/fit.hpp"
+#include "plan/memory_places.hpp"
 
 namespace troupe::plan {
-
-/// Bytes of a rank by where they are. Files count what lies in them, not the windows onto them.
-using tier_bytes = std::array<uint64_t, num_tiers>;
-
-/// Parameters, masters, moments and reduced gradients where the options put them; buckets, gathered parameters,
-/// update directions, sums and activations on the device; everything else (staging, windows, digests ...) on the host.
-tier_bytes bytes_by_tier(const memory_table& m, const tier_options& tiers);
 
 struct rung {        ///< one set of tiers
   std::string name;  ///< what leaves the device, and the stage if it is not the configured one

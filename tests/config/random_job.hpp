@@ -63,7 +63,7 @@ inline bool is_free(const key_info& row) {
       "compression_training.activation_quantization.shared_parameters."
       "enabled",
       // A GPU does not go together with many others.
-      "device",
+      "cuda.memory_limit", "device",
       // These want a teacher, and layers their names.
       "compression_training.layer_reduction.enabled", "distillation.enabled"};
   const bool places =

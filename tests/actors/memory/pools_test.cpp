@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "actors/memory/rank_memory.hpp"
+#include "plan/memory_places.hpp"
 #include "tests/actors/ranks.hpp"
 
 BOOST_AUTO_TEST_SUITE(pools)
@@ -47,6 +48,20 @@ BOOST_AUTO_TEST_CASE(states_that_the_host_updates_lie_on_the_host) {
   o.tiers.activations = plan::tier::nvme;
   BOOST_TEST((pool_tier(o, pool::activations, tier::pinned) == tier::pinned));
   BOOST_TEST((pool_tier(o, pool::votes, tier::huge) == tier::pinned));
+}
+
+BOOST_AUTO_TEST_CASE(pools_of_the_device_are_what_the_plan_counts_as_its_memory) {
+  for (const auto optimizer : {plan::tier::device, plan::tier::cpu}) {
+    auto o = plan::small_options(2, 3);
+    o.tiers.apart = true;
+    o.tiers.optimizer = optimizer;
+    const auto p = plan::plans_of(plan::chain_table({3000, 6000, 3000}), o)[1];
+    uint64_t bytes = 0;
+    for (uint32_t k = 0; k < plan::num_owners; ++k)
+      if (pool_tier(o, static_cast<pool>(k), device::tier::pinned) == device::tier::device)
+        bytes += pool_bytes(*p, plan::pools_of(*p), static_cast<pool>(k));
+    BOOST_TEST(bytes == plan::device_bytes(p->memory, o.tiers) - p->memory.activations);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(pools_of_a_rank_start_at_whole_pages_on_its_device) {

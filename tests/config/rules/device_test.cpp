@@ -39,4 +39,10 @@ BOOST_AUTO_TEST_CASE(settings_that_a_gpu_does_not_know_yet_are_refused_by_their_
                      "cluster.processes: device: cuda wants one process for now"));
 }
 
+BOOST_AUTO_TEST_CASE(settings_of_a_gpu_are_refused_on_the_cpu) {
+  BOOST_TEST(on_gpu("parallel: {data: 2}\ncuda: {memory_limit: 4GiB}") == "");
+  BOOST_TEST(errors_of(smallest + "cuda: {memory_limit: 4GiB}\n") ==
+             "j.yaml:9:22: error: cuda.memory_limit: it wants device: cuda, got device: cpu\n");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

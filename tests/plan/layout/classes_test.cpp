@@ -8,6 +8,7 @@
 #include "plan/check/check.hpp"
 #include "plan/check/rules.hpp"
 #include "plan/layout/own.hpp"
+#include "plan/memory_places.hpp"
 #include "tests/plan/cuts.hpp"
 
 BOOST_AUTO_TEST_SUITE(classes)
@@ -37,7 +38,7 @@ void look_alike(const rank_plan& a, const rank_plan& b) {
     BOOST_TEST((x.pool == y.pool && x.offset == y.offset && x.bytes == y.bytes && x.subject == y.subject &&
                 x.first == y.first && x.last == y.last));
   }
-  const auto mine = owners_of(a.memory), others = owners_of(b.memory);
+  const auto mine = owners_of(a.memory, {}), others = owners_of(b.memory, {});
   for (size_t i = 0; i < mine.size(); ++i)
     BOOST_TEST(mine[i].bytes == others[i].bytes, "" << mine[i].owner << " differ");
 }

@@ -3,6 +3,7 @@
 
 #include "plan/check/check.hpp"
 #include "plan/choose/cost.hpp"
+#include "plan/memory_places.hpp"
 #include "plan/passes/speculation.hpp"
 #include "tests/plan/cuts.hpp"
 #include "tests/plan/reorder.hpp"
@@ -353,7 +354,7 @@ BOOST_AUTO_TEST_CASE(undo_copies_are_counted_as_an_owner_of_their_own) {
     BOOST_TEST(m.undo >= elements * 14);  // master, two moments, the copy
     BOOST_TEST(m.undo <= elements * 14 + plans[r]->table().parameters.size() * 4 * 64);
     BOOST_TEST(m.total() == without[r]->memory.total() + m.undo);
-    const auto owners = owners_of(m);
+    const auto owners = owners_of(m, {});
     BOOST_TEST(std::any_of(owners.begin(), owners.end(),
                            [&](const owner_bytes& x) { return x.owner == "undo copies" && x.bytes == m.undo; }));
   }

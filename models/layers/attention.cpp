@@ -1,27 +1,42 @@
-// Causal self-attention with its history: what is kept for backward is its input alone, since weights are recomputed.
+// Causal self-attention with its history. Its input is kept for backward, and what the device asks for beside it: on
+// the CPU nothing, for weights are recomputed.
 #include "models/layers/attention.hpp"
 
 #include <ATen/ops/empty_like.h>
 
+#include <array>
+#include <atomic>
 #include <utility>
 #include <vector>
 
 #include "models/segment/function_node.hpp"
 #include "models/segment/kept_tensor.hpp"
+#include "models/segment/torch_device.hpp"
 
 namespace troupe::models {
 namespace {
 
-struct implementation {
-  decltype(&fused_forward) forward;
-  decltype(&fused_backward) backward;
-};
-constexpr implementation fused{&fused_forward, &fused_backward}, composed{&composed_forward, &composed_backward};
+/// One of the CPU's two, which keep nothing.
+template <auto Forward, auto Backward>
+constexpr attention_operations keeping_nothing{
+    [](const attention_work& work, const attention_tensors& in, attention_results& /*kept*/) {
+      return Forward(work, in);
+    },
+    [](const attention_work& work, const attention_tensors& in, const attention_results& /*kept*/, const at::Tensor& dy,
+       const attention_tensors& out) { Backward(work, in, dy, out); }};
+constexpr attention_operations fused = keeping_nothing<&fused_forward, &fused_backward>;
+constexpr attention_operations composed = keeping_nothing<&composed_forward, &composed_backward>;
 
-/// The kernel does not take fp64.
-const implementation& implementation_of(const at::Tensor& x) {
-  return x.scalar_type() == at::kDouble ? composed : fused;
-}
+const attention_operations& by_type(const at::Tensor& x) { return x.scalar_type() == at::kDouble ? composed : fused; }
+
+constexpr attention_operations on_cpu{
+    [](const attention_work& work, const attention_tensors& in, attention_results& kept) {
+      return by_type(in.queries).forward(work, in, kept);
+    },
+    [](const attention_work& work, const attention_tensors& in, const attention_results& kept, const at::Tensor& dy,
+       const attention_tensors& out) { by_type(in.queries).backward(work, in, kept, dy, out); }};
+
+constinit std::array<std::atomic<const attention_operations*>, device::device_kinds> tables{&on_cpu, nullptr};
 
 /// One tensor holds queries, keys and values side by side; of two the first holds queries, the other the rest.
 attention_tensors parts_of(const std::vector<at::Tensor>& held, const attention_shape& s) {
@@ -32,34 +47,41 @@ attention_tensors parts_of(const std::vector<at::Tensor>& held, const attention_
 
 struct attention_node final : function_node {
   attention_work work;
-  const implementation* by = nullptr;
+  const attention_operations* by = nullptr;
   std::vector<kept_tensor> kept;
+  attention_results results;
 
   gradient_list apply(gradient_list&& gradients) override {
     gradient_list out;
     std::vector<at::Tensor> held;
     for (kept_tensor& x : kept) held.push_back(x.take());
     for (const at::Tensor& x : held) out.push_back(at::empty_like(x));
-    by->backward(work, parts_of(held, work.shape), gradients[0].contiguous(), parts_of(out, work.shape));
+    by->backward(work, parts_of(held, work.shape), results, gradients[0].contiguous(), parts_of(out, work.shape));
     return out;
   }
-  void release_variables() override { kept.clear(); }
+  void release_variables() override {
+    kept.clear();
+    results = {};
+  }
   [[nodiscard]] std::string name() const override { return "attention"; }
 };
 
-at::Tensor attention_by(const implementation& by, const segment_scope& scope, attention_work work,
+at::Tensor attention_by(const attention_operations& by, const segment_scope& scope, attention_work work,
                         const std::vector<at::Tensor>& inputs) {
   std::vector<at::Tensor> held;
+  attention_results results;
   at::Tensor y;
   {
     const below_autograd plain;
     for (const at::Tensor& x : inputs) held.push_back(x.detach().contiguous());
-    y = by.forward(work, parts_of(held, work.shape));
+    y = by.forward(work, parts_of(held, work.shape), results);
+    if (results.y.is_same(y)) results.y = y.detach();  // the history of y holds the node
   }
   if (!wants_node(inputs.front(), inputs.back())) return y;
   auto node = std::make_shared<attention_node>();
   node->work = std::move(work);
   node->by = &by;
+  node->results = std::move(results);
   for (size_t k = 0; k < inputs.size(); ++k) node->kept.emplace_back(scope, inputs[k], std::move(held[k]));
   if (inputs.size() == 1)
     attach({&y}, std::move(node), scope, {inputs[0]});
@@ -74,21 +96,31 @@ attention_work work_of(const segment_scope& scope, const attention_shape& shape,
           columns};
 }
 
-at::Tensor of_packed(const implementation& by, const segment_scope& scope, const at::Tensor& qkv,
+at::Tensor of_packed(const attention_operations& by, const segment_scope& scope, const at::Tensor& qkv,
                      const attention_shape& shape, float dropout) {
   return attention_by(by, scope, work_of(scope, shape, dropout, {{{0, qkv.size(1)}}}, qkv.size(1)), {qkv});
 }
 
 }  // namespace
 
+const attention_operations& attention_for(const at::Tensor& t) {
+  const attention_operations* const found = tables[static_cast<size_t>(device_of(t.device()).kind)];
+  TORCH_CHECK(found != nullptr, "no library of this program provides attention on ", t.device());
+  return *found;
+}
+
+void provide(device::device_kind kind, const attention_operations& table) {
+  tables[static_cast<size_t>(kind)] = &table;
+}
+
 at::Tensor causal_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
                             float dropout) {
-  return of_packed(implementation_of(qkv), scope, qkv, shape, dropout);
+  return of_packed(attention_for(qkv), scope, qkv, shape, dropout);
 }
 
 at::Tensor causal_attention(const segment_scope& scope, const at::Tensor& queries, const at::Tensor& keys,
                             const attention_shape& shape, float dropout) {
-  return attention_by(implementation_of(queries), scope, work_of(scope, shape, dropout, scope.columns(), keys.size(1)),
+  return attention_by(attention_for(queries), scope, work_of(scope, shape, dropout, scope.columns(), keys.size(1)),
                       {queries, keys});
 }
 

@@ -1,11 +1,12 @@
-// The work of causal attention on one micro-batch, and its two implementations; attention.cpp chooses one by type and
-// gives it a history.
+// The work of causal attention on one micro-batch, and its two implementations on the CPU, which choose by type;
+// attention.cpp gives the device's a history.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "device/device_id.hpp"
 #include "models/layers/dropout.hpp"
 #include "models/layers/functions.hpp"
 #include "models/segment/documents.hpp"
@@ -44,6 +45,28 @@ void composed_backward(const attention_work& work, const attention_tensors& in, 
 at::Tensor fused_forward(const attention_work& work, const attention_tensors& in);
 void fused_backward(const attention_work& work, const attention_tensors& in, const at::Tensor& dy,
                     const attention_tensors& out);
+
+/// What backward of an attention wants beside its inputs. Undefined on a device that forms both anew, as the CPU does.
+struct attention_results {
+  at::Tensor y;         ///< (B, T', heads * head_width): the output
+  at::Tensor log_sums;  ///< logarithms of the softmax's sums, in the device's own shape
+};
+
+struct attention_operations {  ///< of one device
+  /// The output, a tensor of its own, and in `kept` what backward wants.
+  at::Tensor (*forward)(const attention_work& work, const attention_tensors& in, attention_results& kept);
+  /// Fills `out`, which is like `in`, from dy, which is like the output and contiguous. Keys that no query sees get
+  /// zero.
+  void (*backward)(const attention_work& work, const attention_tensors& in, const attention_results& kept,
+                   const at::Tensor& dy, const attention_tensors& out);
+};
+
+/// Those of the device of `t`; throws c10::Error where nobody provides them. The CPU's choose one of its two
+/// implementations by type: the kernel does not take fp64.
+const attention_operations& attention_for(const at::Tensor& t);
+
+/// Makes `table`, which lives as long as the process, that of every device of `kind`; see device::provide.
+void provide(device::device_kind kind, const attention_operations& table);
 
 /// causal_attention by one of them, whatever the type.
 at::Tensor composed_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,

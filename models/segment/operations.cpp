@@ -5,13 +5,16 @@
 
 #include "models/segment/products.hpp"
 #include "models/segment/torch_device.hpp"
+#include "models/table/row_tiles.hpp"
 
 namespace troupe::models {
 namespace {
 
 std::array<std::atomic<const operations*>, device::device_kinds>& tables() {
-  static const operations on_cpu{&kernels::operations_of({device::device_kind::cpu}), &product_on_cpu,
-                                 &add_product_on_cpu};
+  static const operations on_cpu{.memory = &kernels::operations_of({device::device_kind::cpu}),
+                                 .product_out = &product_on_cpu,
+                                 .add_product = &add_product_on_cpu,
+                                 .panel_rows = static_cast<int64_t>(panel_rows)};
   static std::array<std::atomic<const operations*>, device::device_kinds> all{&on_cpu, nullptr};
   return all;
 }

@@ -4,6 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+
 #include "kernels/operations.hpp"
 
 namespace troupe::models {
@@ -15,6 +17,9 @@ struct operations {  ///< of one device
   void (*product_out)(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias);
   /// out += a * b, in fp32 or fp64.
   void (*add_product)(at::Tensor& out, const at::Tensor& a, const at::Tensor& b);
+  /// Rows of one product, and of one sum over rows (models/table/row_tiles.hpp); 0: all, in one product, whose library
+  /// adds in fp32. `add_product` then takes 16-bit factors, too, into fp32.
+  int64_t panel_rows = 0;
 };
 
 /// The table of the device of `t`; throws c10::Error where there is no backend for it.

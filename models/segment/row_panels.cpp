@@ -15,28 +15,38 @@
 namespace troupe::models {
 namespace {
 
-constexpr auto panel = static_cast<int64_t>(panel_rows);
+/// Rows of a panel, out of `rows`, on the device of `x`.
+int64_t panel_of(const at::Tensor& x, int64_t rows) {
+  const int64_t panel = operations_for(x).panel_rows;
+  return panel == 0 ? std::max<int64_t>(rows, 1) : panel;
+}
 
-/// Calls f(first, count) for each panel of `rows`.
+/// Calls f(first, count) for each panel of the rows of `x`.
 template <class F>
-void for_each_panel(int64_t rows, F f) {
+void for_each_panel(const at::Tensor& x, F f) {
+  const int64_t rows = x.size(0), panel = panel_of(x, rows);
   for (int64_t first = 0; first < rows; first += panel) f(first, std::min(panel, rows - first));
 }
 
 }  // namespace
 
 void panel_product_out(at::Tensor& out, const at::Tensor& rows, const at::Tensor& b, const at::Tensor& bias) {
-  for_each_panel(rows.size(0), [&](int64_t first, int64_t count) {
+  for_each_panel(rows, [&](int64_t first, int64_t count) {
     at::Tensor part = out.narrow(0, first, count);
     product_out(part, rows.narrow(0, first, count), b, bias);
   });
 }
 
-row_sums::row_sums(at::Tensor out, int64_t rows, panel_sums how) : out_(std::move(out)), rows_(rows) {
+row_sums::row_sums(at::Tensor out, int64_t rows, panel_sums how) : out_(std::move(out)), rows_(rows), how_(how) {}
+
+void row_sums::begin(int64_t first_rows) {
   const at::ScalarType type = out_.scalar_type();
-  if (rows <= panel || type == at::kFloat || type == at::kDouble) return;
+  const int64_t panel = panel_of(out_, first_rows);
+  if (rows_ <= panel || type == at::kFloat || type == at::kDouble) return;
   const int64_t m = out_.size(0), n = out_.size(1);
-  if (how == panel_sums::wide || products_by(type, m, panel, n) == product_library::widened) {
+  if (operations_for(out_).panel_rows == 0) {
+    sums_ = at::empty({m, n}, out_.options().dtype(at::kFloat)).zero_();
+  } else if (how_ == panel_sums::wide || products_by(type, m, panel, n) == product_library::widened) {
     wide_.emplace(m, n, out_);
   } else {
     rounded_ = at::empty({m, n}, out_.options().dtype(at::kFloat));
@@ -44,10 +54,13 @@ row_sums::row_sums(at::Tensor out, int64_t rows, panel_sums how) : out_(std::mov
 }
 
 void row_sums::add(const at::Tensor& left, const at::Tensor& right) {
-  for_each_panel(left.size(0), [&](int64_t first, int64_t count) {
+  if (added_ == 0) begin(left.size(0));
+  for_each_panel(left, [&](int64_t first, int64_t count) {
     const at::Tensor a = left.narrow(0, first, count).t(), b = right.narrow(0, first, count);
     if (wide_) {
       wide_->add(a, b);
+    } else if (sums_.defined()) {
+      add_product(sums_, a, b);
     } else if (rounded_.defined()) {
       product_out(out_, a, b);
       const std::byte* const of_panel = bytes_of(out_);
@@ -67,8 +80,10 @@ void row_sums::finish() {
   TORCH_CHECK(added_ == rows_, "sums over ", rows_, " rows were formed of ", added_);
   if (wide_) wide_->round_to(out_);
   if (rounded_.defined()) out_.copy_(rounded_);
+  if (sums_.defined()) out_.copy_(sums_);
   wide_.reset();
   rounded_.reset();
+  sums_.reset();
 }
 
 void sum_columns(const at::Tensor& g, const at::Tensor& out) {
@@ -77,12 +92,12 @@ void sum_columns(const at::Tensor& g, const at::Tensor& out) {
                              core_dtype(out.scalar_type()));
 }
 
-column_sums::column_sums(at::Tensor out, int64_t rows) : out_(std::move(out)), rows_(rows) {
-  if (rows > panel) sums_ = at::empty(out_.sizes(), out_.options().dtype(sum_dtype(out_.scalar_type())));
-}
+column_sums::column_sums(at::Tensor out, int64_t rows) : out_(std::move(out)), rows_(rows) {}
 
 void column_sums::add(const at::Tensor& g) {
-  for_each_panel(g.size(0), [&](int64_t first, int64_t count) {
+  if (added_ == 0 && rows_ > panel_of(g, g.size(0)))
+    sums_ = at::empty(out_.sizes(), out_.options().dtype(sum_dtype(out_.scalar_type())));
+  for_each_panel(g, [&](int64_t first, int64_t count) {
     const at::Tensor rows = g.narrow(0, first, count);
     if (!sums_.defined()) {
       sum_columns(rows, out_);

@@ -1,5 +1,6 @@
 // Products and sums over the rows of a micro-batch, panel by panel (models/table/row_tiles.hpp): rows that come in
-// tiles of whole panels have the bits of rows that come at once. Owns the order; products.hpp multiplies.
+// tiles of whole panels have the bits of rows that come at once. A device whose products take all rows (operations.hpp)
+// has one panel, and adds up tiles in fp32. Owns the order; products.hpp multiplies.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -33,10 +34,14 @@ class row_sums {
 
  private:
   at::Tensor out_;
+  void begin(int64_t first_rows);
+
   int64_t rows_, added_ = 0;
-  // Of 16-bit types, from the first of several panels on: one of the two.
+  panel_sums how_;
+  // Of 16-bit types, from the first of several panels on: one of the three.
   std::optional<widened_sums> wide_;
   at::Tensor rounded_;  // (m, n) in fp32
+  at::Tensor sums_;     // likewise, on a device whose products add to it
 };
 
 /// out (C) = the sums of the columns of g (N, C), whose elements lie side by side.

@@ -1,5 +1,7 @@
 #include "tests/far/device.hpp"
 
+#include <ATen/ops/empty.h>
+
 #include <cstring>
 #include <memory>
 #include <type_traits>
@@ -7,8 +9,10 @@
 
 #include "device/backend.hpp"
 #include "kernels/operations.hpp"
+#include "models/layers/attention.hpp"
 #include "models/segment/operations.hpp"
 #include "models/segment/products.hpp"
+#include "models/table/row_tiles.hpp"
 #include "tests/far/arena.hpp"
 #include "tests/far/counters.hpp"
 #include "tests/far/torch.hpp"
@@ -179,15 +183,40 @@ void far_add_product(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) 
   models::add_product_on_cpu(to, on_host(a), on_host(b));
 }
 
+const models::attention_operations& attention_on_cpu() {
+  static const models::attention_operations& table = models::attention_for(at::empty({0}));
+  return table;
+}
+
+/// The CPU's, which calls the table's kernels; as a GPU's does it keeps its output and sums, which backward asks for.
+at::Tensor far_attention(const models::attention_work& work, const models::attention_tensors& in,
+                         models::attention_results& kept) {
+  at::Tensor y = attention_on_cpu().forward(work, in, kept);
+  kept = {y, at::empty({y.size(0)}, y.options())};
+  return y;
+}
+
+void far_attention_backward(const models::attention_work& work, const models::attention_tensors& in,
+                            const models::attention_results& kept, const at::Tensor& dy,
+                            const models::attention_tensors& out) {
+  TORCH_CHECK(kept.y.defined() && kept.log_sums.defined(), "backward of attention wants what its forward kept");
+  attention_on_cpu().backward(work, in, kept, dy, out);
+}
+
 }  // namespace
 
 void provide() {
   static const device::backend backend = far_backend();
   static const kernels::operations table = far_kernels();
-  static const models::operations products{&table, &far_product, &far_add_product};
+  static const models::operations products{.memory = &table,
+                                           .product_out = &far_product,
+                                           .add_product = &far_add_product,
+                                           .panel_rows = static_cast<int64_t>(models::panel_rows)};
   device::provide(device_kind::cuda, backend);
   kernels::provide(device_kind::cuda, table);
+  static const models::attention_operations attention{&far_attention, &far_attention_backward};
   models::provide(device_kind::cuda, products);
+  models::provide(device_kind::cuda, attention);
 }
 
 counts counted() {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/segment/batch_numbers.hpp"
 #include "models/segment/function_node.hpp"
 #include "models/segment/kept_tensor.hpp"
 #include "models/segment/torch_device.hpp"
@@ -92,8 +93,13 @@ at::Tensor attention_by(const attention_operations& by, const segment_scope& sco
 
 attention_work work_of(const segment_scope& scope, const attention_shape& shape, float dropout,
                        const core::column_set& queries, int64_t columns) {
-  return {shape, dropout_masks(scope, dropout_site::attention_weights, dropout), scope.batch().document_start, queries,
-          columns};
+  attention_work out{shape, dropout_masks(scope, dropout_site::attention_weights, dropout),
+                     scope.batch().document_start, queries, columns};
+  if (const batch_numbers* there = scope.batch().numbers; there != nullptr) {
+    out.boundaries = there->boundaries;
+    out.longest_document = there->longest_document;
+  }
+  return out;
 }
 
 at::Tensor of_packed(const attention_operations& by, const segment_scope& scope, const at::Tensor& qkv,

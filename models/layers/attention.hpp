@@ -20,6 +20,8 @@ struct attention_work {
   std::span<const uint32_t> starts;  ///< of documents, for all rows and columns; empty: each row is one document
   core::column_set queries;          ///< columns that attend
   int64_t columns = 0;               ///< of keys and values: all
+  at::Tensor boundaries{};           ///< of documents on a device that does not read the host's memory, batch_numbers'
+  int64_t longest_document = 0;      ///< likewise
 
   /// The blocks of row `row`, in order.
   [[nodiscard]] std::vector<query_block> blocks(int64_t row, int64_t most_queries) const {

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/from_blob.h>
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 #include <vector>
@@ -18,6 +19,21 @@ std::vector<int64_t> places_in_documents(const micro_batch& batch) {
   std::vector<int64_t> out(batch.document_start.size());
   for (size_t i = 0; i < out.size(); ++i)
     out[i] = static_cast<int64_t>(i % batch.columns) - static_cast<int64_t>(batch.document_start[i]);
+  return out;
+}
+
+/// Where documents begin among the tokens of all rows, and how many tokens there are.
+std::vector<int32_t> boundaries_of(const micro_batch& batch) {
+  std::vector<int32_t> out;
+  for (size_t i = 0; i < batch.document_start.size(); ++i)
+    if (batch.document_start[i] == i % batch.columns) out.push_back(static_cast<int32_t>(i));
+  out.push_back(static_cast<int32_t>(batch.document_start.size()));
+  return out;
+}
+
+int64_t longest_of(std::span<const int32_t> boundaries) {
+  int32_t out = 0;
+  for (size_t i = 1; i < boundaries.size(); ++i) out = std::max(out, boundaries[i] - boundaries[i - 1]);
   return out;
 }
 
@@ -41,6 +57,9 @@ void for_each_array(const micro_batch& batch, batch_numbers& to, F f) {
   ordered(to.by_column, batch.by_column);
   f(to.places, at::kLong, {rows, columns}, [&] { return places_in_documents(batch); });
   f(to.document_start, at::kInt, {rows, columns}, [&] { return batch.document_start; });
+  const auto boundaries = boundaries_of(batch);
+  to.longest_document = longest_of(boundaries);
+  f(to.boundaries, at::kInt, {static_cast<int64_t>(boundaries.size())}, [&] { return std::span(boundaries); });
 }
 
 using array_sizes = std::initializer_list<int64_t>;

@@ -22,6 +22,10 @@ struct batch_numbers {
   at::Tensor document_start;           ///< (B, T), int32; undefined where each row is one document
   at::Tensor places;                   ///< (B, T), int64: the column of each input in its document; likewise
   ordered_places by_token, by_column;  ///< undefined where the batch has none
+  /// (documents + 1), int32: where documents of all rows begin among the B x T tokens, and B x T; undefined where each
+  /// row is one document.
+  at::Tensor boundaries;
+  int64_t longest_document = 0;  ///< tokens of it; 0 where each row is one document
 };
 
 /// One of the arrays on `where`: what `batch` brings along, or, on the CPU, a view of its array, which must outlive it.

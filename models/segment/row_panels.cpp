@@ -15,6 +15,9 @@
 namespace troupe::models {
 namespace {
 
+/// Whether the device of `x` multiplies all rows that come at once in one product.
+bool is_one_panel(const at::Tensor& x) { return operations_for(x).panel_rows == 0; }
+
 /// Rows of a panel, out of `rows`, on the device of `x`.
 int64_t panel_of(const at::Tensor& x, int64_t rows) {
   const int64_t panel = operations_for(x).panel_rows;
@@ -37,14 +40,16 @@ void panel_product_out(at::Tensor& out, const at::Tensor& rows, const at::Tensor
   });
 }
 
-row_sums::row_sums(at::Tensor out, int64_t rows, panel_sums how) : out_(std::move(out)), rows_(rows), how_(how) {}
+row_sums::row_sums(at::Tensor out, int64_t rows, panel_sums how) : out_(std::move(out)), rows_(rows), how_(how) {
+  if (!is_one_panel(out_)) begin(rows);
+}
 
 void row_sums::begin(int64_t first_rows) {
   const at::ScalarType type = out_.scalar_type();
   const int64_t panel = panel_of(out_, first_rows);
   if (rows_ <= panel || type == at::kFloat || type == at::kDouble) return;
   const int64_t m = out_.size(0), n = out_.size(1);
-  if (operations_for(out_).panel_rows == 0) {
+  if (is_one_panel(out_)) {
     sums_ = at::empty({m, n}, out_.options().dtype(at::kFloat)).zero_();
   } else if (how_ == panel_sums::wide || products_by(type, m, panel, n) == product_library::widened) {
     wide_.emplace(m, n, out_);
@@ -54,7 +59,7 @@ void row_sums::begin(int64_t first_rows) {
 }
 
 void row_sums::add(const at::Tensor& left, const at::Tensor& right) {
-  if (added_ == 0) begin(left.size(0));
+  if (added_ == 0 && is_one_panel(out_)) begin(left.size(0));
   for_each_panel(left, [&](int64_t first, int64_t count) {
     const at::Tensor a = left.narrow(0, first, count).t(), b = right.narrow(0, first, count);
     if (wide_) {
@@ -92,11 +97,17 @@ void sum_columns(const at::Tensor& g, const at::Tensor& out) {
                              core_dtype(out.scalar_type()));
 }
 
-column_sums::column_sums(at::Tensor out, int64_t rows) : out_(std::move(out)), rows_(rows) {}
+column_sums::column_sums(at::Tensor out, int64_t rows) : out_(std::move(out)), rows_(rows) {
+  if (!is_one_panel(out_)) begin(rows);
+}
+
+void column_sums::begin(int64_t first_rows) {
+  if (rows_ > panel_of(out_, first_rows))
+    sums_ = at::empty(out_.sizes(), out_.options().dtype(sum_dtype(out_.scalar_type())));
+}
 
 void column_sums::add(const at::Tensor& g) {
-  if (added_ == 0 && rows_ > panel_of(g, g.size(0)))
-    sums_ = at::empty(out_.sizes(), out_.options().dtype(sum_dtype(out_.scalar_type())));
+  if (added_ == 0 && is_one_panel(out_)) begin(g.size(0));
   for_each_panel(g, [&](int64_t first, int64_t count) {
     const at::Tensor rows = g.narrow(0, first, count);
     if (!sums_.defined()) {

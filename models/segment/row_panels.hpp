@@ -33,9 +33,10 @@ class row_sums {
   void finish();
 
  private:
-  at::Tensor out_;
+  /// Chooses how sums are formed of rows that come `first_rows` at a time.
   void begin(int64_t first_rows);
 
+  at::Tensor out_;
   int64_t rows_, added_ = 0;
   panel_sums how_;
   // Of 16-bit types, from the first of several panels on: one of the three.
@@ -57,6 +58,8 @@ class column_sums {
   void finish();
 
  private:
+  void begin(int64_t first_rows);
+
   at::Tensor out_;
   int64_t rows_, added_ = 0;
   at::Tensor sums_;  // of several panels

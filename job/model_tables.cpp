@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/text.hpp"
 #include "core/tied_copies.hpp"
 #include "job/compression/clean.hpp"
 #include "job/compression/mask_scores.hpp"
@@ -43,11 +44,20 @@ void set_tiles(const config::job_config& c, uint64_t rows, const models::tensor_
       models::mlp_tile_rows_for(to, models::widest_inner(to, split), rows, element_bytes, c.mlp_tile_bytes);
 }
 
+/// A GPU's attention drops no weights yet.
+core::result<void> drops_where_it_can(const config::job_config& c, const models::model_spec& spec) {
+  if (c.device == core::device_kind::cpu || spec.attention_dropout == 0) return {};
+  const std::string key = spec.kind == models::family::llama ? "model.attention_dropout" : "model.attn_pdrop";
+  return core::fail(core::error_kind::bad_input,
+                    key + ": device: cuda wants 0 for now, got " + core::text_of("%g", double{spec.attention_dropout}));
+}
+
 core::result<core::model_table> read_table(blueprint& b) {
   const auto& c = *b.config;
   auto model = read_model(c);
   if (!model) return core::fail(model.error());
   b.spec = std::move(model->spec);
+  if (auto ok = drops_where_it_can(c, b.spec); !ok) return core::fail(ok.error());
   b.sequence = model->sequence;
   const uint64_t element_bytes = core::size_of(c.parameter_dtype());
   set_tiles(c, c.train_micro_batch_size_per_gpu * b.sequence, {}, b.spec);

@@ -7,6 +7,7 @@
 #include "device/cuda/backend.hpp"
 #include "device/cuda/faults.hpp"
 #include "kernels/cuda/table.hpp"
+#include "models/cuda/attention.hpp"
 #include "models/cuda/products.hpp"
 
 namespace troupe::models::cuda {
@@ -40,8 +41,10 @@ cuda_library library_with(const device::cuda::program& p) {
   static const device::backend devices = backend_with_torch();
   static const kernels::operations& table = kernels::cuda::table_with(
       {.current = current_stream, .note = device::cuda::note, .orthogonalise = orthogonalise});
-  static const operations products{&table, &product_out, &add_product};
-  return {&devices, &table, &products};
+  // A product takes all rows at once: cuBLAS adds in fp32 and rounds once.
+  static const operations products{
+      .memory = &table, .product_out = &product_out, .add_product = &add_product, .panel_rows = 0};
+  return {&devices, &table, &products, &attention};
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "device/cuda/backend.hpp"
 #include "kernels/operations.hpp"
+#include "models/layers/attention.hpp"
 #include "models/segment/operations.hpp"
 
 namespace troupe::models {
@@ -14,6 +15,7 @@ struct cuda_library {
   const device::backend* devices = nullptr;
   const kernels::operations* kernels = nullptr;
   const operations* products = nullptr;
+  const attention_operations* attention = nullptr;
 };
 
 /// Grows with every change of what the tables hold: a library of another tree is refused instead of misread.
@@ -22,6 +24,7 @@ struct cuda_shape {
   uint64_t backend_bytes = sizeof(device::backend);
   uint64_t kernels_bytes = sizeof(kernels::operations);
   uint64_t products_bytes = sizeof(operations);
+  uint64_t attention_bytes = sizeof(attention_work) + sizeof(attention_operations);
 };
 
 /// Its version and sizes; the library's are the same.

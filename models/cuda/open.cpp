@@ -57,7 +57,7 @@ core::result<void> take(void* library) {
   const cuda_shape theirs = shape == nullptr ? cuda_shape{""} : shape();
   if (tables == nullptr || std::string_view(theirs.version) != mine.version ||
       theirs.backend_bytes != mine.backend_bytes || theirs.kernels_bytes != mine.kernels_bytes ||
-      theirs.products_bytes != mine.products_bytes)
+      theirs.products_bytes != mine.products_bytes || theirs.attention_bytes != mine.attention_bytes)
     return core::fail(core::error_kind::mismatch, std::string(library_file) +
                                                       " is of another build of Troupe than this program: `make build "
                                                       "DEVICE=cuda` builds both");
@@ -66,6 +66,7 @@ core::result<void> take(void* library) {
   device::provide(device::device_kind::cuda, *all.devices);
   kernels::provide(device::device_kind::cuda, *all.kernels);
   provide(device::device_kind::cuda, *all.products);
+  provide(device::device_kind::cuda, *all.attention);
   return {};
 }
 

@@ -44,7 +44,12 @@ void product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, cons
     at::mm_out(out, a, b);
 }
 
-void add_product(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) { at::addmm_out(out, out, a, b); }
+void add_product(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
+  if (a.scalar_type() == out.scalar_type())
+    at::addmm_out(out, out, a, b);
+  else
+    at::addmm_out(out, out, a, b, out.scalar_type());
+}
 
 void orthogonalise(std::span<float> matrix, uint64_t rows, uint64_t cols, uint32_t steps, std::span<float> scratch) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;

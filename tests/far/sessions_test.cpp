@@ -74,6 +74,14 @@ BOOST_AUTO_TEST_CASE(recomputation_tiles_and_early_updates_have_the_bits_of_the_
   check(job, stage(2) + settings{"gradient_clipping=0"} + no_attention_dropout);
 }
 
+BOOST_AUTO_TEST_CASE(dropout_of_attention_weights_is_refused_by_its_key) {
+  const small_job job(tiny_gpt2_with_dropout);
+  const auto refused = actors::session::open({.config = job.config(stage(1) + on_device)});
+  BOOST_REQUIRE(!refused);
+  BOOST_TEST(refused.error().text.find("model.attn_pdrop: device: cuda wants 0 for now, got 0.1") != std::string::npos,
+             refused.error().text);
+}
+
 BOOST_AUTO_TEST_CASE(documents_and_dropout_have_the_bits_of_the_cpu) {
   const small_job job(tiny_gpt2_with_dropout), of_llama(tiny_llama);
   const settings documents = {"data.document_mask=true",

@@ -29,7 +29,7 @@ struct backend {
   core::result<block> (*allocate)(uint32_t index, tier where, uint64_t bytes);  ///< more than 0 bytes
   bool (*discard)(void* owner);
   std::shared_ptr<void> (*make_stream)(uint32_t index);
-  /// From now on Torch's operations of the calling thread go to `stream`. Returns where they went before.
+  /// Makes `stream` the one that Torch's operations of the calling thread go to, and returns the one before.
   void* (*make_current)(void* stream);
   void (*copy)(void* stream, std::byte* to, const std::byte* from, uint64_t bytes);
   void (*record)(void* stream, std::shared_ptr<void>& event);

@@ -6,7 +6,7 @@
 
 #include "config/sections/unit_passes.hpp"
 #include "core/text.hpp"
-#include "plan/memory_places.hpp"
+#include "job/missed_budget.hpp"
 
 namespace troupe::job {
 namespace {
@@ -82,20 +82,14 @@ core::result<plan::compiled_step> compile_step(const config::job_config& c,
   if (!out) return core::fail(at(wish, out.error()));
   if (out->chosen.fits) return out;
   const uint64_t ranks = c.parallel.ranks();
-  const auto& memory = out->chosen.memory;
-  const auto& tiers = out->chosen.options.tiers;
-  const bool total = request.limits.total > 0 && memory.total() > request.limits.total;
-  const uint64_t on_device = plan::device_bytes(memory, tiers);
-  const bool device = !total && request.limits.device > 0 && on_device > request.limits.device;
-  const uint64_t least = (total ? memory.total() : device ? on_device : plan::budgeted_bytes(memory, tiers)) * ranks;
-  const std::string key = total ? "compile.memory_budget" : device ? "cuda.memory_limit" : "cluster.host_memory_budget";
-  const uint64_t got = measured.memory_bytes + measured.over_bytes > 0 && total ? request.limits.total * ranks
-                       : total                                                  ? c.compile.memory_budget
-                       : device                                                 ? c.cuda.memory_limit
-                                                                                : c.host_memory_budget;
-  return core::fail(at(wish, {core::error_kind::bad_input,
-                              key + ": wanted at least " + std::to_string(least) + " bytes for " +
-                                  std::to_string(ranks) + " ranks with these passes, got " + std::to_string(got)}));
+  auto missed = missed_budget_of(c, request.limits, out->chosen);
+  // A run that has measured what there is holds all memory against that instead.
+  if (measured.memory_bytes + measured.over_bytes > 0 && missed.key == passes_budget)
+    missed.given = request.limits.total * ranks;
+  return core::fail(
+      at(wish, {core::error_kind::bad_input, std::string(missed.key) + ": wanted at least " +
+                                                 std::to_string(missed.needed) + " bytes for " + std::to_string(ranks) +
+                                                 " ranks with these passes, got " + std::to_string(missed.given)}));
 }
 
 core::result<uint64_t> least_memory_budget(const config::job_config& c, std::shared_ptr<const core::model_table> table,

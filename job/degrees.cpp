@@ -6,6 +6,7 @@
 #include "config/open_degrees.hpp"
 #include "core/cores.hpp"
 #include "core/text.hpp"
+#include "job/missed_budget.hpp"
 #include "job/open_sizes.hpp"
 #include "plan/choose/shared_cores.hpp"
 
@@ -39,8 +40,6 @@ double predicted_step(const step_plans& plans, const plan::cost_model& costs, ui
   for (const auto& c : plans.classes()) stands_for.push_back(static_cast<uint32_t>(c.ranks.size()));
   return plan::predict_on_cores(plans.plans(), costs, cores, std::move(stands_for));
 }
-
-constexpr std::string_view passes_budget = "compile.memory_budget";
 
 class lister {
  public:

@@ -4,6 +4,7 @@
 
 #include "core/math.hpp"
 #include "core/text.hpp"
+#include "job/missed_budget.hpp"
 #include "plan/layout/buckets.hpp"
 #include "plan/memory_places.hpp"
 
@@ -96,14 +97,12 @@ core::result<plan::plan_options> with_open_sizes(const config::job_config& c,
   if (!found) return core::fail(found.error());
   if (!found->fits) {
     const auto& unit = plan::largest_unit(*table);
-    const uint64_t on_device = plan::device_bytes(found->memory, found->options.tiers);
-    const bool device = trains.device_budget_bytes > 0 && on_device > trains.device_budget_bytes;
-    const uint64_t needed = device ? on_device : plan::budgeted_bytes(found->memory, found->options.tiers);
+    const auto missed =
+        missed_budget_of(c, {.states = trains.memory_budget_bytes, .device = trains.device_budget_bytes}, *found);
     return core::fail(
         core::error_kind::bad_input,
-        std::string(device ? "cuda.memory_limit" : "cluster.host_memory_budget") + ": wanted at least " +
-            std::to_string(needed * trains.ranks()) + " bytes for " + std::to_string(trains.ranks()) +
-            " ranks with these tiers, got " + std::to_string(device ? c.cuda.memory_limit : c.host_memory_budget) +
+        std::string(missed.key) + ": wanted at least " + std::to_string(missed.needed) + " bytes for " +
+            std::to_string(trains.ranks()) + " ranks with these tiers, got " + std::to_string(missed.given) +
             "; the largest unit is " + unit.name + " with " +
             core::human_bytes(plan::elements_of(*table, unit) * core::size_of(trains.types.parameter)) +
             " of parameters" +

@@ -28,13 +28,14 @@ class number_uploads {
     if (device_.kind == device::device_kind::cpu) return none_;
     models::batch_numbers& out = there_[micro];
     if (out.tokens.defined()) return &out;
-    const uint64_t bytes = models::bytes_of_numbers(batch);
-    if (auto ok = windows_.reserve(bytes); !ok) return core::fail(ok.error().in("a window for a batch's numbers"));
-    models::write_numbers(batch, windows_.next());
+    const models::packed_numbers numbers(batch);
+    if (auto ok = windows_.reserve(numbers.bytes()); !ok)
+      return core::fail(ok.error().in("a window for a batch's numbers"));
+    numbers.write(windows_.next());
     const at::Tensor all =
-        at::empty({static_cast<int64_t>(bytes)}, at::dtype(at::kByte).device(models::torch_device(device_)));
-    windows_.copy(models::bytes_in(all), bytes);
-    out = models::numbers_over(batch, all);
+        at::empty({static_cast<int64_t>(numbers.bytes())}, at::dtype(at::kByte).device(models::torch_device(device_)));
+    windows_.copy(models::bytes_in(all), numbers.bytes());
+    out = numbers.over(all);
     return &out;
   }
 

@@ -24,7 +24,8 @@ std::string first_nonfinite_parameter(const plan::rank_plan& p, std::span<const 
   return "none";
 }
 
-void shard_executor::shared_out(uint64_t count, const std::function<void(uint64_t, uint64_t)>& f) {
+template <class F>
+void shard_executor::shared_out(uint64_t count, F f) {
   if (!tiers().updates_on_host()) return f(0, count);
   constexpr uint64_t part = 8 * core::partition_grain;
   team_.run(core::div_up(count, part), [&](uint64_t k) { f(k * part, std::min(part, count - k * part)); });

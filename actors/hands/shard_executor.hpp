@@ -2,7 +2,6 @@
 // where the states lie: the device's, or the host's.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <utility>
 
@@ -79,7 +78,8 @@ class shard_executor final : public executor {
   [[nodiscard]] State* direction(const plan::instruction& x, uint32_t set, uint32_t parameter, uint32_t tensor) const;
   /// Calls f(first, count) for runs of `count` elements, each but the last of whole blocks of sums: one run, or one for
   /// each part of the host's team.
-  void shared_out(uint64_t count, const std::function<void(uint64_t first, uint64_t count)>& f);
+  template <class F>
+  void shared_out(uint64_t count, F f);
   /// Calls update(run, first) for `piece`: once, or, where the host updates for the device, run by run.
   template <class State, class F>
   void in_runs(const kernels::optimizer_piece<State>& piece, F update);

@@ -14,7 +14,18 @@ std::string file_of(const job::blueprint& b) {
   return b.config->file.empty() ? std::string("FILE") : b.config->file.string();
 }
 
-core::result<void> check_device(const job::blueprint& b) {
+/// Bytes of a device's own memory that all ranks take, without activations; 0 where it has none of its own.
+uint64_t needed_device_bytes(const job::blueprint& b) {
+  uint64_t out = 0;
+  for (uint32_t r = 0; r < b.train.ranks(); ++r) {
+    auto memory = b.train.like(r).memory;
+    memory.activations = 0;
+    out += plan::device_bytes(memory, b.train.like(r).options().tiers);
+  }
+  return out;
+}
+
+core::result<void> check_device_memory(const job::blueprint& b) {
   const device::device_id device{.kind = b.config->device};
   const uint64_t needed = needed_device_bytes(b);
   if (needed == 0 || !device::check(device)) return {};
@@ -39,18 +50,8 @@ uint64_t needed_bytes(const job::blueprint& b) {
   return out;
 }
 
-uint64_t needed_device_bytes(const job::blueprint& b) {
-  uint64_t out = 0;
-  for (uint32_t r = 0; r < b.train.ranks(); ++r) {
-    auto memory = b.train.like(r).memory;
-    memory.activations = 0;
-    out += plan::device_bytes(memory, b.train.like(r).options().tiers);
-  }
-  return out;
-}
-
 core::result<void> check_memory(const job::blueprint& b, const std::optional<storage::memory_room>& room) {
-  if (auto ok = check_device(b); !ok) return ok;
+  if (auto ok = check_device_memory(b); !ok) return ok;
   const uint64_t needed = needed_bytes(b);
   if (!room || needed <= room->bytes) return {};
   const auto there = room->bytes >> 20;

@@ -11,9 +11,6 @@ namespace troupe::actors {
 /// which are predicted, nor staging for checkpoints.
 uint64_t needed_bytes(const job::blueprint& b);
 
-/// Bytes of a device's own memory that all ranks take; 0 where it has none of its own.
-uint64_t needed_device_bytes(const job::blueprint& b);
-
 /// Errors: limit, with what is needed, what the host or the device has and which command looks for tiers that need
 /// less.
 core::result<void> check_memory(const job::blueprint& b,

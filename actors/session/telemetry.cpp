@@ -146,9 +146,10 @@ std::vector<telemetry::memory_row> session::parts::memory_rows() const {
     const auto& tiers = p.options().tiers;
     auto resident = memory.ranks[r]->resident();
     resident.activations = peak_bytes(r);
+    const auto owners = plan::owners_of(resident, tiers);
     const auto add = [&](const char* tier, auto&& belongs) {
       telemetry::memory_row row{r, tier, {}, plan::stages_text(*p.layout, r)};
-      for (const auto& x : plan::owners_of(resident, tiers)) {
+      for (const auto& x : owners) {
         const bool is_peak = x.is == plan::owner_bytes::amount::predicted;  // here as it was measured
         row.owners.emplace_back(std::string(x.owner) + (is_peak ? ", peak" : ""), belongs(x) ? x.bytes : 0);
       }

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "models/cuda/library_file.hpp"
+
 namespace troupe::apps {
 namespace {
 
@@ -226,11 +228,9 @@ finding cuda_library(const tried_facts& t) {
     return {"CUDA library", has_gpu ? poor : fine, "no libtroupe_cuda.so: device: cuda is refused", costs,
             has_gpu ? "make build DEVICE=cuda (in Troupe's source tree)" : ""};
   if (library.open.good) return {"CUDA library", fine, library.at + " opens, so device: cuda needs a GPU alone"};
-  const auto end = library.open.why.find(": cannot open shared object file");
-  const bool lacks = end != std::string::npos;
-  return {"CUDA library", poor,
-          library.at + (lacks ? " lacks " + library.open.why.substr(0, end) : ": " + library.open.why),
-          "device: cuda is refused", lacks ? "make setup DEVICE=cuda" : "make build DEVICE=cuda"};
+  const std::string lacking = models::lacking_library(library.open.why);
+  return {"CUDA library", poor, library.at + (lacking.empty() ? ": " + library.open.why : " lacks " + lacking),
+          "device: cuda is refused", lacking.empty() ? "make build DEVICE=cuda" : "make setup DEVICE=cuda"};
 }
 
 finding numa(const machine_facts& m) {

@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "apps/machine/machine.hpp"
+#include "models/cuda/library_file.hpp"
 #include "storage/memory/huge_memory.hpp"
 #include "storage/memory/locked_memory.hpp"
 #include "storage/queue/io_queue.hpp"
@@ -129,9 +130,7 @@ cuda_facts try_cuda() {
 
 cuda_library_facts try_cuda_library(const fs::path& folder) {
   cuda_library_facts c;
-  std::error_code e;
-  for (const fs::path& at : {folder / "libtroupe_cuda.so", folder.parent_path() / "lib" / "libtroupe_cuda.so"})
-    if (c.at.empty() && fs::exists(at, e)) c.at = at.string();
+  c.at = models::find_cuda_library(folder).string();
   if (c.at.empty()) return c;
   c.open.good = ::dlopen(c.at.c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr;  // never closed: CUDA does not bear it
   if (c.open.good) return c;

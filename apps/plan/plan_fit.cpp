@@ -26,7 +26,7 @@ config::job_config without_tiers(config::job_config c) {
 
 bool is_apart(const config::job_config& c) { return c.device != core::device_kind::cpu; }
 
-/// Of a rank. On a GPU, --memory is a limit of the GPU's memory.
+/// The limits of one rank: with `device: cuda`, --memory limits the GPU's memory, else all memory.
 plan::memory_limits limits_of(const config::job_config& c, const plan_arguments& a) {
   const uint64_t ranks = std::max(1U, c.parallel.ranks());
   plan::memory_limits out{.states = c.host_memory_budget / ranks, .device = c.cuda.memory_limit / ranks};
@@ -60,10 +60,7 @@ core::result<plan::fit_request> fit_request_of(const config::job_config& c, plan
   request.table = b->table;
   request.options = b->options[static_cast<size_t>(which)];
   request.options.memory_budget_bytes = request.options.device_budget_bytes = 0;
-  const bool apart = request.options.tiers.apart;
-  request.options.tiers = {};
-  request.options.tiers.apart = apart;
-  request.options.tiers.checksums = c.swap_checksums;
+  request.options.tiers = {.checksums = c.swap_checksums, .apart = request.options.tiers.apart};
   const auto& z = c.zero_optimization;
   request.open = {.sub_group = !z.sub_group_size_given,
                   .bucket = !z.reduce_bucket_size_given,

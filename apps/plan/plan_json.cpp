@@ -25,15 +25,15 @@ json memory_json(const plan::timeline& t) {
              {"owners", std::move(owners)}};
     if (const uint64_t budget = p.options().memory_budget_bytes; budget > 0) {
       one["budget_bytes"] = budget;
-      one["budgeted_bytes"] = plan::budgeted_bytes(p.memory, tiers);
-      one["fits"] = plan::budgeted_bytes(p.memory, tiers) <= budget;
+      const uint64_t needed = plan::budgeted_bytes(p.memory, tiers);
+      one["budgeted_bytes"] = needed;
+      one["fits"] = needed <= budget;
     }
     if (tiers.apart) {
-      one["device_bytes"] = plan::device_bytes(p.memory, tiers);
-      if (const uint64_t limit = p.options().device_budget_bytes; limit > 0) {
-        one["device_limit_bytes"] = limit;
-        one["fits_on_device"] = plan::device_bytes(p.memory, tiers) <= limit;
-      }
+      const uint64_t needed = plan::device_bytes(p.memory, tiers), limit = p.options().device_budget_bytes;
+      one["device_bytes"] = needed;
+      if (limit > 0) one["device_limit_bytes"] = limit;
+      if (limit > 0) one["fits_on_device"] = needed <= limit;
     }
     out.push_back(std::move(one));
   }

@@ -1,5 +1,5 @@
-// What went wrong in work that nobody waits for: the first fault of the process is kept until somebody asks. Owns the
-// sentences for it. Internal to the library of CUDA devices.
+// Faults of work that nobody waits for: the first fault of the process is kept until somebody asks. Owns its sentences.
+// Internal to the library of CUDA devices.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -56,7 +56,7 @@ core::result<block> on_device(uint32_t index, uint64_t bytes) {
                                                  "; `troupe plan FILE --fit` lists settings that need less");
 }
 
-/// What may be locked by this process, as the shell's ulimit tells it.
+/// The memory that this process may lock, as the shell's ulimit prints it.
 std::string lock_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "unlimited";

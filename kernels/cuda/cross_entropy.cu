@@ -213,7 +213,7 @@ __global__ void __launch_bounds__(mean_threads)
   if (threadIdx.x == 0) *loss = static_cast<float>(sum[0] / static_cast<double>(rows));
 }
 
-/// What becomes of a row's logits. `target` is no column of the row where another rank has it.
+/// The numbers that one row's logits come to. `target` is no column of the row where another rank has it.
 struct row_gradient {
   float log_sum, factor;
   uint64_t target;

@@ -10,7 +10,7 @@ namespace {
 /// Groups of more rows are long: their rows are loaded by whole blocks, and added one after the other all the same.
 constexpr int64_t long_group = 64;
 
-/// Of the words of 16 bytes that a row is cut into, those that a block of the long groups' kernel takes.
+/// A block of the long groups' kernel takes so many of the 16-byte words that a row is cut into.
 constexpr unsigned slab_words = 8;
 constexpr unsigned slab_rows = 256;   ///< that lie in shared memory at once
 constexpr unsigned slab_groups = 16;  ///< that one block looks at, for the long ones among them

@@ -6,7 +6,7 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// What is the same for all tokens; positions are those of rotary_table.
+/// A call's numbers that are the same for all tokens; positions are those of rotary_table.
 template <class T>
 struct turn_call {
   const std::byte* from;

@@ -43,7 +43,7 @@ struct row_batch {
   }
 };
 
-/// What all norm kernels are given.
+/// The rows and the weight that every norm kernel reads.
 template <class T>
 struct norm_call {
   const T *x, *weight;
@@ -227,7 +227,7 @@ __global__ void __launch_bounds__(most_row_threads)
   }
 }
 
-/// What a row adds to the gradient of the weight, for rows too wide to form that beside dx.
+/// The terms that a row adds to the weight's gradient, for rows too wide to form them beside dx.
 template <bool centred, class T>
 struct weight_terms {
   const T *x, *dy;

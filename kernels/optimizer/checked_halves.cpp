@@ -20,9 +20,9 @@ constexpr std::string_view lamb_first = "the first half of LAMB's update",
                            newton_schulz_call = "a matrix made orthogonal";
 
 template <class State>
-core::result<void> lamb_or_muon_prepare(const lamb_options& options, const optimizer_step& step,
-                                        const optimizer_piece<State>& piece, std::span<double> weight_sums,
-                                        std::span<double> update_sums) {
+core::result<void> checked_prepare(const lamb_options& options, const optimizer_step& step,
+                                   const optimizer_piece<State>& piece, std::span<double> weight_sums,
+                                   std::span<double> update_sums) {
   const uint64_t blocks = core::div_up(piece.count, core::partition_grain);
   if (weight_sums.size() != blocks || update_sums.size() != blocks)
     return core::refused(std::string(lamb_first) + ": wanted " + std::to_string(blocks) +
@@ -38,8 +38,8 @@ core::result<void> lamb_or_muon_prepare(const lamb_options& options, const optim
 }
 
 template <class State>
-core::result<void> lamb_or_muon_apply(const lamb_options& options, const optimizer_step& step,
-                                      const optimizer_piece<State>& piece, double ratio) {
+core::result<void> checked_apply(const lamb_options& options, const optimizer_step& step,
+                                 const optimizer_piece<State>& piece, double ratio) {
   if (!std::isfinite(ratio))
     return core::refused(std::string(lamb_second) + ": wanted a finite trust ratio, got " + core::number_text(ratio));
   const views_of_piece has{.gradient = false, .moments = 2, .writes_moments = false};
@@ -49,8 +49,8 @@ core::result<void> lamb_or_muon_apply(const lamb_options& options, const optimiz
 }
 
 template <class State>
-core::result<void> lamb_or_muon_prepare(const muon_options& options, const optimizer_step& step,
-                                        const optimizer_piece<State>& piece, State* direction) {
+core::result<void> checked_prepare(const muon_options& options, const optimizer_step& step,
+                                   const optimizer_piece<State>& piece, State* direction) {
   const views_of_piece has{.masters = false, .moments = 1, .copy = false};
   if (auto ok = check_piece(muon_first, step, piece, has,
                             {view_of("a place for directions", std::span(direction, piece.count))});
@@ -61,8 +61,8 @@ core::result<void> lamb_or_muon_prepare(const muon_options& options, const optim
 }
 
 template <class State>
-core::result<void> lamb_or_muon_apply(const muon_options& options, const optimizer_step& step,
-                                      const optimizer_piece<State>& piece, const State* orthogonal) {
+core::result<void> checked_apply(const muon_options& options, const optimizer_step& step,
+                                 const optimizer_piece<State>& piece, const State* orthogonal) {
   const views_of_piece has{.gradient = false};
   if (auto ok = check_piece(muon_second, step, piece, has,
                             {view_of("an orthogonal matrix", std::span(orthogonal, piece.count))});
@@ -96,37 +96,37 @@ core::result<void> checked_orthogonalise(std::span<T> matrix, uint64_t rows, uin
 core::result<void> prepare_checked(const lamb_options& options, const optimizer_step& step,
                                    const optimizer_piece<float>& piece, std::span<double> weight_sums,
                                    std::span<double> update_sums) {
-  return lamb_or_muon_prepare(options, step, piece, weight_sums, update_sums);
+  return checked_prepare(options, step, piece, weight_sums, update_sums);
 }
 core::result<void> prepare_checked(const lamb_options& options, const optimizer_step& step,
                                    const optimizer_piece<double>& piece, std::span<double> weight_sums,
                                    std::span<double> update_sums) {
-  return lamb_or_muon_prepare(options, step, piece, weight_sums, update_sums);
+  return checked_prepare(options, step, piece, weight_sums, update_sums);
 }
 core::result<void> apply_checked(const lamb_options& options, const optimizer_step& step,
                                  const optimizer_piece<float>& piece, double ratio) {
-  return lamb_or_muon_apply(options, step, piece, ratio);
+  return checked_apply(options, step, piece, ratio);
 }
 core::result<void> apply_checked(const lamb_options& options, const optimizer_step& step,
                                  const optimizer_piece<double>& piece, double ratio) {
-  return lamb_or_muon_apply(options, step, piece, ratio);
+  return checked_apply(options, step, piece, ratio);
 }
 
 core::result<void> prepare_checked(const muon_options& options, const optimizer_step& step,
                                    const optimizer_piece<float>& piece, float* direction) {
-  return lamb_or_muon_prepare(options, step, piece, direction);
+  return checked_prepare(options, step, piece, direction);
 }
 core::result<void> prepare_checked(const muon_options& options, const optimizer_step& step,
                                    const optimizer_piece<double>& piece, double* direction) {
-  return lamb_or_muon_prepare(options, step, piece, direction);
+  return checked_prepare(options, step, piece, direction);
 }
 core::result<void> apply_checked(const muon_options& options, const optimizer_step& step,
                                  const optimizer_piece<float>& piece, const float* orthogonal) {
-  return lamb_or_muon_apply(options, step, piece, orthogonal);
+  return checked_apply(options, step, piece, orthogonal);
 }
 core::result<void> apply_checked(const muon_options& options, const optimizer_step& step,
                                  const optimizer_piece<double>& piece, const double* orthogonal) {
-  return lamb_or_muon_apply(options, step, piece, orthogonal);
+  return checked_apply(options, step, piece, orthogonal);
 }
 
 core::result<void> orthogonalise(std::span<float> matrix, uint64_t rows, uint64_t cols, uint32_t steps,

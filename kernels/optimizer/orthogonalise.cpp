@@ -5,16 +5,12 @@
 #include <cmath>
 
 #include "core/math.hpp"
+#include "kernels/optimizer/newton_schulz.hpp"
 #include "kernels/products/matrix_product.hpp"
 #include "kernels/sums/norm.hpp"
 
 namespace troupe::kernels {
 namespace {
-
-constexpr double coefficient_a = 3.4445;
-constexpr double coefficient_b = -4.7750;
-constexpr double coefficient_c = 2.0315;
-constexpr double least_norm = 1e-7;
 
 template <class T>
 double frobenius_norm(std::span<const T> matrix) {
@@ -33,7 +29,8 @@ void scale_and_add(std::span<T> x, T scale, const T* y) {
 }
 
 template <class T>
-void newton_schulz(std::span<T> matrix, uint64_t rows, uint64_t cols, uint32_t steps, std::span<T> scratch) {
+void newton_schulz_steps(std::span<T> matrix, uint64_t rows, uint64_t cols, uint32_t steps, std::span<T> scratch) {
+  using namespace newton_schulz;
   assert(matrix.size() == rows * cols && scratch.size() >= orthogonalise_scratch(rows, cols));
   const bool tall = rows > cols;
   const uint64_t small = std::min(rows, cols);
@@ -71,12 +68,12 @@ uint64_t orthogonalise_scratch(uint64_t rows, uint64_t cols) {
 
 void orthogonalise_unchecked(std::span<float> matrix, uint64_t rows, uint64_t cols, uint32_t steps,
                              std::span<float> scratch) {
-  newton_schulz(matrix, rows, cols, steps, scratch);
+  newton_schulz_steps(matrix, rows, cols, steps, scratch);
 }
 
 void orthogonalise_unchecked(std::span<double> matrix, uint64_t rows, uint64_t cols, uint32_t steps,
                              std::span<double> scratch) {
-  newton_schulz(matrix, rows, cols, steps, scratch);
+  newton_schulz_steps(matrix, rows, cols, steps, scratch);
 }
 
 }  // namespace troupe::kernels

@@ -41,6 +41,16 @@ at::Tensor run_of(const at::Tensor& x) {
   return x.as_strided({x.size(0) * x.size(1), x.size(2), x.size(3)}, {x.stride(1), x.stride(2), x.stride(3)});
 }
 
+/// What flash attention takes: all tokens in one run where sequences are documents, else a sequence for each row.
+at::Tensor sequences(const attention_work& work, const at::Tensor& x) {
+  return work.boundaries.defined() ? run_of(x) : x;
+}
+
+/// What the memory-efficient kernel takes: documents lie in one row.
+at::Tensor rows_of(const attention_work& work, const at::Tensor& x) {
+  return work.boundaries.defined() ? run_of(x).unsqueeze(0) : x;
+}
+
 void check(const attention_work& work, const attention_tensors& in) {
   TORCH_CHECK(in.queries.scalar_type() != at::kDouble, "attention on a CUDA device takes fp32, bf16 or f16, got fp64");
   TORCH_CHECK(!work.masks.active(), "attention on a CUDA device drops no weights; set model.attn_pdrop: 0");
@@ -83,24 +93,18 @@ void add_up(const attention_work& work, const at::Tensor& gradient, const at::Te
                .sum({3}, /*keepdim=*/false, at::kFloat));
 }
 
-/// Sequences of different lengths are one row of it.
-at::Tensor one_row(const attention_work& work, const at::Tensor& x) {
-  return work.boundaries.defined() ? run_of(x).unsqueeze(0) : x;
-}
-
 at::Tensor flash_forward(const attention_work& work, const parts& in, at::Tensor& log_sums) {
-  const bool documents = work.boundaries.defined();
-  const auto shaped = [&](const at::Tensor& x) { return documents ? run_of(x) : x; };
-  auto made = at::_flash_attention_forward(shaped(in.q), shaped(in.k), shaped(in.v), boundaries_of(work),
-                                           boundaries_of(work), longest_of(work), longest_of(work), /*dropout_p=*/0,
+  auto made = at::_flash_attention_forward(sequences(work, in.q), sequences(work, in.k), sequences(work, in.v),
+                                           boundaries_of(work), boundaries_of(work), longest_of(work), longest_of(work),
+                                           /*dropout_p=*/0,
                                            /*is_causal=*/true, /*return_debug_mask=*/false, scale_of(work));
   log_sums = std::get<1>(made);
   return std::get<0>(made);
 }
 
 at::Tensor efficient_forward(const attention_work& work, const parts& in, at::Tensor& log_sums) {
-  auto made = at::_efficient_attention_forward(one_row(work, in.q), one_row(work, repeated(work, in.k)),
-                                               one_row(work, repeated(work, in.v)), /*bias=*/{}, boundaries_of(work),
+  auto made = at::_efficient_attention_forward(rows_of(work, in.q), rows_of(work, repeated(work, in.k)),
+                                               rows_of(work, repeated(work, in.v)), /*bias=*/{}, boundaries_of(work),
                                                boundaries_of(work), longest_of(work), longest_of(work), /*dropout_p=*/0,
                                                causal_from_top_left,
                                                /*compute_log_sumexp=*/true, scale_of(work));
@@ -122,14 +126,11 @@ void backward(const attention_work& work, const attention_tensors& in, const att
   const parts x(work, in), gradients(work, out);
   const auto by_head = [&](const at::Tensor& t) { return t.view(x.q.sizes()); };
   if (flashes(work, x.q)) {
-    const bool documents = work.boundaries.defined();
-    const auto shaped = [&](const at::Tensor& t) { return documents ? run_of(t) : t; };
     const at::Tensor none = at::empty({0}, x.q.options().dtype(at::kLong));
-    const at::Tensor boundaries = documents ? work.boundaries : at::Tensor();
     const auto [dq, dk, dv] = at::_flash_attention_backward(
-        shaped(by_head(dy)), shaped(x.q), shaped(x.k), shaped(x.v), shaped(by_head(kept.y)), kept.log_sums, boundaries,
-        boundaries, longest_of(work), longest_of(work), /*dropout_p=*/0, /*is_causal=*/true, none, none,
-        scale_of(work));
+        sequences(work, by_head(dy)), sequences(work, x.q), sequences(work, x.k), sequences(work, x.v),
+        sequences(work, by_head(kept.y)), kept.log_sums, work.boundaries, work.boundaries, longest_of(work),
+        longest_of(work), /*dropout_p=*/0, /*is_causal=*/true, none, none, scale_of(work));
     gradients.q.copy_(dq.view(gradients.q.sizes()));
     gradients.k.copy_(dk.view(gradients.k.sizes()));
     gradients.v.copy_(dv.view(gradients.v.sizes()));
@@ -137,8 +138,8 @@ void backward(const attention_work& work, const attention_tensors& in, const att
   }
   const at::Tensor none = at::empty({}, x.q.options().dtype(at::kLong));
   const auto [dq, dk, dv, unused] = at::_efficient_attention_backward(
-      one_row(work, by_head(dy)), one_row(work, x.q), one_row(work, repeated(work, x.k)),
-      one_row(work, repeated(work, x.v)), /*bias=*/{}, one_row(work, by_head(kept.y)), boundaries_of(work),
+      rows_of(work, by_head(dy)), rows_of(work, x.q), rows_of(work, repeated(work, x.k)),
+      rows_of(work, repeated(work, x.v)), /*bias=*/{}, rows_of(work, by_head(kept.y)), boundaries_of(work),
       boundaries_of(work), longest_of(work), longest_of(work), kept.log_sums, /*dropout_p=*/0, none, none,
       causal_from_top_left, /*bias_requires_grad=*/false, scale_of(work));
   gradients.q.copy_(dq.view(gradients.q.sizes()));

@@ -1,5 +1,5 @@
-// What libtroupe_cuda.so and the program that uses it hand to each other: plain tables of functions, so that neither
-// needs a symbol of the other's. Owns the one name that the library exports.
+// The tables of functions that libtroupe_cuda.so and the program that uses it hand to each other, so that neither needs
+// a symbol of the other's. Owns the one name that the library exports.
 #pragma once
 
 #include <cstdint>

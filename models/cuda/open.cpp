@@ -8,33 +8,29 @@
 #include "device/properties.hpp"
 #include "device/stream.hpp"
 #include "models/cuda/library.hpp"
+#include "models/cuda/library_file.hpp"
 
 namespace troupe::models {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* library_file = "libtroupe_cuda.so";
-
 /// The dynamic linker's sentence, of which a user needs the name of the file alone where one is missing.
 core::error not_opened(const fs::path& at) {
   const char* const said = ::dlerror();
   const std::string why = said == nullptr ? "" : said;
-  const auto end = why.find(": cannot open shared object file");
-  if (end == std::string::npos)
+  const std::string lacking = lacking_library(why);
+  if (lacking.empty())
     return {core::error_kind::limit, "device: cuda wants '" + at.string() + "', which cannot be opened: " + why};
   return {core::error_kind::limit,
-          "device: cuda wants " + why.substr(0, end) +
+          "device: cuda wants " + lacking +
               ", which this system lacks: `make setup DEVICE=cuda` installs it beside LibTorch"};
 }
 
 core::result<void*> opened(const fs::path& folder) {
-  std::error_code e;
-  // Beside the program as it is built, or where an installed one has libraries.
-  fs::path at = folder / library_file;
-  if (!fs::exists(at, e)) at = folder / ".." / "lib" / library_file;
-  if (!fs::exists(at, e))
-    return core::fail(core::error_kind::limit, "device: cuda wants " + std::string(library_file) +
+  const fs::path at = find_cuda_library(folder);
+  if (at.empty())
+    return core::fail(core::error_kind::limit, "device: cuda wants " + std::string(cuda_library_file) +
                                                    ", which is not in '" + folder.string() +
                                                    "': `make build DEVICE=cuda` builds it; or set device: cpu");
   // Never closed: Torch keeps what it registers.
@@ -58,7 +54,7 @@ core::result<void> take(void* library) {
   if (tables == nullptr || std::string_view(theirs.version) != mine.version ||
       theirs.backend_bytes != mine.backend_bytes || theirs.kernels_bytes != mine.kernels_bytes ||
       theirs.products_bytes != mine.products_bytes || theirs.attention_bytes != mine.attention_bytes)
-    return core::fail(core::error_kind::mismatch, std::string(library_file) +
+    return core::fail(core::error_kind::mismatch, std::string(cuda_library_file) +
                                                       " is of another build of Troupe than this program: `make build "
                                                       "DEVICE=cuda` builds both");
   const cuda_library all =

@@ -12,14 +12,10 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "kernels/optimizer/newton_schulz.hpp"
+
 namespace troupe::models::cuda {
 namespace {
-
-// kernels/optimizer/orthogonalise.cpp has them, too.
-constexpr double coefficient_a = 3.4445;
-constexpr double coefficient_b = -4.7750;
-constexpr double coefficient_c = 2.0315;
-constexpr double least_norm = 1e-7;
 
 /// A matrix over memory of the device, which whoever called keeps.
 at::Tensor matrix_at(float* data, int64_t rows, int64_t cols) {
@@ -52,6 +48,7 @@ void add_product(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
 }
 
 void orthogonalise(std::span<float> matrix, uint64_t rows, uint64_t cols, uint32_t steps, std::span<float> scratch) {
+  using namespace kernels::newton_schulz;
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const auto m = static_cast<int64_t>(rows), n = static_cast<int64_t>(cols), small = std::min(m, n);
   const bool tall = m > n;

@@ -38,9 +38,9 @@ int64_t longest_of(std::span<const int32_t> boundaries) {
 }
 
 /// Calls f(tensor, type, sizes, numbers) for each array that `batch` has, in the order in which they lie in memory.
-/// `numbers()` returns the array's numbers on the host.
+/// `numbers()` returns the array's numbers on the host; `boundaries` are those of its documents.
 template <class F>
-void for_each_array(const micro_batch& batch, batch_numbers& to, F f) {
+void for_each_array(const micro_batch& batch, std::span<const int32_t> boundaries, batch_numbers& to, F f) {
   const auto rows = static_cast<int64_t>(batch.rows), columns = static_cast<int64_t>(batch.columns);
   const auto list = [&](at::Tensor& t, const std::vector<int64_t>& numbers) {
     f(t, at::kLong, {static_cast<int64_t>(numbers.size())}, [&] { return std::span(numbers); });
@@ -57,9 +57,7 @@ void for_each_array(const micro_batch& batch, batch_numbers& to, F f) {
   ordered(to.by_column, batch.by_column);
   f(to.places, at::kLong, {rows, columns}, [&] { return places_in_documents(batch); });
   f(to.document_start, at::kInt, {rows, columns}, [&] { return batch.document_start; });
-  const auto boundaries = boundaries_of(batch);
-  to.longest_document = longest_of(boundaries);
-  f(to.boundaries, at::kInt, {static_cast<int64_t>(boundaries.size())}, [&] { return std::span(boundaries); });
+  f(to.boundaries, at::kInt, {static_cast<int64_t>(boundaries.size())}, [&] { return boundaries; });
 }
 
 using array_sizes = std::initializer_list<int64_t>;
@@ -124,30 +122,31 @@ ordered_places by_column_on(const micro_batch& batch, at::Device where) {
   return batch.by_column == nullptr ? ordered_places{} : views_of(*batch.by_column);
 }
 
-uint64_t bytes_of_numbers(const micro_batch& batch) {
-  uint64_t out = 0;
+packed_numbers::packed_numbers(const micro_batch& batch) : batch_(batch) {
+  if (!batch.document_start.empty()) boundaries_ = boundaries_of(batch);
   batch_numbers none;
-  for_each_array(batch, none, [&](at::Tensor&, at::ScalarType type, array_sizes sizes, const auto&) {
-    out += core::round_up(array_bytes(type, sizes), array_alignment_bytes);
+  for_each_array(batch_, boundaries_, none, [&](at::Tensor&, at::ScalarType type, array_sizes sizes, const auto&) {
+    bytes_ += core::round_up(array_bytes(type, sizes), array_alignment_bytes);
   });
-  return out;
 }
 
-void write_numbers(const micro_batch& batch, std::byte* out) {
+void packed_numbers::write(std::byte* out) const {
   batch_numbers none;
-  for_each_array(batch, none, [&](at::Tensor&, at::ScalarType type, array_sizes sizes, const auto& numbers_of) {
+  const auto write = [&](at::Tensor&, at::ScalarType type, array_sizes sizes, const auto& numbers_of) {
     const auto numbers = numbers_of();
     const uint64_t bytes = array_bytes(type, sizes);
     TORCH_CHECK(std::as_bytes(std::span(numbers)).size() == bytes, "a micro-batch has arrays of other sizes");
     if (bytes > 0) std::memcpy(out, numbers.data(), bytes);
     out += core::round_up(bytes, array_alignment_bytes);
-  });
+  };
+  for_each_array(batch_, boundaries_, none, write);
 }
 
-batch_numbers numbers_over(const micro_batch& batch, const at::Tensor& bytes) {
+batch_numbers packed_numbers::over(const at::Tensor& bytes) const {
   batch_numbers out;
+  out.longest_document = longest_of(boundaries_);
   auto* at = static_cast<std::byte*>(bytes.mutable_data_ptr());
-  for_each_array(batch, out, [&](at::Tensor& t, at::ScalarType type, array_sizes sizes, const auto&) {
+  for_each_array(batch_, boundaries_, out, [&](at::Tensor& t, at::ScalarType type, array_sizes sizes, const auto&) {
     t = at::from_blob(
         at, at::IntArrayRef(sizes), [bytes](void*) {}, at::dtype(type).device(bytes.device()));
     at += core::round_up(array_bytes(type, sizes), array_alignment_bytes);

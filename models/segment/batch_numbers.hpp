@@ -5,7 +5,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
-#include <span>
+#include <cstdint>
+#include <vector>
 
 #include "core/token_order.hpp"
 #include "models/segment/segment.hpp"
@@ -39,11 +40,22 @@ ordered_places by_column_on(const micro_batch& batch, at::Device where);
 /// An order that is not the batch's own, as views of its arrays, for the CPU alone.
 ordered_places views_of(const core::token_order& order);
 
-/// Bytes of all numbers of `batch` in one run, each array at a multiple of 64.
-uint64_t bytes_of_numbers(const micro_batch& batch);
-/// Writes them to `out`, which has so many bytes.
-void write_numbers(const micro_batch& batch, std::byte* out);
-/// The tensors over a copy of that run: `bytes`, on any device, whose memory they keep.
-batch_numbers numbers_over(const micro_batch& batch, const at::Tensor& bytes);
+/// All numbers of a micro-batch in one run of bytes, each array at a multiple of 64.
+class packed_numbers {
+ public:
+  /// `batch` outlives it.
+  explicit packed_numbers(const micro_batch& batch);
+
+  [[nodiscard]] uint64_t bytes() const { return bytes_; }
+  /// Writes them to `out`, which has so many bytes.
+  void write(std::byte* out) const;
+  /// The tensors over a copy of that run: `bytes`, on any device, whose memory they keep.
+  [[nodiscard]] batch_numbers over(const at::Tensor& bytes) const;
+
+ private:
+  const micro_batch& batch_;
+  std::vector<int32_t> boundaries_;  // empty where each row is one document
+  uint64_t bytes_ = 0;
+};
 
 }  // namespace troupe::models

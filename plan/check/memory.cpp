@@ -42,6 +42,7 @@ core::result<void> within(const rank_plan& p, uint64_t needed, uint64_t allowed,
 
 core::result<void> within_budgets(const rank_plan& p) {
   const auto& o = p.options();
+  if (o.memory_budget_bytes == 0 && o.device_budget_bytes == 0) return {};
   const auto owners = owners_of(p.memory, o.tiers);
   std::vector<owner_bytes> of_device;
   std::ranges::copy_if(owners, std::back_inserter(of_device),

@@ -26,6 +26,18 @@ void refused(const Result& r, const std::string& text) {
   BOOST_TEST(r.error().text.find(text) != std::string::npos, r.error().text);
 }
 
+std::byte* bytes(float* p) { return reinterpret_cast<std::byte*>(p); }
+
+/// Eight elements whose views lie one behind the other from `at` on.
+optimizer_piece<float> piece_at(float* at) {
+  return {.master = at,
+          .moments = {at + 8, at + 16},
+          .gradient = bytes(at + 24),
+          .copy = bytes(at + 32),
+          .copy_dtype = core::dtype::bf16,
+          .count = 8};
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(an_update_without_its_memory_or_with_numbers_that_are_none_is_refused_and_writes_nothing) {
@@ -73,13 +85,7 @@ BOOST_AUTO_TEST_CASE(an_update_without_its_memory_or_with_numbers_that_are_none_
 BOOST_AUTO_TEST_CASE(an_update_of_views_that_share_memory_is_refused_and_writes_nothing) {
   std::vector<float> memory(64, 1.0F);
   auto* const at = memory.data();
-  const auto bytes = [](float* p) { return reinterpret_cast<std::byte*>(p); };
-  const optimizer_piece<float> apart{.master = at,
-                                     .moments = {at + 8, at + 16},
-                                     .gradient = bytes(at + 24),
-                                     .copy = bytes(at + 32),
-                                     .copy_dtype = core::dtype::bf16,
-                                     .count = 8};
+  const optimizer_piece<float> apart = piece_at(at);
   const auto with = [&](auto change) {
     auto piece = apart;
     change(piece);
@@ -99,13 +105,7 @@ BOOST_AUTO_TEST_CASE(halves_of_lamb_and_muon_whose_views_share_memory_are_refuse
   std::vector<float> memory(64, 1.0F);
   std::vector<double> sums(2, 7.0);
   auto* const at = memory.data();
-  const auto bytes = [](float* p) { return reinterpret_cast<std::byte*>(p); };
-  const optimizer_piece<float> apart{.master = at,
-                                     .moments = {at + 8, at + 16},
-                                     .gradient = bytes(at + 24),
-                                     .copy = bytes(at + 32),
-                                     .copy_dtype = core::dtype::bf16,
-                                     .count = 8};
+  const optimizer_piece<float> apart = piece_at(at);
   const auto with = [&](auto change) {
     auto piece = apart;
     change(piece);

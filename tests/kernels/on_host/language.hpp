@@ -2,12 +2,14 @@
 // meaning on the host; how threads take turns is machine.hpp's, and `<<<>>>` is rewritten by launches.cmake.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "tests/kernels/on_host/machine.hpp"
 
@@ -87,33 +89,23 @@ T __ldg(const T* from) {
 /// Threads change at meetings alone, so plain accesses are atomic.
 template <class T>
 T atomicAdd(T* at, std::type_identity_t<T> value) {
-  const T before = *at;
-  *at = before + value;
-  return before;
+  return std::exchange(*at, *at + value);
 }
 template <class T>
 T atomicMax(T* at, std::type_identity_t<T> value) {
-  const T before = *at;
-  *at = before < value ? value : before;
-  return before;
+  return std::exchange(*at, std::max(*at, value));
 }
 template <class T>
 T atomicMin(T* at, std::type_identity_t<T> value) {
-  const T before = *at;
-  *at = value < before ? value : before;
-  return before;
+  return std::exchange(*at, std::min(*at, value));
 }
 template <class T>
 T atomicExch(T* at, std::type_identity_t<T> value) {
-  const T before = *at;
-  *at = value;
-  return before;
+  return std::exchange(*at, value);
 }
 template <class T>
 T atomicOr(T* at, std::type_identity_t<T> value) {
-  const T before = *at;
-  *at = before | value;
-  return before;
+  return std::exchange(*at, *at | value);
 }
 
 template <std::integral T>

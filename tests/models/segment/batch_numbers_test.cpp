@@ -45,14 +45,17 @@ BOOST_AUTO_TEST_CASE(each_array_of_a_batch_is_read_where_it_was_written_whicheve
         if (has_documents) batch.document_start = document_start;
         if (has_order) batch.by_token = &by_token;
         if (has_documents && has_columns) batch.by_column = &by_column;
-        const at::Tensor bytes = at::empty({static_cast<int64_t>(bytes_of_numbers(batch))}, at::kByte);
-        write_numbers(batch, bytes_in(bytes));
-        const auto read = numbers_over(batch, bytes);
+        const packed_numbers packed(batch);
+        const at::Tensor bytes = at::empty({static_cast<int64_t>(packed.bytes())}, at::kByte);
+        packed.write(bytes_in(bytes));
+        const auto read = packed.over(bytes);
         BOOST_TEST(is_same(read.tokens, tokens_on(batch, at::kCPU)));
         BOOST_TEST(is_same(read.document_start, document_start_on(batch, at::kCPU)));
         BOOST_TEST(is_same(read.places, places_on(batch, at::kCPU)));
         BOOST_TEST(is_same(read.by_token, by_token_on(batch, at::kCPU)));
         BOOST_TEST(is_same(read.by_column, by_column_on(batch, at::kCPU)));
+        BOOST_TEST(is_same(read.boundaries, has_documents ? at::tensor({0, 2, 5, 6, 9, 10}, at::kInt) : at::Tensor()));
+        BOOST_TEST(read.longest_document == (has_documents ? 3 : 0));
       }
 }
 

@@ -35,6 +35,10 @@ class executor {
   /// Continues the pending operation `sequence` after a wake: the instruction's id if it has ended now.
   virtual core::result<std::optional<uint32_t>> advance(uint64_t sequence) = 0;
 
+  /// All instructions of the run have ended on this lane: returns when what they began is over, and nothing of it is
+  /// left to be checked.
+  virtual core::result<void> settle() { return {}; }
+
   /// The run is being given up; nothing will be started any more. May be called more than once.
   virtual void abort([[maybe_unused]] const core::error& why) {}
 };

@@ -25,13 +25,16 @@ void finish(lane_self self, uint32_t id) {
   const uint64_t run = s.context->order.run;
   for (const uint32_t seat : s.context->program->told[id]) self->send(s.links->lanes[seat], instruction_ended{run, id});
   s.order.ended(id);
-  if (s.order.num_ended() - s.reported >= progress_batch || s.order.all_ended()) {
+  const bool all_ended = s.order.all_ended();
+  if (all_ended)
+    if (auto ok = s.hands->settle(); !ok) return fail(self, ok.error());
+  if (s.order.num_ended() - s.reported >= progress_batch || all_ended) {
     s.reported = s.order.num_ended();
     self->send(s.links->rank, lane_progress{run, seat_of(s.mine, s.chunk), s.reported});
   }
 }
 
-// Only before the run has ended: until then it is not read.
+// Only before the run has ended: until then it is not read. Hands that have waited for a device say when they began.
 void note_work(lane_self self, int64_t begin_ns) {
   auto& s = self->state;
   if (plan::starts_ahead(s.mine)) s.context->worked[static_cast<size_t>(s.mine)].push_back({begin_ns, now_ns(self)});
@@ -46,10 +49,10 @@ void pump(lane_self self) {
     if (s.num_pending > 0 && !plan::starts_ahead(s.mine)) return;
     const auto id = s.order.next();
     if (!id) return;
-    const int64_t begin = now_ns(self);
-    s.context->spans[*id].start_ns.store(begin, std::memory_order_relaxed);
+    auto& began = s.context->spans[*id].start_ns;
+    began.store(now_ns(self), std::memory_order_relaxed);
     auto did = s.hands->start(s.context->plan().instructions[*id]);
-    note_work(self, begin);
+    note_work(self, began.load(std::memory_order_relaxed));
     if (!did) return fail(self, did.error().in(s.context->plan().describe(*id)));
     if (*did == progress::done)
       finish(self, *id);

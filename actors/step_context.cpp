@@ -26,7 +26,7 @@ step_context::step_context(std::shared_ptr<const actors::program> what, const st
     : program(std::move(what)),
       order(o),
       rules(r),
-      losses_written(program->plan->options().accumulation),
+      work(plan().options().tiers.apart ? plan().instructions.size() : 0),
       batches(program->plan->options().accumulation),
       spans(program->plan->instructions.size()),
       gradients_written(plan().options().mode == plan::mode::train

@@ -97,7 +97,8 @@ struct step_context {  ///< one rank's run of one plan, shared by its lanes
   job::scaling_rules rules;
   std::span<double> votes;  ///< shard lane: square sums; compute: losses; fabric: the others'
   std::span<double> norms;  ///< shard lane: square sums of weights, then of updates; fabric: the others'
-  std::vector<device::event> losses_written;                ///< [micro], by compute: its loss lies among the votes
+  /// [id] The end of its work on a device with memory of its own, by its lane before it ends; hands/device_lane.hpp.
+  std::vector<device::event> work;
   std::vector<std::shared_ptr<const data::batch>> batches;  ///< [micro], by the rank before `load` ends
   std::vector<span> spans;                                  ///< [id], by its lane
   /// [lane]: when a lane that starts ahead really moved bytes, written by that lane; for other lanes their spans tell.

@@ -38,7 +38,6 @@ struct backend {
   bool (*is_over)(void* event);                 ///< of an event that was recorded
   void (*finish_event)(void* event);            ///< likewise; the host waits
   int64_t (*elapsed_ns)(void* from, void* to);  ///< between two that are over, of one device
-  bool works_later = false;                     ///< copies and kernels may be under way when their call returns
 };
 
 /// Makes `b` the backend of `kind`, for as long as the process lives. Called once for each kind, before its first

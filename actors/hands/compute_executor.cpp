@@ -91,6 +91,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     return progress::done;
   }
   core::result<std::optional<uint32_t>> advance(uint64_t) override { return std::nullopt; }
+  core::result<void> settle() override { return losses_.look(); }
 
  private:
   [[nodiscard]] const plan::rank_plan& p() const { return context_->plan(); }

@@ -118,8 +118,6 @@ void abort_all(const memberships& all, const core::error& why) {
 }
 
 core::result<progress> fabric_executor::start(const plan::instruction& x) {
-  if (x.kind == plan::kind::vote)  // its losses are written by kernels, which may end later than their instructions
-    for (const auto& written : context_->losses_written) device::stream::current(memory_->device()).wait(written);
   return meet(*communicators_[x.communicator], request_for(x));
 }
 

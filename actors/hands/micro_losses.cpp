@@ -32,14 +32,13 @@ void micro_losses::begin(std::shared_ptr<step_context> context) {
 core::result<void> micro_losses::write(uint32_t micro, const at::Tensor& mean, device::device_id where) {
   models::kernels_for(mean).cast(models::bytes_of(mean), models::core_dtype(mean.scalar_type()),
                                  reinterpret_cast<std::byte*>(&at(micro)), core::dtype::f64, 1);
-  device::stream::current(where).record(context_->losses_written[micro]);
-  written_.push_back(micro);
+  device::stream::current(where).record(written_.emplace_back(micro).at);
   return look();
 }
 
 core::result<void> micro_losses::look() {
-  while (seen_ < written_.size() && context_->losses_written[written_[seen_]].is_over())
-    if (auto ok = judge(at(written_[seen_++])); !ok) return ok;
+  while (seen_ < written_.size() && written_[seen_].at.is_over())
+    if (auto ok = judge(at(written_[seen_++].micro)); !ok) return ok;
   return {};
 }
 

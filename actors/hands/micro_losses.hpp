@@ -12,6 +12,7 @@
 
 #include "actors/step_context.hpp"
 #include "core/error.hpp"
+#include "device/stream.hpp"
 
 namespace troupe::actors {
 
@@ -30,7 +31,7 @@ class micro_losses {  ///< of one stage; used by its thread
   /// micro-batch, one element. Errors as look().
   core::result<void> write(uint32_t micro, const at::Tensor& mean, device::device_id where);
 
-  /// Checks those that have arrived since the last call; on the CPU they arrive at once. Errors (numeric): one is not
+  /// Checks those that have arrived since the last call: all, once the run's work is over. Errors (numeric): one is not
   /// finite and steps are not skipped for that, or were too often in a row.
   core::result<void> look();
 
@@ -41,10 +42,14 @@ class micro_losses {  ///< of one stage; used by its thread
 
   std::function<std::string()> broken_;
   std::shared_ptr<step_context> context_;
-  std::vector<uint32_t> written_;  ///< micro-batches of this run, in order
-  size_t seen_ = 0;                ///< of these
-  bool bad_step_ = false;          ///< a loss of this training step is not finite
-  uint32_t bad_steps_ = 0;         ///< such steps in a row
+  struct written_loss {
+    uint32_t micro = 0;
+    device::event at{};
+  };
+  std::vector<written_loss> written_;  ///< of this run, in order
+  size_t seen_ = 0;                    ///< of these
+  bool bad_step_ = false;              ///< a loss of this training step is not finite
+  uint32_t bad_steps_ = 0;             ///< such steps in a row
 };
 
 }  // namespace troupe::actors

@@ -1,12 +1,14 @@
 // Takes the numbers of a step's micro-batches up to a device that does not read the host's memory: one copy for each
-// micro-batch, before its first instruction. Owns the numbers on the device until the next step.
+// micro-batch, before its first instruction, out of a ring of pinned windows. Owns the numbers on the device until the
+// next step.
 #pragma once
 
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <vector>
 
-#include "actors/hands/pinned_pair.hpp"
+#include "actors/hands/pinned_ring.hpp"
 #include "models/segment/batch_numbers.hpp"
 #include "models/segment/bytes.hpp"
 #include "models/segment/torch_device.hpp"
@@ -15,10 +17,14 @@ namespace troupe::actors {
 
 class number_uploads {
  public:
-  explicit number_uploads(device::device_id device) : device_(device), windows_(device) {}
+  /// The most windows: where a step has more micro-batches, the host waits for the copy of one that is so far back.
+  static constexpr size_t windows_max = 8;
+
+  explicit number_uploads(device::device_id device) : device_(device), windows_(device, 1) {}
 
   /// A step of so many micro-batches begins.
   void begin(size_t micros) {
+    windows_.widen(std::min(micros, windows_max));
     there_.clear();
     there_.resize(micros);
   }
@@ -29,9 +35,9 @@ class number_uploads {
     models::batch_numbers& out = there_[micro];
     if (out.tokens.defined()) return &out;
     const models::packed_numbers numbers(batch);
-    if (auto ok = windows_.reserve(numbers.bytes()); !ok)
-      return core::fail(ok.error().in("a window for a batch's numbers"));
-    numbers.write(windows_.next());
+    const auto window = windows_.next(numbers.bytes());
+    if (!window) return core::fail(window.error().in("a window for a batch's numbers"));
+    numbers.write(*window);
     const at::Tensor all =
         at::empty({static_cast<int64_t>(numbers.bytes())}, at::dtype(at::kByte).device(models::torch_device(device_)));
     windows_.copy(models::bytes_in(all), numbers.bytes());
@@ -42,7 +48,7 @@ class number_uploads {
  private:
   static constexpr const models::batch_numbers* none_ = nullptr;
   device::device_id device_;
-  pinned_pair windows_;
+  pinned_ring windows_;
   std::vector<models::batch_numbers> there_;  // [micro-batch]
 };
 

@@ -68,7 +68,7 @@ void shard_executor::add_uses(const plan::instruction& sum) {
   if (count == 0) return;
   states_.sum_in_rank_order(all, own.front(), count, {type, type, type});
   for (size_t k = 1; k < own.size(); ++k)
-    device::stream::current(memory_->device()).copy(own[k], own.front(), count * element_bytes);
+    device::stream::current(device_of_states()).copy(own[k], own.front(), count * element_bytes);
 }
 
 core::result<void> shard_executor::sound() const {
@@ -179,6 +179,7 @@ core::result<void> shard_executor::orthogonalise(const plan::instruction& x) {
     if (const uint64_t bytes = (elements + apart) * sizeof(State); scratch_.bytes() < bytes) {
       auto got = device::memory::allocate(device_of_states(), device::tier::device, bytes);
       if (!got) return core::fail(got.error().in("room to orthogonalise " + p.table().parameters[q].name));
+      device::stream::current(device_of_states()).finish();  // a smaller matrix may be under way in the old one
       scratch_ = std::move(*got);
     }
     const std::span scratch(reinterpret_cast<State*>(scratch_.data()), elements + apart);
@@ -258,7 +259,7 @@ std::byte* shard_executor::undo_in_memory(undo_copy what, uint32_t group, const 
                                           std::byte* kept) {
   const auto& p = context_->plan();
   const plan::swap_block& b = p.blocks[group];
-  auto& stream = device::stream::current(memory_->device());
+  auto& stream = device::stream::current(device_of_states());
   const auto bytes_of = [&](plan::state_part x) {
     return piece.range.count * core::size_of(plan::type_of(*p.layout, x));
   };

@@ -3,8 +3,9 @@
 #pragma once
 
 #include <algorithm>
+#include <utility>
 
-#include "actors/hands/pinned_pair.hpp"
+#include "actors/hands/pinned_ring.hpp"
 #include "core/dtype.hpp"
 #include "kernels/optimizer/optimizer_piece.hpp"
 
@@ -14,11 +15,13 @@ class weight_uploads {
  public:
   static constexpr uint64_t window_bytes = uint64_t{4} << 20;
 
-  explicit weight_uploads(device::device_id device) : windows_(device) {}
+  explicit weight_uploads(device::device_id device) : windows_(device, 2) {}
 
   /// Before the first update. Errors: no memory.
   core::result<void> begin() {
-    if (auto ok = windows_.reserve(window_bytes); !ok) return core::fail(ok.error().in("windows for new weights"));
+    if (std::exchange(begun_, true)) return {};
+    for (int k = 0; k < 2; ++k)
+      if (auto ok = windows_.next(window_bytes); !ok) return core::fail(ok.error().in("windows for new weights"));
     return {};
   }
 
@@ -31,14 +34,15 @@ class weight_uploads {
     const uint64_t most = window_bytes / copy_bytes;
     for (uint64_t first = 0; first < piece.count; first += most) {
       auto run = kernels::part_of(piece, first, std::min(piece.count - first, most));
-      run.copy = windows_.next();
+      run.copy = *windows_.next(window_bytes);  // `begin` has made it
       update(run, first);
       windows_.copy(piece.copy + first * copy_bytes, run.count * copy_bytes);
     }
   }
 
  private:
-  pinned_pair windows_;
+  pinned_ring windows_;
+  bool begun_ = false;
 };
 
 }  // namespace troupe::actors

@@ -11,6 +11,7 @@
 #include "actors/aten_threads.hpp"
 #include "actors/calibrate.hpp"
 #include "actors/hands/compute_executor.hpp"
+#include "actors/hands/device_lane.hpp"
 #include "actors/hands/fabric_executor.hpp"
 #include "actors/hands/io_executor.hpp"
 #include "actors/hands/shard_executor.hpp"
@@ -67,6 +68,18 @@ core::result<void> fill_memory(const job::blueprint& plan, rank_memories ranks, 
     if (thread != ::gettid()) wait_until_gone(thread);
   if (watch.stopped()) return core::fail(watch.why());
   return out;
+}
+
+/// Lanes of a rank whose device has memory of its own leave work there when an instruction ends.
+void order_on_device(std::vector<std::function<std::unique_ptr<executor>()>>& lanes, const rank_memory& memory) {
+  const auto& tiers = memory.plan().options().tiers;
+  if (!tiers.apart) return;
+  for (uint32_t seat = 1; seat < lanes.size(); ++seat) {
+    const auto lane = seat < plan::num_lanes ? static_cast<plan::lane>(seat) : plan::lane::compute;
+    lanes[seat] = [make = std::move(lanes[seat]), device = memory.device(), use = use_of(lane, tiers)] {
+      return std::make_unique<device_lane>(make(), device, use);
+    };
+  }
 }
 
 std::vector<bool> computed_units(const std::shared_ptr<const plan::job_layout>& layout, uint32_t rank) {
@@ -223,6 +236,7 @@ core::result<void> session::parts::start_actors() {
     x.lanes[static_cast<size_t>(plan::lane::writer)] = [mine = memory.ranks[r]] {
       return std::make_unique<writer_executor>(mine, std::make_unique<state_store>(*mine));
     };
+    order_on_device(x.lanes, *memory.ranks[r]);
   }
   if (processes.is_on()) {
     const std::chrono::nanoseconds stall(static_cast<int64_t>(plan.stall_after_s * 1e9));

@@ -4,14 +4,24 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
+#include <optional>
+
+#include "device/stream.hpp"
+#include "models/segment/torch_device.hpp"
+
 namespace troupe::models {
 namespace {
 
 class graph_node final : public torch::autograd::Node {
  public:
-  explicit graph_node(std::shared_ptr<function_node> function) : function_(std::move(function)) {}
+  graph_node(std::shared_ptr<function_node> function, const at::Tensor& output) : function_(std::move(function)) {
+    if (!output.is_cpu()) forward_.emplace(device::stream::current(device_of(output.device())));
+  }
 
+  // Torch runs the backward of a device on a thread of its own: its work goes on in forward's order.
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    std::optional<device::current_stream> in_order;
+    if (forward_) in_order.emplace(*forward_);
     return function_->apply(std::move(gradients));
   }
   void release_variables() override { function_->release_variables(); }
@@ -20,6 +30,7 @@ class graph_node final : public torch::autograd::Node {
 
  private:
   std::shared_ptr<function_node> function_;
+  std::optional<device::stream> forward_;  // none on the CPU
 };
 
 }  // namespace
@@ -35,7 +46,7 @@ std::pair<std::shared_ptr<function_node>, uint32_t> function_of(const at::Tensor
 void attach(const std::vector<at::Tensor*>& outputs, std::shared_ptr<function_node> node, const segment_scope& scope,
             std::initializer_list<at::Tensor> inputs) {
   node->slot = scope.slot();
-  const auto in_graph = std::make_shared<graph_node>(std::move(node));
+  const auto in_graph = std::make_shared<graph_node>(std::move(node), *outputs.front());
   in_graph->set_next_edges(torch::autograd::collect_next_edges(at::TensorList(inputs)));
   for (at::Tensor* output : outputs) torch::autograd::set_history(*output, in_graph);
 }

@@ -14,6 +14,8 @@ struct seen {
   std::vector<std::string> aborted;
   bool slow = false;   // instructions stay pending until a wake names them
   std::string refuse;  // fail with this
+  std::vector<size_t> settled;  // how many had started
+  std::string unsettled;        // fail with this at the end
 };
 
 class watched_executor final : public executor {
@@ -26,6 +28,11 @@ class watched_executor final : public executor {
     return seen_->slow ? progress::pending : progress::done;
   }
   core::result<std::optional<uint32_t>> advance(uint64_t sequence) override { return static_cast<uint32_t>(sequence); }
+  core::result<void> settle() override {
+    seen_->settled.push_back(seen_->started.size());
+    if (!seen_->unsettled.empty()) return core::fail(core::error_kind::numeric, seen_->unsettled);
+    return {};
+  }
   void abort(const core::error& why) override { seen_->aborted.push_back(why.text); }
 
  private:
@@ -127,6 +134,21 @@ BOOST_AUTO_TEST_CASE(progress_is_reported_in_batches_and_at_the_end) {
   for (uint32_t n = progress_batch; n < mine().size(); n += progress_batch) wanted.push_back(n);
   wanted.push_back(static_cast<uint32_t>(mine().size()));
   BOOST_TEST(reported == wanted, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(what_a_run_has_begun_is_over_before_the_rank_hears_of_its_end) {
+  for (uint32_t on : awaited()) tell(instruction_ended{1, on});
+  tell(begin_run{context(1), 1000});
+  BOOST_TEST(hands->settled == std::vector<size_t>{mine().size()}, boost::test_tools::per_element());
+  BOOST_TEST(reported.back() == mine().size());
+}
+
+BOOST_AUTO_TEST_CASE(work_that_turns_out_bad_at_the_end_of_a_run_fails_it) {
+  hands->unsettled = "the loss is nan";
+  for (uint32_t on : awaited()) tell(instruction_ended{1, on});
+  tell(begin_run{context(1), 1000});
+  BOOST_TEST(failures == std::vector<std::string>{"the loss is nan"}, boost::test_tools::per_element());
+  BOOST_TEST((reported.empty() || reported.back() < mine().size()));
 }
 
 BOOST_AUTO_TEST_CASE(the_compute_lane_does_one_instruction_at_a_time) {

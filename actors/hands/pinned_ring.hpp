@@ -1,9 +1,9 @@
-// Two windows of pinned memory, of which the host fills one while a stream copies the other. Owns the windows and the
-// order of their use.
+// Windows of pinned memory, of which the host fills one while a stream copies others. Owns the windows and the order of
+// their use.
 #pragma once
 
-#include <array>
 #include <utility>
+#include <vector>
 
 #include "core/error.hpp"
 #include "device/memory.hpp"
@@ -11,27 +11,26 @@
 
 namespace troupe::actors {
 
-class pinned_pair {
+class pinned_ring {
  public:
-  explicit pinned_pair(device::device_id device) : device_(device) {}
+  pinned_ring(device::device_id device, size_t windows) : device_(device), windows_(windows) {}
 
-  /// Makes both at least so large; what is being copied is waited for. Errors: no memory.
-  core::result<void> reserve(uint64_t bytes) {
-    for (window& w : windows_) {
-      if (w.memory.bytes() >= bytes) continue;
-      w.copied.finish();
+  /// At least so many windows from now on.
+  void widen(size_t windows) {
+    if (windows > windows_.size()) windows_.resize(windows);
+  }
+
+  /// The window that was used longest ago, with at least so many bytes, once its copy is done. Errors: no memory.
+  core::result<std::byte*> next(uint64_t bytes) {
+    filled_ = (filled_ + 1) % windows_.size();
+    window& w = windows_[filled_];
+    w.copied.finish();
+    if (w.memory.bytes() < bytes) {
       auto got = device::memory::allocate(device_, device::tier::pinned, bytes);
       if (!got) return core::fail(got.error());
       w.memory = std::move(*got);
     }
-    return {};
-  }
-
-  /// The window whose copy was asked for longer ago, once that is done.
-  std::byte* next() {
-    filled_ = 1 - filled_;
-    windows_[filled_].copied.finish();
-    return windows_[filled_].memory.data();
+    return w.memory.data();
   }
 
   /// Copies the first bytes of the latest window to `to`, memory of the device, behind the work of this thread's
@@ -49,7 +48,7 @@ class pinned_pair {
   };
 
   device::device_id device_;
-  std::array<window, 2> windows_;
+  std::vector<window> windows_;
   size_t filled_ = 0;
 };
 

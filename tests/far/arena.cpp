@@ -44,7 +44,7 @@ class arena {
   }
   [[nodiscard]] std::byte* open(const void* p) const { return open_ + (static_cast<const std::byte*>(p) - given_); }
 
-  std::byte* take(uint64_t size) {
+  std::byte* take(uint64_t size, filled with) {
     std::byte* out = nullptr;
     {
       const std::lock_guard guard(lock_);
@@ -57,7 +57,7 @@ class arena {
         used_ += size;
       }
     }
-    std::memset(open(out), 0, size);
+    std::memset(open(out), with == filled::zeros ? 0 : freed_pattern, size);
     return out;
   }
 
@@ -114,7 +114,7 @@ void say_touch(int /*signal*/, siginfo_t* info, void* /*context*/) {
 
 }  // namespace
 
-std::byte* take(side where, uint64_t bytes) { return all().at(where).take(rounded(bytes)); }
+std::byte* take(side where, uint64_t bytes, filled with) { return all().at(where).take(rounded(bytes), with); }
 
 void give(side where, std::byte* at, uint64_t bytes) { all().at(where).give(at, rounded(bytes)); }
 
@@ -126,6 +126,11 @@ std::byte* for_device(const void* at, const char* work) {
           all().pageable.has(at) ? "memory of the host that is not pinned" : "memory that no device has allocated");
   say_frames();
   _exit(1);
+}
+
+side side_of(const void* at) {
+  if (all().device.has(at)) return side::device;
+  return all().pinned.has(at) ? side::pinned : side::pageable;
 }
 
 std::byte* for_copy(const void* at) {

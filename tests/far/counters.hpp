@@ -7,8 +7,12 @@
 namespace troupe::far {
 
 struct counters {
-  std::atomic<uint64_t> kernels{0}, torch{0}, copies{0}, uploads{0}, downloads{0}, items{0};
+  std::atomic<uint64_t> kernels{0}, torch{0}, copies{0}, uploads{0}, downloads{0}, items{0}, waits{0}, compute_waits{0},
+      bytes_up{0}, bytes_down{0};
 };
+/// Whether the thread has asked for a product: then it is a compute lane's.
+inline thread_local bool computes = false;
+
 inline counters& counting() {
   static counters all;
   return all;

@@ -1,13 +1,17 @@
 #include "tests/far/device.hpp"
 
+#include <ATen/Parallel.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty.h>
 
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <type_traits>
 #include <vector>
 
 #include "device/backend.hpp"
+#include "device/stream.hpp"
 #include "kernels/operations.hpp"
 #include "models/layers/attention.hpp"
 #include "models/segment/operations.hpp"
@@ -15,6 +19,7 @@
 #include "models/table/row_tiles.hpp"
 #include "tests/far/arena.hpp"
 #include "tests/far/counters.hpp"
+#include "tests/far/streams.hpp"
 #include "tests/far/torch.hpp"
 
 namespace troupe::far {
@@ -36,39 +41,57 @@ struct piece {  // of an arena
   side where;
   std::byte* at;
   uint64_t bytes;
-  piece(side s, uint64_t n) : where(s), at(take(s, n)), bytes(n) {}
+  piece(side s, uint64_t n) : where(s), at(take(s, n, filled::zeros)), bytes(n) {}
   ~piece() { give(where, at, bytes); }
   piece(const piece&) = delete;
   piece& operator=(const piece&) = delete;
 };
 
-side side_of(device::tier where) {
+side side_for(device::tier where) {
   if (where == device::tier::device) return side::device;
   return where == device::tier::pinned ? side::pinned : side::pageable;
 }
 
 core::result<device::block> allocate(uint32_t /*index*/, device::tier where, uint64_t bytes) {
   const uint64_t size = (bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
-  auto made = std::make_shared<piece>(side_of(where), size);
+  auto made = std::make_shared<piece>(side_for(where), size);
   std::byte* const at = made->at;
   return device::block{std::move(made), at, size, std::nullopt};
 }
 
 bool discard(void* /*owner*/) { return false; }
 
-void copy(void* /*stream*/, std::byte* to, const std::byte* from, uint64_t bytes) {
+/// The host waits for a copy from or to memory that is not pinned, as CUDA makes it wait.
+void copy(void* stream, std::byte* to, const std::byte* from, uint64_t bytes) {
   ++counting().copies;
-  if (bytes > 0) std::memmove(for_copy(to), for_copy(from), bytes);
+  if (bytes == 0) return;
+  const side source = side_of(from), target = side_of(to);
+  if (source != side::device && target == side::device) counting().bytes_up += bytes;
+  if (source == side::device && target != side::device) counting().bytes_down += bytes;
+  const bool waits = source == side::pageable || target == side::pageable;
+  if (waits) finish(stream);
+  const auto move = [to = for_copy(to), from = for_copy(from), bytes] { std::memmove(to, from, bytes); };
+  waits ? move() : ask(stream, move);
 }
-/// Streams and events are the CPU's: work is done at once.
-device::backend far_backend() {
-  device::backend out = *device::provided(device_kind::cpu);
-  out.count = count;
-  out.properties_of = facts;
-  out.allocate = allocate;
-  out.discard = discard;
-  out.copy = copy;
-  return out;
+
+constexpr device::backend far_backend{.count = count,
+                                      .properties_of = facts,
+                                      .allocate = allocate,
+                                      .discard = discard,
+                                      .make_stream = [](uint32_t) { return make_stream(); },
+                                      .make_current = make_torch_stream,
+                                      .copy = copy,
+                                      .record = record,
+                                      .wait = wait,
+                                      .finish = finish,
+                                      .is_over = is_over,
+                                      .finish_event = finish_event,
+                                      .elapsed_ns = elapsed_ns};
+
+/// Work of the calling thread's kernels.
+void ask_here(std::function<void()> work) {
+  ++counting().kernels;
+  ask(device::stream::current({device_kind::cuda}).native(), std::move(work));
 }
 
 const kernels::operations& on_cpu() { return kernels::operations_of({device_kind::cpu}); }
@@ -118,24 +141,31 @@ kernels::optimizer_piece<State> reached(kernels::optimizer_piece<State> x) {
   return x;
 }
 
+/// An argument as the work keeps it: lists of the host are copied, as a launch does.
+template <class T>
+T kept(const T& x) {
+  return x;
+}
+std::vector<kernels::query_run> kept(std::span<const kernels::query_run> x) { return {x.begin(), x.end()}; }
+
 /// The CPU's kernel on the device's memory, for each entry of a table.
 template <auto Table, auto Entry>
 struct opened;
 template <class Owner, class... Args, auto Table, void (*Owner::*Entry)(Args...)>
 struct opened<Table, Entry> {
   static void call(Args... args) {
-    ++counting().kernels;
-    (Table().*Entry)(reached(args)...);
+    ask_here([... x = kept(reached(args))]() mutable { (Table().*Entry)(x...); });
   }
 };
 
 /// The list of contributions is the host's, the contributions are the device's.
 void far_sum_in_rank_order(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count,
                            const kernels::reduce_options& options) {
-  ++counting().kernels;
   std::vector<const std::byte*> at;
   for (const std::byte* x : inputs) at.push_back(reached(x));
-  on_cpu().sum_in_rank_order(at, reached(output), count, options);
+  ask_here([at = std::move(at), to = reached(output), count, options] {
+    on_cpu().sum_in_rank_order(at, to, count, options);
+  });
 }
 
 template <auto Table, auto... Entries, class Owner>
@@ -172,15 +202,18 @@ kernels::operations far_kernels() {
 }
 
 void far_product(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
-  ++counting().kernels;
-  at::Tensor to = on_host(out);
-  models::product_on_cpu(to, on_host(a), on_host(b), on_host(bias));
+  computes = true;
+  ask_here([to = on_host(out), a = on_host(a), b = on_host(b), bias = on_host(bias)]() mutable {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    models::product_on_cpu(to, a, b, bias);
+  });
 }
 
 void far_add_product(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
-  ++counting().kernels;
-  at::Tensor to = on_host(out);
-  models::add_product_on_cpu(to, on_host(a), on_host(b));
+  ask_here([to = on_host(out), a = on_host(a), b = on_host(b)]() mutable {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    models::add_product_on_cpu(to, a, b);
+  });
 }
 
 const models::attention_operations& attention_on_cpu() {
@@ -206,13 +239,13 @@ void far_attention_backward(const models::attention_work& work, const models::at
 }  // namespace
 
 void provide() {
-  static const device::backend backend = far_backend();
+  at::set_num_threads(1);  // as lanes do for theirs: for Torch's thread of backward, too
   static const kernels::operations table = far_kernels();
   static const models::operations products{.memory = &table,
                                            .product_out = &far_product,
                                            .add_product = &far_add_product,
                                            .panel_rows = static_cast<int64_t>(models::panel_rows)};
-  device::provide(device_kind::cuda, backend);
+  device::provide(device_kind::cuda, far_backend);
   kernels::provide(device_kind::cuda, table);
   static const models::attention_operations attention{&far_attention, &far_attention_backward};
   models::provide(device_kind::cuda, products);
@@ -221,7 +254,8 @@ void provide() {
 
 counts counted() {
   const counters& c = counting();
-  return {c.kernels, c.torch, c.copies, c.uploads, c.downloads, c.items};
+  return {c.kernels, c.torch, c.copies,        c.uploads,  c.downloads,
+          c.items,   c.waits, c.compute_waits, c.bytes_up, c.bytes_down};
 }
 
 }  // namespace troupe::far

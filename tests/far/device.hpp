@@ -1,5 +1,6 @@
 // A CUDA device that is the CPU behind a wall: it is registered as devices of kind cuda are, its kernels are the CPU's,
-// and what touches its memory from outside ends the program with a report (tests/far/arena.hpp). Owns its tables.
+// and what touches its memory from outside ends the program with a report (tests/far/arena.hpp). Its streams are prompt
+// or late (tests/far/streams.hpp). Owns its tables.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,11 @@ struct counts {            ///< since `provide`
   uint64_t uploads = 0;    ///< Torch's copies from the host, each of which a real device waits for
   uint64_t downloads = 0;  ///< Torch's copies to the host, likewise
   uint64_t items = 0;      ///< single numbers asked for by the host
+  uint64_t waits = 0;      ///< of the host, for a stream or an event, whether or not it was over
+  /// Those that found work to be done, on threads that ask for products.
+  uint64_t compute_waits = 0;
+  uint64_t bytes_up = 0;  ///< by copies of streams from the host's memory to the device's
+  uint64_t bytes_down = 0;
 };
 counts counted();
 

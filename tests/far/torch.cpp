@@ -3,6 +3,7 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/InferSize.h>
 #include <ATen/TensorUtils.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 #include <ATen/detail/CUDAHooksInterface.h>
@@ -12,12 +13,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "tests/far/arena.hpp"
 #include "tests/far/counters.hpp"
+#include "tests/far/streams.hpp"
 
 namespace troupe::far {
 
@@ -37,27 +40,35 @@ namespace {
 const c10::Device far_device(c10::kCUDA, 0);
 const c10::DispatchKeySet far_keys(c10::DispatchKey::CUDA);
 
+/// Belongs to the stream of the thread that allocated it, as in Torch's own allocator: it may be used again once what
+/// that stream was asked for before the release is done, and what others were that Torch was told of.
 struct held_bytes {
   std::byte* at;
   uint64_t bytes;
+  void* stream;
+  std::vector<void*> others{};
 };
 
 class far_allocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
     if (bytes == 0) return {nullptr, nullptr, [](void*) {}, far_device};
-    auto* const held = new held_bytes{take(side::device, bytes), bytes};
+    auto* const held = new held_bytes{take(side::device, bytes, filled::nans), bytes, torch_stream()};
     return {held->at, held, &release, far_device};
   }
   void copy_data(void* to, const void* from, size_t bytes) const override {
-    std::memcpy(for_copy(to), for_copy(from), bytes);
+    ask(torch_stream(), [to = for_copy(to), from = for_copy(from), bytes] { std::memcpy(to, from, bytes); });
   }
 
  private:
   static void release(void* context) {
-    const auto* const held = static_cast<held_bytes*>(context);
-    give(side::device, held->at, held->bytes);
-    delete held;
+    const std::unique_ptr<held_bytes> held(static_cast<held_bytes*>(context));
+    for (void* const other : held->others) {
+      std::shared_ptr<void> used;
+      far::record(other, used);
+      far::wait(held->stream, used.get());
+    }
+    ask(held->stream, [at = held->at, bytes = held->bytes] { give(side::device, at, bytes); });
   }
 };
 
@@ -75,23 +86,33 @@ struct far_guard final : c10::impl::DeviceGuardImplInterface {
   [[nodiscard]] c10::Device getDevice() const override { return far_device; }
   void setDevice(c10::Device /*to*/) const override {}
   void uncheckedSetDevice(c10::Device /*to*/) const noexcept override {}
-  [[nodiscard]] c10::Stream getStream(c10::Device /*of*/) const override { return current(); }
+  [[nodiscard]] c10::Stream getStream(c10::Device /*of*/) const override { return in_torch(torch_stream()); }
   [[nodiscard]] c10::Stream getDefaultStream(c10::Device /*of*/) const override {
     return c10::Stream(c10::Stream::DEFAULT, far_device);
   }
-  [[nodiscard]] c10::Stream exchangeStream(c10::Stream to) const override { return std::exchange(current(), to); }
+  [[nodiscard]] c10::Stream exchangeStream(c10::Stream to) const override {
+    return in_torch(make_torch_stream(numbered(to.id())));
+  }
   [[nodiscard]] c10::DeviceIndex deviceCount() const noexcept override { return 1; }
-  void record(void** /*event*/, const c10::Stream& /*of*/, const c10::DeviceIndex /*on*/,
-              const c10::EventFlag /*flag*/) const override {}
-  void block(void* /*event*/, const c10::Stream& /*waits*/) const override {}
-  [[nodiscard]] bool queryEvent(void* /*event*/) const override { return true; }
-  void destroyEvent(void* /*event*/, const c10::DeviceIndex /*on*/) const noexcept override {}
+  void record(void** event, const c10::Stream& of, const c10::DeviceIndex /*on*/,
+              const c10::EventFlag /*flag*/) const override {
+    if (*event == nullptr) *event = new std::shared_ptr<void>;
+    far::record(numbered(of.id()), native(*event));
+  }
+  void block(void* event, const c10::Stream& waits) const override {
+    if (event != nullptr) far::wait(numbered(waits.id()), native(event).get());
+  }
+  [[nodiscard]] bool queryEvent(void* event) const override { return event == nullptr || is_over(native(event).get()); }
+  void destroyEvent(void* event, const c10::DeviceIndex /*on*/) const noexcept override {
+    delete static_cast<std::shared_ptr<void>*>(event);
+  }
+  void recordDataPtrOnStream(const c10::DataPtr& bytes, const c10::Stream& used) const override {
+    if (auto* const held = static_cast<held_bytes*>(bytes.get_context())) held->others.push_back(numbered(used.id()));
+  }
 
  private:
-  static c10::Stream& current() {
-    thread_local c10::Stream mine{c10::Stream::DEFAULT, far_device};
-    return mine;
-  }
+  static c10::Stream in_torch(void* stream) { return c10::Stream(c10::Stream::UNSAFE, far_device, number_of(stream)); }
+  static std::shared_ptr<void>& native(void* event) { return *static_cast<std::shared_ptr<void>*>(event); }
 };
 C10_REGISTER_GUARD_IMPL(CUDA, far_guard);
 
@@ -112,39 +133,23 @@ struct far_hooks final : at::CUDAHooksInterface {
 
 namespace {
 
-/// A copy in the device's memory of a result of the CPU's.
-at::Tensor on_far(const at::Tensor& t) {
+/// The bytes of `t` to those of `to`, which has its sizes and strides; both seen from the host.
+void move_bytes(const at::Tensor& to, const at::Tensor& t) {
+  if (t.numel() == 0 || to.const_data_ptr() == t.const_data_ptr()) return;
+  std::memcpy(to.data_ptr(), t.const_data_ptr(),
+              at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize()));
+}
+
+/// Room in the device's memory for a result of the CPU's, and the result, where it is there already.
+enum class result : uint8_t { is_there, comes_later };
+at::Tensor on_far(const at::Tensor& t, result when) {
   at::Tensor out = at::detail::empty_strided_generic(t.sizes(), t.strides(), &memory(), far_keys, t.scalar_type());
-  if (t.numel() > 0) {
-    const size_t bytes = std::min(t.storage().nbytes() - t.storage_offset() * t.itemsize(), out.storage().nbytes());
-    std::memcpy(for_copy(out.storage().data()), t.const_data_ptr(), bytes);
-  }
+  if (when == result::is_there) move_bytes(on_host(out), t);
   return out;
 }
 
 /// Whether `t` is a result whose size the operation finds.
 bool is_unsized(const at::Tensor& t) { return t.defined() && t.is_cuda() && t.storage().nbytes() == 0; }
-
-c10::IValue argument_on_host(const c10::IValue& x) {
-  if (x.isTensor()) {
-    const at::Tensor& t = x.toTensor();
-    if (is_unsized(t)) return at::detail::empty_cpu({0}, t.scalar_type());
-    return on_host(t);
-  }
-  if (x.isDevice()) return c10::Device(c10::kCPU);
-  if (x.isTensorList()) {
-    std::vector<at::Tensor> all;
-    for (const at::Tensor& t : x.toTensorVector()) all.push_back(on_host(t));
-    return all;
-  }
-  if (x.isOptionalTensorList()) {
-    c10::List<std::optional<at::Tensor>> all;
-    for (const std::optional<at::Tensor>& t : x.toOptionalTensorList())
-      all.push_back(t ? std::optional(on_host(*t)) : t);
-    return all;
-  }
-  return x;
-}
 
 /// The argument that a result is, where an operation writes into one of its arguments.
 const c10::IValue* written_argument(const c10::FunctionSchema& schema, const c10::Argument& result,
@@ -158,33 +163,117 @@ const c10::IValue* written_argument(const c10::FunctionSchema& schema, const c10
   return nullptr;
 }
 
-c10::IValue result_on_far(const c10::IValue& x) {
-  if (x.isTensor() && x.toTensor().defined()) return on_far(x.toTensor());
+c10::IValue result_on_far(const c10::IValue& x, result when) {
+  if (x.isTensor() && x.toTensor().defined()) return on_far(x.toTensor(), when);
   if (!x.isTensorList()) return x;
   std::vector<at::Tensor> all;
-  for (const at::Tensor& t : x.toTensorVector()) all.push_back(on_far(t));
+  for (const at::Tensor& t : x.toTensorVector()) all.push_back(on_far(t, when));
   return all;
 }
 
-/// Any operation: the CPU's on the same bytes.
-void by_the_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+/// Calls `f` with every tensor of an argument, and gives the argument that its results make.
+template <class F>
+c10::IValue each_tensor(const c10::IValue& x, F f) {
+  if (x.isTensor()) return f(x.toTensor());
+  if (x.isTensorList()) {
+    std::vector<at::Tensor> all;
+    for (const at::Tensor& t : x.toTensorVector()) all.push_back(f(t));
+    return all;
+  }
+  if (x.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> all;
+    for (const std::optional<at::Tensor>& t : x.toOptionalTensorList()) all.push_back(t ? std::optional(f(*t)) : t);
+    return all;
+  }
+  return x.isDevice() ? c10::IValue(c10::Device(c10::kCPU)) : x;
+}
+
+c10::IValue argument_now(const c10::IValue& x) {
+  return each_tensor(x, [](const at::Tensor& t) -> at::Tensor {
+    if (is_unsized(t)) return at::detail::empty_cpu({0}, t.scalar_type());
+    return on_host(t);
+  });
+}
+
+/// With zeros instead of numbers that are not known yet.
+c10::IValue argument_of_zeros(const c10::IValue& x) {
+  return each_tensor(x, [](const at::Tensor& t) -> at::Tensor {
+    if (!t.defined() || !t.is_cuda()) return t;
+    if (is_unsized(t)) return at::detail::empty_cpu({0}, t.scalar_type());
+    at::Tensor zeros = at::detail::empty_strided_cpu(t.sizes(), t.strides(), t.scalar_type());
+    return zeros.zero_();
+  });
+}
+
+/// For an operation that is done later: what the host changes meanwhile is not seen.
+c10::IValue argument_later(const c10::IValue& x) {
+  return each_tensor(x, [](const at::Tensor& t) -> at::Tensor {
+    if (!t.defined() || t.is_cuda()) return on_host(t);
+    at::Tensor out = t.clone();
+    out.unsafeGetTensorImpl()->set_wrapped_number(t.unsafeGetTensorImpl()->is_wrapped_number());
+    return out;
+  });
+}
+
+std::vector<c10::IValue> by_the_cpu(const c10::OperatorHandle& op, std::vector<c10::IValue> arguments) {
+  op.callBoxedForDispatchKey(c10::DispatchKey::CPU, arguments);
+  return arguments;
+}
+
+/// Results that are made later: which of the operation's they are, and where their bytes go, in order.
+struct late_results {
+  std::vector<size_t> which{};
+  std::vector<at::Tensor> to{};
+
+  void add(size_t k, const c10::IValue& x) {
+    which.push_back(k);
+    each_tensor(x, [&](const at::Tensor& t) { return to.emplace_back(on_host(t)); });
+  }
+  void move(const std::vector<c10::IValue>& got) const {
+    size_t next = 0;
+    for (const size_t k : which)
+      each_tensor(got[k], [&](const at::Tensor& t) {
+        move_bytes(to[next++], t);
+        return t;
+      });
+  }
+};
+
+/// Any operation: the CPU's on the same bytes, when the stream comes to it. Shapes are those that it gives for zeros.
+void on_stream(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   ++counting().torch;
   const auto& schema = op.schema();
+  const auto& returns = schema.returns();
   const size_t count = schema.arguments().size();
   const auto last = torch::jit::last(*stack, count);
   const std::vector<c10::IValue> given(last.begin(), last.end());
   torch::jit::drop(*stack, count);
-  for (const c10::IValue& x : given) stack->push_back(argument_on_host(x));
-  op.callBoxedForDispatchKey(c10::DispatchKey::CPU, *stack);
-  const auto& returns = schema.returns();
-  const std::vector<c10::IValue> got(stack->end() - static_cast<std::ptrdiff_t>(returns.size()), stack->end());
-  torch::jit::drop(*stack, returns.size());
+  const bool gives_numbers = std::ranges::any_of(returns, [](const c10::Argument& x) {
+    const auto kind = x.type()->kind();
+    return kind != c10::TypeKind::TensorType && kind != c10::TypeKind::ListType;
+  });
+  if (gives_numbers) finish(torch_stream());  // a real device's operation would wait, too
+  const bool later = is_late() && !gives_numbers;
+  const result when = later ? result::comes_later : result::is_there;
+  std::vector<c10::IValue> arguments;
+  for (const c10::IValue& x : given) arguments.push_back(later ? argument_of_zeros(x) : argument_now(x));
+  const std::vector<c10::IValue> got = by_the_cpu(op, std::move(arguments));
+  late_results made;
   for (size_t k = 0; k < returns.size(); ++k) {
     const c10::IValue* const written = written_argument(schema, returns[k], given);
-    if (written != nullptr && is_unsized(written->toTensor()))
-      written->toTensor().unsafeGetTensorImpl()->shallow_copy_from(on_far(got[k].toTensor()).getIntrusivePtr());
-    stack->push_back(written != nullptr ? *written : result_on_far(got[k]));
+    const bool sized_now = written != nullptr && is_unsized(written->toTensor());
+    if (sized_now)
+      written->toTensor().unsafeGetTensorImpl()->shallow_copy_from(on_far(got[k].toTensor(), when).getIntrusivePtr());
+    stack->push_back(written != nullptr ? *written : result_on_far(got[k], when));
+    if (written == nullptr || sized_now) made.add(k, stack->back());
   }
+  if (!later) return;
+  arguments = {};
+  for (const c10::IValue& x : given) arguments.push_back(argument_later(x));
+  ask(torch_stream(), [op, arguments = std::move(arguments), made = std::move(made)] {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    made.move(by_the_cpu(op, arguments));
+  });
 }
 
 at::Tensor empty(c10::SymIntArrayRef sizes, std::optional<at::ScalarType> type, std::optional<at::Layout> /*layout*/,
@@ -201,10 +290,17 @@ at::Tensor empty_strided(c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides,
                                            far_keys, type.value_or(at::kFloat));
 }
 
+/// The host waits for a copy from or to its own memory.
 at::Tensor& copy_into(at::Tensor& to, const at::Tensor& from, bool /*without_wait*/) {
   if (from.is_cpu()) ++counting().uploads;
   if (to.is_cpu()) ++counting().downloads;
-  on_host(to).copy_(on_host(from));
+  const bool waits = from.is_cpu() || to.is_cpu();
+  if (waits) finish(torch_stream());
+  const auto copy = [into = on_host(to), from = on_host(from)] {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    into.copy_(from);
+  };
+  waits ? copy() : ask(torch_stream(), copy);
   return to;
 }
 
@@ -231,10 +327,11 @@ at::Tensor reshaped(const at::Tensor& t, c10::SymIntArrayRef sizes, c10::SymIntA
 
 at::Scalar item(const at::Tensor& t) {
   ++counting().items;
+  finish(torch_stream());
   return on_host(t).item();
 }
 
-TORCH_LIBRARY_IMPL(_, CUDA, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&by_the_cpu>()); }
+TORCH_LIBRARY_IMPL(_, CUDA, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&on_stream>()); }
 TORCH_LIBRARY_IMPL(aten, CUDA, m) {
   m.impl("empty.memory_format", empty);
   m.impl("empty_strided", empty_strided);

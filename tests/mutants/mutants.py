@@ -17,6 +17,13 @@ jobs = os.environ.get("JOBS", "2")
 
 # Name, file, line as it is, line with the fault, program, test.
 faults = [
+    ("backward's kernels take the stream of Torch's thread", "models/segment/function_node.cpp",
+     "    if (forward_) in_order.emplace(*forward_);\n", "", "far", "late"),
+    ("a run on a device ends before its streams are over", "actors/hands/device_lane.cpp",
+     "  if (use_ != device_use::none) stream_->finish();\n", "", "far", "late"),
+    ("an event stands before the work of its instruction", "actors/hands/device_lane.cpp",
+     "  auto did = hands_->start(x);\n", "  if (use_ != device_use::none) stream_->record(context_->work[x.id]);\n"
+     "  auto did = hands_->start(x);\n  if (use_ != device_use::none) return did;\n", "far", "late"),
     ("the loss is divided by the stages, too", "actors/step_context.cpp",
      "  v.loss /= contributions;", "  v.loss /= contributions * p.layout->num_stages();", "parity", "pipeline"),
     ("a sample that is left out is taken where a range begins", "data/left_out.cpp",
@@ -28,7 +35,7 @@ faults = [
     ("a tied weight counts twice in the norm", "plan/describe.cpp",
      "  if (!trains(parameter) || is_copy(parameter)) return 0;", "  if (!trains(parameter)) return 0;", "plan", "tied"),
     ("gradients of tied weights are not added", "actors/hands/shard_executor.cpp",
-     "  if (count == 0) return;\n  device_.sum_in_rank_order", "  if (count != 1) return;\n  device_.sum_in_rank_order",
+     "  if (count == 0) return;\n  states_.sum_in_rank_order", "  if (count != 1) return;\n  states_.sum_in_rank_order",
      "parity", "torch_loop"),
     ("labels are those of another micro-batch", "actors/hands/compute_executor.cpp",
      "const auto& b = *context_->batches[micro];", "const auto& b = *context_->batches[0];", "parity", "torch_loop"),

@@ -1,0 +1,214 @@
+// Whole sessions on the far device with late streams: the CPU's bits for any order that streams and events allow, and
+// other bits, or a report, where one of the waits between lanes is left out.
+#include "actors/hands/device_lane.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <random>
+#include <set>
+
+#include "tests/far/device.hpp"
+#include "tests/far/late.hpp"
+#include "tests/parity/places.hpp"
+#include "tests/places.hpp"
+
+BOOST_AUTO_TEST_SUITE(late)
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+constexpr uint64_t steps = 3;
+const settings on_late = {"device=cuda"};
+
+/// How many of the jobs are drawn: a few, or as many as TROUPE_SEEDS says, at most 500.
+uint64_t seeds() {
+  const char* const wanted = std::getenv("TROUPE_SEEDS");
+  return wanted == nullptr ? 6 : std::min<uint64_t>(500, std::strtoull(wanted, nullptr, 10));
+}
+
+struct drawn_job {
+  bool is_llama = false;
+  settings set;
+};
+
+drawn_job draw(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto one_of = [&](const std::vector<settings>& all) { return all[random() % all.size()]; };
+  const settings optimizer_up = {zero + "offload_optimizer.device=cpu"},
+                 parameters_up = {zero + "offload_param.device=cpu"};
+  drawn_job out;
+  out.is_llama = random() % 2 == 0;
+  const bool in_files = random() % 8 == 0;
+  out.set = in_files ? stage(3) + states_in_files()
+                     : one_of({stage(0), stage(1), stage(2), stage(3), stage(1) + optimizer_up, stage(2) + optimizer_up,
+                               stage(3) + optimizer_up, stage(3) + optimizer_up + parameters_up});
+  out.set = out.set + one_of({{}, {"parallel.data=2"}, {"parallel.data=2"}, {"parallel.data=4"}});
+  out.set = out.set + one_of({{}, {"bf16.enabled=true"}, {"fp16.enabled=true", "fp16.initial_scale_power=8"}});
+  out.set = out.set + one_of({{}, {"gradient_accumulation_steps=3"}});
+  out.set = out.set + one_of({{}, {"activation_checkpointing.enabled=true"}});
+  out.set = out.set + one_of({{}, {"cluster.row_tile_bytes=1", "cluster.mlp_tile_bytes=1"}});
+  out.set = out.set + one_of({{}, {"gradient_clipping=0.1"}, {"gradient_clipping=0"}});
+  const settings lion = {"optimizer={type: Lion, params: {lr: 1.0e-3}}"},
+                 lamb = {"optimizer={type: LAMB, params: {lr: 1.0e-2}}"},
+                 muon = {"optimizer={type: Muon, params: {lr: 1.0e-2}}"};
+  // Files hold states of optimizers that update element by element.
+  out.set = out.set + (in_files ? one_of({{}, lion}) : one_of({{}, {}, lion, lamb, muon}));
+  return out;
+}
+
+run_result trained_late(const small_job& job, const settings& set, uint64_t seed) {
+  const far::late_device late(seed);
+  return train(job, set + on_late, steps);
+}
+
+bool same(const run_result& a, const run_result& b) {
+  return a.losses == b.losses && a.norms == b.norms && same_bits(a.weights, b.weights) && same_bits(a.first, b.first) &&
+         same_bits(a.second, b.second);
+}
+
+/// The waits between lanes that sessions have placed, by name; and the one that is left out.
+struct wait_book {
+  std::mutex lock;
+  std::set<std::string> seen;
+  std::string left_out;
+};
+wait_book& book() {
+  static wait_book all;
+  return all;
+}
+
+bool look_at(const actors::placed_wait& w) {
+  const std::string name = std::string(plan::name_of(w.x.kind)) + " after " + std::string(plan::name_of(w.on.kind)) +
+                           (w.on_host ? ", on the host" : "");
+  const std::lock_guard guard(book().lock);
+  book().seen.insert(name);
+  return name == book().left_out;
+}
+
+struct watched_waits {
+  watched_waits() { actors::watch_waits(&look_at); }
+  ~watched_waits() { actors::watch_waits(nullptr); }
+  watched_waits(const watched_waits&) = delete;
+  watched_waits& operator=(const watched_waits&) = delete;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(whatever_the_order_of_streams_the_bits_are_those_of_the_cpu) {
+  const small_job gpt2, llama(tiny_llama);
+  for (uint64_t seed = 0; seed < seeds(); ++seed) {
+    const drawn_job drawn = draw(seed);
+    const small_job& job = drawn.is_llama ? llama : gpt2;
+    BOOST_TEST_CONTEXT("seed " << seed << (drawn.is_llama ? ", llama " : ", gpt2 ") << text_of(drawn.set)) {
+      check_same(trained_late(job, drawn.set, seed), train(job, drawn.set, steps));
+    }
+  }
+}
+
+namespace {
+
+struct row {
+  std::string name;
+  settings set;
+};
+
+/// What a step asks of the device and what the host waits for, one line for each job.
+std::string table_of(const small_job& job, const std::vector<row>& rows) {
+  std::string out = "| job | launches | waits of the host | bytes up | bytes down |\n|---|---|---|---|---|\n";
+  for (const row& each : rows) {
+    const auto s = job.open(each.set + on_late);
+    step_of(*s);
+    const auto before = far::counted();
+    step_of(*s);
+    const auto after = far::counted();
+    out += "| " + each.name + " | " + std::to_string(after.kernels + after.torch - before.kernels - before.torch) +
+           " | " + std::to_string(after.waits - before.waits) + " | " +
+           std::to_string(after.bytes_up - before.bytes_up) + " | " +
+           std::to_string(after.bytes_down - before.bytes_down) + " |\n";
+  }
+  return out;
+}
+
+std::string read(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+}  // namespace
+
+// TROUPE_WRITE_COUNTS writes the table anew.
+BOOST_AUTO_TEST_CASE(a_step_launches_waits_and_moves_what_the_table_says) {
+  const settings three_micro_batches = {"gradient_accumulation_steps=3"}, two_ranks = {"parallel.data=2"};
+  const settings host_updates = {zero + "offload_optimizer.device=cpu"};
+  const small_job job;
+  const std::string got = table_of(
+      job, {{"stage 0", stage(0)},
+            {"stage 0, three micro-batches, bf16", stage(0) + three_micro_batches + settings{"bf16.enabled=true"}},
+            {"stage 2, updates on the host", stage(2) + host_updates},
+            {"stage 3, two ranks", stage(3) + two_ranks}});
+  const auto file = std::filesystem::path(places::source_dir) / "tests/far/counts.md";
+  if (std::getenv("TROUPE_WRITE_COUNTS") != nullptr) std::ofstream(file) << got;
+  BOOST_TEST(got == read(file));
+}
+
+BOOST_AUTO_TEST_CASE(a_lane_that_computes_waits_once_a_step_when_it_has_asked_for_all) {
+  const small_job job;
+  for (const settings& place : {stage(0), stage(0) + settings{"gradient_accumulation_steps=6"}, stage(3)})
+    BOOST_TEST_CONTEXT(text_of(place)) {
+      const far::late_device late(0);
+      const auto s = job.open(place + on_late);
+      step_of(*s);
+      const auto before = far::counted();
+      step_of(*s);
+      BOOST_TEST(far::counted().compute_waits - before.compute_waits <= 1U);
+    }
+}
+
+// A job for each way in which lanes depend on each other.
+BOOST_AUTO_TEST_CASE(each_wait_that_is_left_out_shows) {
+  const small_job job;
+  const settings two_ranks = {"parallel.data=2"}, three_micro_batches = {"gradient_accumulation_steps=3"};
+  const std::vector<settings> places = {
+      stage(3) + two_ranks,
+      stage(1) + two_ranks + three_micro_batches,
+      stage(2) + two_ranks + settings{zero + "offload_optimizer.device=cpu"},
+      stage(3) + states_in_files() + settings{zero + "offload_optimizer.buffer_count=4"},  // one window
+      stage(2) + two_ranks + settings{"optimizer={type: LAMB, params: {lr: 1.0e-2}}"},
+      stage(2) + two_ranks + settings{"optimizer={type: Muon, params: {lr: 1.0e-2}}"}};
+  // Each is implied by another wait, which stands beside it: what the last release comes after, the last reduction
+  // does.
+  const std::map<std::string, std::string> implied = {
+      {"vote after release, on the host", "reduce after backward, on the host"}};
+  const watched_waits watched;
+  std::set<std::string> seen, shown;
+  for (const settings& place : places) BOOST_TEST_CONTEXT(text_of(place)) {
+      const auto wanted = train(job, place, steps);
+      book().seen.clear();
+      check_same(trained_late(job, place, 0), wanted);
+      const auto here = book().seen;
+      seen.insert(here.begin(), here.end());
+      for (const std::string& wait : here) {
+        if (shown.contains(wait) || implied.contains(wait)) continue;
+        book().left_out = wait;
+        for (uint64_t seed = 0; seed < 4 && !shown.contains(wait); ++seed) {
+          try {
+            if (!same(trained_late(job, place, seed), wanted)) shown.insert(wait);
+          } catch (const std::runtime_error&) {
+            shown.insert(wait);  // the step was refused
+          }
+        }
+        book().left_out.clear();
+      }
+    }
+  for (const std::string& wait : seen)
+    BOOST_TEST((shown.contains(wait) || implied.contains(wait)), wait << " may be left out");
+  for (const auto& [wait, by] : implied) BOOST_TEST((seen.contains(wait) && shown.contains(by)), wait);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

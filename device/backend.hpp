@@ -34,7 +34,7 @@ struct backend {
   void (*copy)(void* stream, std::byte* to, const std::byte* from, uint64_t bytes);
   void (*record)(void* stream, std::shared_ptr<void>& event);
   void (*wait)(void* stream, void* event);
-  void (*finish)(void* stream);
+  core::result<void> (*finish)(void* stream);   ///< errors as device::stream::finish
   bool (*is_over)(void* event);                 ///< of an event that was recorded
   void (*finish_event)(void* event);            ///< likewise; the host waits
   int64_t (*elapsed_ns)(void* from, void* to);  ///< between two that are over, of one device

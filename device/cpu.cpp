@@ -48,7 +48,7 @@ void* make_current(void* /*stream*/) { return nullptr; }
 void record(void* /*stream*/, std::shared_ptr<void>& event) { event = std::make_shared<int64_t>(core::now_ns()); }
 int64_t elapsed_ns(void* from, void* to) { return *static_cast<int64_t*>(to) - *static_cast<int64_t*>(from); }
 void wait(void* /*stream*/, void* /*event*/) {}
-void finish(void* /*stream*/) {}
+core::result<void> finish(void* /*stream*/) { return {}; }
 bool is_over(void* /*event*/) { return true; }
 void finish_event(void* /*event*/) {}
 

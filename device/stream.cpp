@@ -65,6 +65,6 @@ void stream::wait(const event& at) {
   if (at.native_ != nullptr) backend_of(device_).wait(native_.get(), at.native_.get());
 }
 
-void stream::finish() { backend_of(device_).finish(native_.get()); }
+core::result<void> stream::finish() { return backend_of(device_).finish(native_.get()); }
 
 }  // namespace troupe::device

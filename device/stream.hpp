@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "core/error.hpp"
 #include "device/device_id.hpp"
 
 namespace troupe::device {
@@ -43,8 +44,9 @@ class stream {
   void record(event& at);
   /// Work asked for from now on begins when `at`, of any stream of the device, is over.
   void wait(const event& at);
-  /// The host waits until all work asked for is done.
-  void finish();
+  /// The host waits until all work asked for is done. Errors: work of the device, of this stream or another, has failed
+  /// since somebody was told last; a device that is lost tells everybody.
+  core::result<void> finish();
 
   [[nodiscard]] device_id device() const { return device_; }
   [[nodiscard]] void* native() const { return native_.get(); }  ///< the backend's; null on the CPU

@@ -25,7 +25,7 @@ device_use use_of(plan::lane lane, const plan::tier_options& tiers) {
 void watch_waits(bool (*leaves_out)(const placed_wait& x)) { wait_watcher = leaves_out; }
 
 device_lane::~device_lane() {
-  if (stream_) stream_->finish();
+  if (stream_) (void)stream_->finish();
 }
 
 void device_lane::begin(std::shared_ptr<step_context> context) {
@@ -69,7 +69,8 @@ core::result<progress> device_lane::start(const plan::instruction& x) {
 }
 
 core::result<void> device_lane::settle() {
-  if (use_ != device_use::none) stream_->finish();
+  if (use_ != device_use::none)
+    if (auto ok = stream_->finish(); !ok) return ok;
   if (use_ == device_use::asks) tell_times();
   return hands_->settle();
 }

@@ -94,6 +94,7 @@ double shard_executor::trust_ratio(const kernels::lamb_options& options, uint32_
   const uint64_t first = p.layout->block_offset[q];
   const uint64_t blocks = p.layout->blocks_of(p.table().original(q));
   double weights = 0, updates = 0;
+  norms_written_.finish();
   for (uint64_t b = first; b < first + blocks; ++b) {
     weights += context_->norms[b];
     updates += context_->norms[p.layout->num_blocks + b];
@@ -134,6 +135,7 @@ void shard_executor::prepare(const plan::instruction& x) {
       });
     }
   }
+  device::stream::current(device_of_states()).record(norms_written_);
 }
 
 namespace {
@@ -179,7 +181,8 @@ core::result<void> shard_executor::orthogonalise(const plan::instruction& x) {
     if (const uint64_t bytes = (elements + apart) * sizeof(State); scratch_.bytes() < bytes) {
       auto got = device::memory::allocate(device_of_states(), device::tier::device, bytes);
       if (!got) return core::fail(got.error().in("room to orthogonalise " + p.table().parameters[q].name));
-      device::stream::current(device_of_states()).finish();  // a smaller matrix may be under way in the old one
+      // A smaller matrix may be under way in the old one.
+      if (auto ok = device::stream::current(device_of_states()).finish(); !ok) return ok;
       scratch_ = std::move(*got);
     }
     const std::span scratch(reinterpret_cast<State*>(scratch_.data()), elements + apart);

@@ -92,6 +92,7 @@ class shard_executor final : public executor {
   const kernels::operations& states_;
   device::memory scratch_;  // of orthogonalise; as large as the largest matrix needs, and a joined one is
   late_updater late_;
+  device::event norms_written_;  // by kernels of `prepare`; the host reads them
   weight_uploads uploads_;
   host_team team_;
   uint64_t loads_ = 0;

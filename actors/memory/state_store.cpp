@@ -95,10 +95,10 @@ std::byte* state_store::in_memory(uint32_t q, state_part part, plan::slice range
   return all.size() == 1 && !all.front().on_device ? all.front().at : nullptr;
 }
 
-void state_store::copy_and_wait(std::byte* to, const std::byte* from, uint64_t bytes) const {
+core::result<void> state_store::copy_and_wait(std::byte* to, const std::byte* from, uint64_t bytes) const {
   auto& stream = device::stream::current(memory_.device());
   stream.copy(to, from, bytes);
-  stream.finish();
+  return stream.finish();
 }
 
 // The last writes of a step may still be under way when it has ended.
@@ -116,9 +116,7 @@ core::result<void> state_store::read(uint32_t q, state_part part, uint64_t first
   const uint64_t element_bytes = core::size_of(type_of(part));
   for (const auto& x : runs(q, part, {first, out.size() / element_bytes})) {
     const auto to = out.subspan((x.range.first - first) * element_bytes, x.range.count * element_bytes);
-    if (x.at != nullptr)
-      copy_and_wait(to.data(), x.at, to.size());
-    else if (auto ok = read_file(x.file_offset, to); !ok)
+    if (auto ok = x.at != nullptr ? copy_and_wait(to.data(), x.at, to.size()) : read_file(x.file_offset, to); !ok)
       return ok;
   }
   return {};
@@ -130,19 +128,20 @@ core::result<void> state_store::write(uint32_t q, state_part part, uint64_t firs
   for (const auto& x : runs(q, part, {first, in.size() / element_bytes})) {
     const auto from = in.subspan((x.range.first - first) * element_bytes, x.range.count * element_bytes);
     if (x.at != nullptr) {
-      copy_and_wait(x.at, from.data(), from.size());
+      if (auto ok = copy_and_wait(x.at, from.data(), from.size()); !ok) return ok;
       continue;
     }
     if (auto ok = write_file(x.file_offset, from); !ok) return ok;
-    if (are_weights(part)) refresh_caches(q, x.range, from.data());
+    if (are_weights(part))
+      if (auto ok = refresh_caches(q, x.range, from.data()); !ok) return ok;
   }
   return {};
 }
 
 // Several windows may hold a parameter, one for each gather set that it is in.
-void state_store::refresh_caches(uint32_t q, plan::slice range, const std::byte* weights) const {
+core::result<void> state_store::refresh_caches(uint32_t q, plan::slice range, const std::byte* weights) const {
   memory_.refresh_cached(piece_of(q, range), weights);
-  device::stream::current(memory_.device()).finish();  // the host's bytes may be gone when the caller goes on
+  return device::stream::current(memory_.device()).finish();  // the host's bytes may be gone when the caller goes on
 }
 
 namespace {
@@ -171,10 +170,9 @@ core::result<void> state_store::read_as(uint32_t q, state_part part, plan::slice
     }
     auto ok = in_windows(x.range, [&](plan::slice w, uint64_t done) -> core::result<void> {
       scratch.resize(w.count * element_bytes);
-      if (x.on_device)
-        copy_and_wait(scratch.data(), x.at + done * element_bytes, scratch.size());
-      else if (auto got = read_file(x.file_offset + done * element_bytes, scratch); !got)
-        return got;
+      auto got = x.on_device ? copy_and_wait(scratch.data(), x.at + done * element_bytes, scratch.size())
+                             : read_file(x.file_offset + done * element_bytes, scratch);
+      if (!got) return got;
       kernels::cast(scratch.data(), stored, to + done * core::size_of(type), type, w.count);
       return {};
     });

@@ -63,10 +63,10 @@ class state_store final : public state_source {
   [[nodiscard]] bool on_device(plan::state_part part) const;
   [[nodiscard]] plan::owned_piece piece_of(uint32_t parameter, plan::slice range) const;
   [[nodiscard]] std::byte* resident(uint32_t parameter, plan::state_part part, plan::slice range) const;
-  void copy_and_wait(std::byte* to, const std::byte* from, uint64_t bytes) const;
+  core::result<void> copy_and_wait(std::byte* to, const std::byte* from, uint64_t bytes) const;
   core::result<void> read_file(uint64_t offset, std::span<std::byte> out) const;
   core::result<void> write_file(uint64_t offset, std::span<const std::byte> in) const;
-  void refresh_caches(uint32_t parameter, plan::slice range, const std::byte* weights) const;
+  core::result<void> refresh_caches(uint32_t parameter, plan::slice range, const std::byte* weights) const;
 
   const rank_memory& memory_;
 };

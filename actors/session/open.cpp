@@ -88,20 +88,10 @@ std::vector<bool> computed_units(const std::shared_ptr<const plan::job_layout>& 
   return out;
 }
 
-/// An instruction counts as done when its call returns, which is true of devices that work at once.
-core::result<void> check_device(core::device_kind kind) {
-  const device::device_id id{.kind = kind};
-  if (auto ok = device::check(id); !ok) return ok;
-  if (!device::backend_of(id).works_later) return {};
-  return core::fail(core::error_kind::limit, "device " + device::name_of(id) +
-                                                 ": a run does not wait for the work of such a device yet, so its "
-                                                 "results would be wrong; set device: cpu");
-}
-
 }  // namespace
 
 core::result<void> session::parts::take_memory(first_weights weights, opening_watch& watch) {
-  if (auto ok = check_device(plan.config->device); !ok) return ok;
+  if (auto ok = device::check({.kind = plan.config->device}); !ok) return ok;
   if (auto ok = watch.begin("taking memory"); !ok) return ok;
   auto trains = plan.train.all();
   if (!trains) return core::fail(trains.error());
@@ -311,7 +301,7 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
   }
   if (auto ok = check_sequence(options); !ok) return core::fail(ok.error());
   if (auto ok = models::take_linked_cuda(); !ok) return core::fail(ok.error());
-  if (auto ok = check_device(options.config->device); !ok) return core::fail(ok.error());
+  if (auto ok = device::check({.kind = options.config->device}); !ok) return core::fail(ok.error());
   if (options.system != nullptr)
     if (auto ok = check_system(*options.system); !ok) return core::fail(ok.error());
   const core::usual_float_environment numbers;

@@ -20,7 +20,7 @@ void device_rules(const settings& given, const job_config& config, reporter& rep
   if (config.distillation.enabled) refuse("distillation.enabled", "training without a teacher");
   if (config.zero_optimization.zenflow.enabled) refuse("zero_optimization.zenflow", "updates without ZenFlow");
   const auto& offload = config.zero_optimization.offload_optimizer;
-  if (offload.speculates) refuse("zero_optimization.offload_optimizer.super_offload", "updates behind the vote");
+  if (offload.super_offload) refuse("zero_optimization.offload_optimizer.super_offload", "updates behind the vote");
   if (offload.device == offload_device::cpu && offload.ratio < 1)
     refuse("zero_optimization.offload_optimizer.ratio", "all states of an offloaded optimizer on the host");
   if (config.early_updates == early_choice::always) refuse("cluster.early_updates", "false or auto");

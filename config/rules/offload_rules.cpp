@@ -132,11 +132,13 @@ class placement {
   // Where steps may be skipped or clipped it takes twice the disk, so that wants to be asked for.
   // Clipping is no accident that a run hardly ever has, as an overflow is: a step that clips pays for an undo and a
   // second update, and many runs clip most steps. So only who asks for it has early updates with it.
+  // A job on a GPU has none for now.
   void updates_ahead() {
     auto& part = zero_.offload_optimizer;
     if (config_.early_updates == early_choice::always) must_update_ahead();
     const bool may = zero_.swaps() ? !config_.skips_overflow() : part.super_offload;
-    part.speculates = config_.early_updates == early_choice::automatic ? may && config_.gradient_clipping == 0
+    const bool chosen = may && config_.gradient_clipping == 0 && config_.device == core::device_kind::cpu;
+    part.speculates = config_.early_updates == early_choice::automatic ? chosen
                                                                        : config_.early_updates == early_choice::always;
   }
   void must_update_ahead() {

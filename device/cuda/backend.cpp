@@ -28,7 +28,6 @@ const backend cuda_backend{.count = usable_devices,
                            .finish = finish,
                            .is_over = is_over,
                            .finish_event = finish_event,
-                           .elapsed_ns = elapsed_ns,
-                           .works_later = true};
+                           .elapsed_ns = elapsed_ns};
 
 }  // namespace troupe::device::cuda

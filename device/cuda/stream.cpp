@@ -46,7 +46,10 @@ void wait(void* stream, void* event) {
   note(cudaStreamWaitEvent(stream_at(stream), event_at(event), 0), "waiting for an event");
 }
 
-void finish(void* stream) { note(cudaStreamSynchronize(stream_at(stream)), "finishing its work"); }
+core::result<void> finish(void* stream) {
+  note(cudaStreamSynchronize(stream_at(stream)), "finishing its work");
+  return take_fault();
+}
 
 bool is_over(void* event) {
   const cudaError_t status = cudaEventQuery(event_at(event));

@@ -5,13 +5,15 @@
 #include <cstdint>
 #include <memory>
 
+#include "core/error.hpp"
+
 namespace troupe::device::cuda {
 
 std::shared_ptr<void> make_stream(uint32_t index);
 void copy(void* stream, std::byte* to, const std::byte* from, uint64_t bytes);
 void record(void* stream, std::shared_ptr<void>& event);
 void wait(void* stream, void* event);
-void finish(void* stream);
+core::result<void> finish(void* stream);
 bool is_over(void* event);
 void finish_event(void* event);
 int64_t elapsed_ns(void* from, void* to);

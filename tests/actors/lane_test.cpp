@@ -12,8 +12,8 @@ namespace {
 struct seen {
   std::vector<uint32_t> started;
   std::vector<std::string> aborted;
-  bool slow = false;   // instructions stay pending until a wake names them
-  std::string refuse;  // fail with this
+  bool slow = false;            // instructions stay pending until a wake names them
+  std::string refuse;           // fail with this
   std::vector<size_t> settled;  // how many had started
   std::string unsettled;        // fail with this at the end
 };

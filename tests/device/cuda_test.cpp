@@ -112,9 +112,8 @@ BOOST_FIXTURE_TEST_CASE(a_refused_call_is_a_fault_once_and_a_lost_gpu_is_one_for
   BOOST_TEST(refused.error().text == "the GPU refused copying: what CUDA says (cudaErrorOther)");
   BOOST_TEST(cuda::take_fault().has_value());
   fake().of_waits = cudaErrorLaunchFailure;
-  s.finish();
   for (int asked = 0; asked < 2; ++asked) {
-    const auto lost = cuda::take_fault();
+    const auto lost = s.finish();
     BOOST_REQUIRE(!lost);
     BOOST_TEST(lost.error().text ==
                "the GPU was lost while finishing its work: what CUDA says (cudaErrorLaunchFailure); the run has to "

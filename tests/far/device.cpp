@@ -69,7 +69,7 @@ void copy(void* stream, std::byte* to, const std::byte* from, uint64_t bytes) {
   if (source != side::device && target == side::device) counting().bytes_up += bytes;
   if (source == side::device && target != side::device) counting().bytes_down += bytes;
   const bool waits = source == side::pageable || target == side::pageable;
-  if (waits) finish(stream);
+  if (waits) (void)finish(stream);
   const auto move = [to = for_copy(to), from = for_copy(from), bytes] { std::memmove(to, from, bytes); };
   waits ? move() : ask(stream, move);
 }

@@ -1,6 +1,7 @@
 // Whole runs on the far device: the CPU's losses, norms, weights and moments, bit for bit, and no touch of the device's
 // memory by the host.
 #include "tests/far/device.hpp"
+#include "tests/far/late.hpp"
 #include "tests/parity/document_lines.hpp"
 #include "tests/parity/places.hpp"
 
@@ -23,13 +24,16 @@ const settings again = {"activation_checkpointing.enabled=true"};
 const settings bf16 = {"bf16.enabled=true"}, fp16 = {"fp16.enabled=true", "fp16.initial_scale_power=8"};
 const settings three_micro_batches = {"gradient_accumulation_steps=3"};
 
-/// The run on the device has the CPU's bits, and it was the device that computed it.
+/// The run on the device has the CPU's bits, whether its streams are prompt or late, and it was the device that
+/// computed it.
 void check(const small_job& job, const settings& set) {
   BOOST_TEST_CONTEXT(text_of(set)) {
     const auto wanted = train(job, set, steps);
     const auto before = far::counted();
     check_same(train(job, set + on_device, steps), wanted);
     BOOST_TEST(far::counted().kernels > before.kernels);
+    const far::late_device late(1);
+    check_same(train(job, set + on_device, steps), wanted);
   }
 }
 
@@ -92,6 +96,7 @@ BOOST_AUTO_TEST_CASE(documents_and_dropout_have_the_bits_of_the_cpu) {
 
 BOOST_AUTO_TEST_CASE(evaluation_outputs_and_samples_have_the_bits_of_the_cpu) {
   const small_job job(tiny_llama);
+  const far::late_device late(2);
   for (const settings& place : {stage(0), stage(3) + two_ranks}) BOOST_TEST_CONTEXT(text_of(place)) {
       const settings set = place + settings{"data.validation_fraction=0.2"};
       const auto near = job.open(set), far = job.open(set + on_device);
@@ -105,6 +110,7 @@ BOOST_AUTO_TEST_CASE(evaluation_outputs_and_samples_have_the_bits_of_the_cpu) {
 
 BOOST_AUTO_TEST_CASE(states_that_a_host_writes_are_those_that_it_reads) {
   const small_job job;
+  const far::late_device late(3);
   for (const settings& place :
        {stage(1), stage(3) + two_ranks, stage(3) + settings{zero + "offload_optimizer.device=cpu"}})
     BOOST_TEST_CONTEXT(text_of(place)) {
@@ -120,6 +126,24 @@ BOOST_AUTO_TEST_CASE(states_that_a_host_writes_are_those_that_it_reads) {
       }
       check_same(result_of(*far, steps), result_of(*near, steps));
       BOOST_TEST(gradient_of(*far, 3) == gradient_of(*near, 3), boost::test_tools::per_element());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_device_ends_the_step_and_gives_no_states) {
+  const small_job job;
+  const scratch_folder folder;
+  for (const settings& place : {stage(0), stage(3) + two_ranks}) BOOST_TEST_CONTEXT(text_of(place)) {
+      const auto s = job.open(place + on_device);
+      step_of(*s);
+      far::lose();
+      const auto read = s->states().get_full_fp32_param(s->table().parameters[3].name);
+      const auto saved = s->save({.root = folder / "lost"});
+      const auto stepped = s->step();
+      far::be_prompt();
+      BOOST_REQUIRE((!read && !saved && !stepped));
+      for (const auto& said : {read.error().text, saved.error().text, stepped.error().text})
+        BOOST_TEST(said.find("the far device was lost") != std::string::npos, said);
+      BOOST_TEST(!std::filesystem::exists(folder / "lost" / "latest"));
     }
 }
 
@@ -146,6 +170,7 @@ BOOST_AUTO_TEST_CASE(numbers_of_a_batch_go_up_in_one_copy_and_nothing_else_cross
 
 BOOST_AUTO_TEST_CASE(a_run_saved_on_one_device_is_resumed_on_the_other) {
   const small_job job;
+  const far::late_device late(4);
   for (const settings& place :
        {stage(0), stage(2), stage(3), stage(3) + settings{zero + "offload_optimizer.device=cpu"},
         stage(3) + states_in_files()}) {

@@ -3,11 +3,13 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <deque>
 #include <exception>
 #include <mutex>
 #include <random>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -48,6 +50,8 @@ struct scheduler {
   bool wanders = false;                         // does other work while the host waits
   std::vector<std::shared_ptr<queue>> streams;  // [number], for ever: they are small
   std::vector<queue*> busy;                     // all that have work, and some that have none any more
+
+  std::atomic<bool> lost{false}, comes_late{false};
 
   scheduler() { open(); }
 
@@ -130,7 +134,7 @@ void be_prompt() {
   scheduler& s = all();
   const std::lock_guard guard(s.lock);
   for (const auto& q : s.streams) s.until([&] { return q->asked.empty(); }, *q);
-  s.late = false;
+  s.late = s.lost = false;
 }
 
 void be_late(uint64_t seed) {
@@ -144,6 +148,8 @@ void be_late(uint64_t seed) {
 }
 
 bool is_late() { return all().late; }
+void come_late(bool on) { all().comes_late = on; }
+void lose() { all().lost = true; }
 
 std::shared_ptr<void> make_stream() {
   const std::lock_guard guard(all().lock);
@@ -174,10 +180,12 @@ void wait(void* stream, void* at) {
   if (s.late) s.put(s.of(stream), {.waits_for = static_cast<event*>(at)->latest});
 }
 
-void finish(void* stream) {
+core::result<void> finish(void* stream) {
   scheduler& s = all();
   ++counting().waits;
-  if (!s.late) return;
+  if (s.lost) return core::fail(core::error_kind::io, "the far device was lost");
+  if (!s.late) return {};
+  if (s.comes_late) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   const std::lock_guard guard(s.lock);
   queue& q = s.of(stream);
   if (!q.asked.empty() && computes) ++counting().compute_waits;
@@ -185,6 +193,7 @@ void finish(void* stream) {
   const auto end = std::make_shared<point>(&q);
   s.add(q, {.reached = end});
   s.until([&] { return end->over; }, q);
+  return {};
 }
 
 bool is_over(void* at) {

@@ -7,6 +7,8 @@
 #include <functional>
 #include <memory>
 
+#include "core/error.hpp"
+
 namespace troupe::far {
 
 /// Work that was asked for is done first. Called while nobody uses the device.
@@ -15,13 +17,18 @@ void be_prompt();
 /// their own.
 void be_late(uint64_t seed);
 [[nodiscard]] bool is_late();
+/// While on, the host comes to each wait for a whole stream a millisecond later, so that what does not wait for the
+/// stream's work gets there first.
+void come_late(bool on);
+/// Every wait for a stream fails from now on, until streams become prompt or late anew.
+void lose();
 
 /// Handles are those of device::backend; null is the stream of threads that have none, as CUDA has it.
 std::shared_ptr<void> make_stream();
 void ask(void* stream, std::function<void()> work);
 void record(void* stream, std::shared_ptr<void>& event);
 void wait(void* stream, void* event);
-void finish(void* stream);
+core::result<void> finish(void* stream);
 bool is_over(void* event);
 void finish_event(void* event);
 int64_t elapsed_ns(void* from, void* to);

@@ -39,6 +39,17 @@ BOOST_AUTO_TEST_CASE(settings_that_a_gpu_does_not_know_yet_are_refused_by_their_
                      "cluster.processes: device: cuda wants one process for now"));
 }
 
+BOOST_AUTO_TEST_CASE(updates_before_the_vote_are_not_chosen_on_a_gpu_and_refused_where_somebody_asks) {
+  const auto offload = [](const std::string& optimizer) {
+    return errors_of(smallest_with("stage: 3", "stage: 3, offload_optimizer: {" + optimizer + "}") +
+                     "gradient_clipping: 0\ndevice: cuda\n");
+  };
+  BOOST_TEST(offload("device: nvme, nvme_path: /disk") == "");
+  BOOST_TEST(offload("device: cpu, super_offload: true") ==
+             "j.yaml:8:79: error: zero_optimization.offload_optimizer.super_offload: device: cuda wants updates behind "
+             "the vote for now\n");
+}
+
 BOOST_AUTO_TEST_CASE(settings_of_a_gpu_are_refused_on_the_cpu) {
   BOOST_TEST(on_gpu("parallel: {data: 2}\ncuda: {memory_limit: 4GiB}") == "");
   BOOST_TEST(errors_of(smallest + "cuda: {memory_limit: 4GiB}\n") ==

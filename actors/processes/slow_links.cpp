@@ -60,16 +60,24 @@ std::vector<slow_link> slow_links::note(int64_t now_ns, std::span<const link_tra
   return out;
 }
 
-std::string ends_of(const slow_link& x, const term_members& members, const std::vector<config::cluster_host>& hosts) {
-  return fmt::format("from {} to {}", slow_end(x.from, members, hosts), slow_end(x.to, members, hosts));
+slow_link_report report_of(const slow_link& x, uint64_t step, const term_members& members,
+                           const std::vector<config::cluster_host>& hosts) {
+  return {step,
+          slow_end(x.from, members, hosts),
+          slow_end(x.to, members, hosts),
+          x.bytes_per_s,
+          x.usual_bytes_per_s,
+          std::min(1.0, x.share)};
 }
 
-std::string text_of(const slow_link& x, const std::string& ends) {
+std::string ends_of(const slow_link_report& x) { return fmt::format("from {} to {}", x.from, x.to); }
+
+std::string text_of(const slow_link_report& x) {
   return fmt::format(
       "the link {} is slow: it moves {} a second where the job's faster links move {}, which takes {:.0f}% of a step's "
       "time; the run goes on (troupe doctor --cluster measures all links)",
-      ends, core::human_bytes(static_cast<uint64_t>(x.bytes_per_s)),
-      core::human_bytes(static_cast<uint64_t>(x.usual_bytes_per_s)), 100 * std::min(1.0, x.share));
+      ends_of(x), core::human_bytes(static_cast<uint64_t>(x.bytes_per_s)),
+      core::human_bytes(static_cast<uint64_t>(x.usual_bytes_per_s)), 100 * x.share);
 }
 
 std::string slow_links_of_run(const std::vector<std::string>& ends) {

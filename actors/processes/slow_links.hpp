@@ -13,6 +13,7 @@
 
 #include "actors/processes/link_traffic.hpp"
 #include "actors/processes/members.hpp"
+#include "actors/processes/slow_link_report.hpp"
 #include "config/sections/cluster_config.hpp"
 
 namespace troupe::actors {
@@ -54,10 +55,13 @@ class slow_links {
   uint32_t steps_ = 0;
 };
 
+/// Its ends as "host b (rank 1)", and its figures.
+slow_link_report report_of(const slow_link& x, uint64_t step, const term_members& members,
+                           const std::vector<config::cluster_host>& hosts);
 /// "from host b (rank 1) to host a (rank 0)".
-std::string ends_of(const slow_link& x, const term_members& members, const std::vector<config::cluster_host>& hosts);
-/// `ends`: ends_of's.
-std::string text_of(const slow_link& x, const std::string& ends);
+std::string ends_of(const slow_link_report& x);
+/// The sentence that names the link when it has become slow.
+std::string text_of(const slow_link_report& x);
 /// Said at the end of a run; empty where none was slow.
 std::string slow_links_of_run(const std::vector<std::string>& ends);
 

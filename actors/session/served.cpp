@@ -117,8 +117,10 @@ core::result<void> session::parts::add_reports(uint64_t number, run_outcome& to)
 void session::parts::name_slow_links(const std::vector<link_traffic>& links) {
   auto& x = processes;
   for (const auto& found : x.links.note(core::now_ns(), links)) {
-    const std::string ends = ends_of(found, *x.members, x.job->cluster.hosts);
-    host.warnings->put(text_of(found, ends));
+    auto report = report_of(found, progress.steps + 1, *x.members, x.job->cluster.hosts);
+    const std::string ends = ends_of(report);
+    host.warnings->put(text_of(report));
+    x.slow_links_untold.push_back(std::move(report));
     if (std::ranges::find(x.slow_link_ends, ends) == x.slow_link_ends.end()) x.slow_link_ends.push_back(ends);
   }
 }

@@ -216,6 +216,8 @@ core::result<step_report> session::step() {
   step_report& report = *did;
   const auto unscaled = p.over.why;  // the loss scale cannot go further down
   p.deliver_warnings();
+  for (const auto& link : std::exchange(p.processes.slow_links_untold, {}))
+    if (p.host.hooks.on_slow_link) p.host.hooks.on_slow_link(link);
   if (unscaled) return core::fail(*unscaled);
   if (p.progress.judged.is_spike) {
     auto spike = p.answer_spike(report);

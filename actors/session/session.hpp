@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "actors/memory/offload_request.hpp"
+#include "actors/processes/slow_link_report.hpp"
 #include "actors/saving/save_request.hpp"
 #include "actors/session/load_options.hpp"
 #include "actors/session/loss_spike.hpp"
@@ -122,6 +123,9 @@ struct session_hooks {
   std::function<void(std::vector<plan::rank_vote>&)> on_votes{};
   /// A term after the first has begun, and the run is where it was. Called in the leading process of several.
   std::function<void(const term_report&)> on_term{};
+  /// A link between hosts has become slow; on_warning has its sentence. Before the step's `on_step`, in the leading
+  /// process of several.
+  std::function<void(const slow_link_report&)> on_slow_link{};
   /// Before `on_term`: a step that `on_step` has told before and that was done again, with what came of it this time.
   std::function<void(const step_report&)> on_step_again{};
   /// After a save has ended, well or not: during the next call, at the latest that which waits for it.

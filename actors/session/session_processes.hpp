@@ -48,6 +48,7 @@ struct session_processes {
   recovery_counts counts;
   slow_links links;                         ///< of this term
   std::vector<std::string> slow_link_ends;  ///< that were named, for the end of the run: each once
+  std::vector<slow_link_report> slow_links_untold;  ///< of steps whose hooks are still to be called
 
   [[nodiscard]] bool is_on() const { return link != nullptr; }
   [[nodiscard]] bool is_here(uint32_t rank) const { return !members || members->is_here(rank); }

@@ -46,6 +46,14 @@ std::string step_json(const actors::step_report& r, bool is_again) {
 
 }  // namespace
 
+std::string slow_link_json(const actors::slow_link_report& x) {
+  return text_of(
+      "{\"event\":\"slow_link\",\"step\":%llu,\"from\":%s,\"to\":%s,\"bytes_per_s\":%s,\"usual_bytes_per_s\":%s,"
+      "\"share\":%s}\n",
+      static_cast<unsigned long long>(x.step), json_string(x.from).c_str(), json_string(x.to).c_str(),
+      json_number(x.bytes_per_s).c_str(), json_number(x.usual_bytes_per_s).c_str(), json_number(x.share).c_str());
+}
+
 progress::progress(output_style style, uint64_t total_steps, double flops_per_token, uint64_t lines_every,
                    std::string loss_unit)
     : style_(style),
@@ -99,6 +107,12 @@ void progress::term(const actors::term_report& t) {
       "{\"event\":\"term\",\"term\":%llu,\"data\":%u,\"step\":%llu,\"steps_again\":%llu,\"lost_s\":%s,\"cause\":%s}\n",
       static_cast<unsigned long long>(t.number), t.data, static_cast<unsigned long long>(t.step),
       static_cast<unsigned long long>(t.steps_again), json_number(t.lost_s).c_str(), json_string(t.cause).c_str());
+  std::fflush(stdout);
+}
+
+void progress::slow_link(const actors::slow_link_report& x) {
+  if (style_ != output_style::json) return;
+  std::printf("%s", slow_link_json(x).c_str());
   std::fflush(stdout);
 }
 

@@ -16,6 +16,9 @@ enum class output_style : uint8_t { bar, lines, json, quiet };
 /// A line that the configuration asked for, between those of the run: not into a script's JSON, nowhere when quiet.
 void log_line(output_style style, const std::string& line);
 
+/// The event `slow_link` of a script's JSON lines.
+std::string slow_link_json(const actors::slow_link_report& x);
+
 class progress {
  public:
   /// `flops_per_token` of forward and backward; `loss_unit`: nats/byte, nats/token.
@@ -34,6 +37,8 @@ class progress {
   void step_again(const actors::step_report& r);
   /// A term has begun after the first, for scripts alone.
   void term(const actors::term_report& t);
+  /// A link between hosts has become slow, for scripts alone: people have read the warning.
+  void slow_link(const actors::slow_link_report& x);
   void evaluation(uint64_t step, double loss);
   void checkpoint(const checkpoint_event& e);
   void spike(const actors::loss_spike& s);

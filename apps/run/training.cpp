@@ -376,6 +376,9 @@ class training {
     out.on_step_again = [this](const actors::step_report& r) {
       if (show_) show_->step_again(r);
     };
+    out.on_slow_link = [this](const actors::slow_link_report& x) {
+      if (show_) show_->slow_link(x);
+    };
     out.on_term = [this](const actors::term_report& t) {
       page_state_.term(t);
       if (show_) show_->term(t);

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/base/progress.hpp"
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 
@@ -179,6 +180,19 @@ BOOST_AUTO_TEST_CASE(a_profile_that_no_step_reaches_is_warned_of_and_one_with_a_
   BOOST_TEST(filed.code == 0, filed.err);
   BOOST_TEST(!has(filed.out, "flops profiler"));
   BOOST_TEST(scratch_folder::read(f.folder / "profile.txt").starts_with("flops profiler, step 1, rank 0"));
+}
+
+BOOST_AUTO_TEST_CASE(a_slow_link_is_an_event_with_both_ends_and_its_figures) {
+  const troupe::actors::slow_link_report x{17, "host b (ranks 1 to 2)", "host a (rank 0)", 2e6, 1e8, 0.45};
+  const auto line = json::parse(troupe::apps::slow_link_json(x));
+  const json wanted = {{"event", "slow_link"},
+                       {"step", 17},
+                       {"from", "host b (ranks 1 to 2)"},
+                       {"to", "host a (rank 0)"},
+                       {"bytes_per_s", 2e6},
+                       {"usual_bytes_per_s", 1e8},
+                       {"share", 0.45}};
+  BOOST_TEST((line == wanted), line.dump());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

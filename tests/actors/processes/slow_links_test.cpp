@@ -116,10 +116,14 @@ BOOST_AUTO_TEST_CASE(a_sentence_names_the_hosts_and_ranks_of_both_ends) {
   hosts[0].name = "a";
   hosts[1].name = "b";
   const slow_link x{1, 0, 2.0 * 1024 * 1024, 100.0 * 1024 * 1024, 0.45};
-  const auto ends = ends_of(x, members, hosts);
+  const auto report = report_of(x, 17, members, hosts);
+  BOOST_TEST((report.step == 17 && report.from == "host b (ranks 1 to 2)" && report.to == "host a (rank 0)"));
+  BOOST_TEST((report.bytes_per_s == x.bytes_per_s && report.usual_bytes_per_s == x.usual_bytes_per_s));
+  BOOST_TEST(report.share == 0.45);
+  const auto ends = ends_of(report);
   BOOST_TEST(ends == "from host b (ranks 1 to 2) to host a (rank 0)");
   BOOST_TEST(
-      text_of(x, ends) ==
+      text_of(report) ==
       "the link from host b (ranks 1 to 2) to host a (rank 0) is slow: it moves 2.00 MiB a second where the job's "
       "faster links move 100 MiB, which takes 45% of a step's time; the run goes on (troupe doctor --cluster "
       "measures all links)");

@@ -1,0 +1,18 @@
+// What a session tells of a link between hosts that has become slow (docs/cluster.md). Plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace troupe::actors {
+
+/// One direction of a link, and its figures over the last steps.
+struct slow_link_report {
+  uint64_t step = 0;     ///< steps done
+  std::string from, to;  ///< "host b (ranks 1 to 2)"
+  double bytes_per_s = 0;
+  double usual_bytes_per_s = 0;  ///< of the job's faster links
+  double share = 0;              ///< of the steps' time: beyond what the same bytes take at the usual rate
+};
+
+}  // namespace troupe::actors

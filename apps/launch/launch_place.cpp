@@ -148,7 +148,7 @@ launch_place srun(variables& v) {
 launch_place mpi(variables& v, const std::string& launcher, const std::string& size_name, const std::string& rank_name,
                  const std::string& local_name, const std::string& here_name) {
   launch_place p{.launcher = launcher, .told_by = size_name};
-  p.tasks = v.number(p.told_by, 1, 1);
+  p.tasks = v.needed(p.told_by, v.has(rank_name) ? rank_name : here_name, 1);
   const uint32_t rank = v.needed(rank_name, p.told_by);
   v.less(rank_name, rank, p.told_by, p.tasks);
   p.local_rank = v.needed(local_name, rank_name);
@@ -188,7 +188,7 @@ uint32_t even_share(variables& v, const launch_place& p, const std::string& node
 
 launch_place flux(variables& v) {
   launch_place p{.launcher = "flux run", .told_by = "FLUX_JOB_SIZE"};
-  p.tasks = v.number(p.told_by, 1, 1);
+  p.tasks = v.needed(p.told_by, "FLUX_TASK_RANK", 1);
   const uint32_t rank = v.needed("FLUX_TASK_RANK", p.told_by);
   v.less("FLUX_TASK_RANK", rank, p.told_by, p.tasks);
   p.local_rank = v.needed("FLUX_TASK_LOCAL_ID", "FLUX_TASK_RANK");
@@ -277,38 +277,45 @@ const std::vector<launcher_kind>& launcher_kinds() {
   static const std::vector<launcher_kind> all = {
       {{"RANK"},
        torchrun,
-       {"WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_SIZE", "GROUP_WORLD_SIZE", "CROSS_SIZE"},
-       {"RANK", "LOCAL_RANK", "GROUP_RANK", "CROSS_RANK"}},
+       {"WORLD_SIZE"},
+       {"RANK", "LOCAL_RANK", "GROUP_RANK", "CROSS_RANK"},
+       {"LOCAL_WORLD_SIZE", "LOCAL_SIZE", "GROUP_WORLD_SIZE", "CROSS_SIZE"}},
       {{"OMPI_COMM_WORLD_SIZE"},
        open_mpi,
-       {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
-       {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"}},
+       {"OMPI_COMM_WORLD_SIZE"},
+       {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"},
+       {"OMPI_COMM_WORLD_LOCAL_SIZE"}},
       {{"MV2_COMM_WORLD_SIZE"},
        mvapich,
-       {"MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE"},
-       {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK"}},
+       {"MV2_COMM_WORLD_SIZE"},
+       {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK"},
+       {"MV2_COMM_WORLD_LOCAL_SIZE"}},
       {{"JSM_NAMESPACE_SIZE"},
        jsrun,
-       {"JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_LOCAL_SIZE"},
-       {"JSM_NAMESPACE_RANK", "JSM_NAMESPACE_LOCAL_RANK"}},
-      {{"FLUX_TASK_RANK"}, flux, {"FLUX_JOB_SIZE", "FLUX_JOB_NNODES"}, {"FLUX_TASK_RANK", "FLUX_TASK_LOCAL_ID"}},
+       {"JSM_NAMESPACE_SIZE"},
+       {"JSM_NAMESPACE_RANK", "JSM_NAMESPACE_LOCAL_RANK"},
+       {"JSM_NAMESPACE_LOCAL_SIZE"}},
+      {{"FLUX_TASK_RANK"}, flux, {"FLUX_JOB_SIZE"}, {"FLUX_TASK_RANK", "FLUX_TASK_LOCAL_ID"}, {"FLUX_JOB_NNODES"}},
       {{"MPI_LOCALNRANKS"},
        mpiexec,
-       {"PMI_SIZE", "MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"},
-       {"PMI_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK"}},
+       {"PMI_SIZE"},
+       {"PMI_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK"},
+       {"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"}},
       {{"SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID"},
        srun,
-       {"SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_NODES"},
-       {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"}},
+       {"SLURM_STEP_NUM_TASKS"},
+       {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"},
+       {"SLURM_STEP_NUM_NODES"}},
       {{"PALS_RANKID"},
        pals,
        {"PMI_SIZE"},
        {"PALS_RANKID", "PALS_LOCAL_RANKID", "PALS_NODEID", "PMI_RANK", "PMI_LOCAL_RANK"},
-       {"PMI_LOCAL_SIZE", "PALS_LOCAL_SIZE"}},
+       {"PMI_LOCAL_SIZE", "PALS_LOCAL_SIZE", "MPI_LOCALNRANKS"}},
       {{"PMI_SIZE", "PMI_RANK"},
        mpiexec,
-       {"PMI_SIZE", "MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"},
-       {"PMI_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK"}},
+       {"PMI_SIZE"},
+       {"PMI_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK"},
+       {"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"}},
       {{"JOB_COMPLETION_INDEX"}, indexed_job, {}, {}},
   };
   return all;

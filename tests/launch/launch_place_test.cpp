@@ -69,7 +69,6 @@ BOOST_AUTO_TEST_CASE(what_a_launcher_of_one_program_has_left_is_no_place) {
   BOOST_TEST(is_none({{"RANK", "-1"}}));
   BOOST_TEST(is_none({{"RANK", "-1"}, {"WORLD_SIZE", "-1"}, {"LOCAL_RANK", "0"}}));
   BOOST_TEST(is_none({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}));
-  BOOST_TEST(is_none({{"MPI_LOCALNRANKS", "1"}, {"MPI_LOCALRANKID", "0"}}));
   BOOST_TEST(is_none({{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "x"}}));
   for (const std::string prefix : {"OMPI_COMM_WORLD_", "MV2_COMM_WORLD_", "JSM_NAMESPACE_"}) {
     BOOST_TEST(is_none({{prefix + "SIZE", "1"}}));
@@ -83,6 +82,17 @@ BOOST_AUTO_TEST_CASE(what_a_launcher_of_one_program_has_left_is_no_place) {
   // Another launcher may have started several.
   BOOST_TEST(place(with(mpirun, {{"RANK", "-1"}, {"WORLD_SIZE", "1"}})).launcher == "mpirun");
   BOOST_TEST(place(with(step, {{"OMPI_COMM_WORLD_SIZE", "1"}})).launcher == "srun");
+}
+
+// Others of its programs may be on other machines: alone, each would train as if it were the job.
+BOOST_AUTO_TEST_CASE(one_program_of_this_machine_is_not_taken_for_the_only_one) {
+  says(refused({{"MPI_LOCALNRANKS", "1"}, {"MPI_LOCALRANKID", "0"}}), "PMI_SIZE: wanted a number");
+  says(refused({{"MPI_LOCALNRANKS", "1"}, {"MPI_LOCALRANKID", "0"}, {"PMI_RANK", "0"}}), "PMI_SIZE: wanted a number");
+  says(refused({{"RANK", "0"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}}), "WORLD_SIZE: wanted a number");
+  says(refused({{"RANK", "0"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}, {"GROUP_WORLD_SIZE", "1"}}),
+       "WORLD_SIZE: wanted a number");
+  says(refused({{"FLUX_TASK_RANK", "0"}, {"FLUX_TASK_LOCAL_ID", "0"}, {"FLUX_JOB_NNODES", "1"}}),
+       "FLUX_JOB_SIZE: wanted a number");
 }
 
 BOOST_AUTO_TEST_CASE(other_kinds_of_mpirun_say_their_place) {

@@ -73,13 +73,16 @@ core::result<progress> in_process_group::move(std::unique_lock<std::mutex>& lock
   ++moving_;
   lock.unlock();
   // Inputs of others were written before they took the lock to post; they stay until all shares are finished.
-  for (uint32_t r = first; r < last; ++r) do_share(device_, m.shared, m.memory, r, stop_);
+  core::result<void> moved;
+  for (uint32_t r = first; r < last && moved; ++r) moved = do_share(device_, m.shared, m.memory, r, stop_);
   lock.lock();
   --moving_;
+  const wakes told = moved ? wakes{} : end_with(rank, moved.error());
   if (rendezvous_.failure()) {
     const core::error why = *rendezvous_.failure();
     lock.unlock();
     moved_.notify_all();
+    call(told);
     return core::fail(why);
   }
   bool complete = false;

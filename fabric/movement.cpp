@@ -10,16 +10,24 @@
 namespace troupe::fabric {
 namespace {
 
-/// Bytes copied between two checks of `stop`; glibc copies runs of this size at full speed.
-constexpr uint64_t copy_chunk_bytes = uint64_t{1} << 20;
+struct chunk_sizes {
+  /// Copied between two checks of `stop`; glibc copies runs of this size at full speed.
+  uint64_t copied_bytes = uint64_t{1} << 20;
+  /// Few enough that a chunk's sum is still in the second-level cache when it is copied to the peers.
+  uint64_t summed_elements = uint64_t{1} << 15;
+};
 
-/// Small enough that a chunk's sum is still in the second-level cache when it is copied to the peers.
-constexpr uint64_t reduce_chunk_elements = uint64_t{1} << 15;
+/// A device that works later is asked for everything at once: each request costs it more than a chunk does.
+chunk_sizes chunks_of(device::device_id device) {
+  constexpr uint64_t all = ~uint64_t{0};
+  return device.kind == device::device_kind::cpu ? chunk_sizes{} : chunk_sizes{all, all};
+}
 
 /// One member's share of an operation, with its operands.
 struct share {
   const kernels::operations& device;
   device::stream& stream;
+  chunk_sizes chunks;
   const request& r;
   std::span<const member_memory> members;
   uint32_t rank;
@@ -35,9 +43,11 @@ struct share {
       std::byte* to = members[rank].output + p.to * size;
       if (from == to) continue;
       const uint64_t bytes = p.count * size;
-      for (uint64_t done = 0; done < bytes; done += copy_chunk_bytes) {
+      for (uint64_t done = 0; done < bytes;) {
         if (stopped()) return;
-        stream.copy(to + done, from + done, std::min(copy_chunk_bytes, bytes - done));
+        const uint64_t chunk = std::min(chunks.copied_bytes, bytes - done);
+        stream.copy(to + done, from + done, chunk);
+        done += chunk;
       }
     }
   }
@@ -83,10 +93,11 @@ struct share {
         to.clear();
         for (size_t i = first; i < end; ++i) add_outputs(r.pieces[i], to);
         const owned_part own = part_of(r.pieces[mine].count, end - first, mine - first);
-        for (uint64_t done = 0; done < own.count; done += reduce_chunk_elements) {
+        for (uint64_t done = 0; done < own.count;) {
           if (stopped()) return;
-          const owned_part chunk{own.first + done, std::min(reduce_chunk_elements, own.count - done)};
+          const owned_part chunk{own.first + done, std::min(chunks.summed_elements, own.count - done)};
           reduce_chunk(r.pieces[mine].from, chunk, to, inputs);
+          done += chunk.count;
         }
       }
     }
@@ -95,15 +106,15 @@ struct share {
 
 }  // namespace
 
-void do_share(device::device_id device, const request& r, std::span<const member_memory> members, uint32_t rank,
-              const std::atomic<bool>& stop) {
+core::result<void> do_share(device::device_id device, const request& r, std::span<const member_memory> members,
+                            uint32_t rank, const std::atomic<bool>& stop) {
   auto& stream = device::stream::current(device);
-  const share mine{kernels::operations_of(device), stream, r, members, rank, stop};
+  const share mine{kernels::operations_of(device), stream, chunks_of(device), r, members, rank, stop};
   if (is_reduction(r.op))
     mine.reduce_pieces();
   else
     mine.copy_pieces();
-  stream.finish();  // other members rely on it being done
+  return stream.finish();  // other members rely on it being done
 }
 
 }  // namespace troupe::fabric

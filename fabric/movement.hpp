@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "core/error.hpp"
 #include "device/device_id.hpp"
 #include "fabric/communicator.hpp"
 
@@ -24,8 +25,9 @@ struct member_memory {
 ///                                         owners its part, into the outputs of all of them
 ///   all_reduce                            sums them and writes them to every member's output while they are in cache
 /// Shares of different members touch different bytes, so they may run at the same time or one after the other.
-/// Gives up between two chunks of at most 1 MiB once `stop` is true, leaving outputs partly written.
-void do_share(device::device_id device, const request& r, std::span<const member_memory> members, uint32_t rank,
-              const std::atomic<bool>& stop);
+/// On the CPU it gives up between two chunks of at most 1 MiB once `stop` is true, leaving outputs partly written; a
+/// device is asked for each piece as a whole. Errors: what the device's work came to.
+core::result<void> do_share(device::device_id device, const request& r, std::span<const member_memory> members,
+                            uint32_t rank, const std::atomic<bool>& stop);
 
 }  // namespace troupe::fabric

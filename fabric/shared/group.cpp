@@ -200,10 +200,11 @@ core::result<progress> shared_group::advance(uint32_t rank, uint64_t sequence) {
   ++moving_;
   lock.unlock();
   // What others put into their inputs was written before they arrived; it stays until all are finished.
-  do_share(device_, posted, memory, rank, stop_);
+  const auto moved = do_share(device_, posted, memory, rank, stop_);
   lock.lock();
   --moving_;
   moved_.notify_all();
+  if (!moved) return core::fail(end_with(lock, rank, moved.error()));
   if (stop_.load(std::memory_order_relaxed)) return core::fail(*board_.failure());
   return finish(lock, rank, sequence);
 }

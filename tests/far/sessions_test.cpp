@@ -147,6 +147,22 @@ BOOST_AUTO_TEST_CASE(a_lost_device_ends_the_step_and_gives_no_states) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(work_that_a_device_refused_ends_the_step_whoever_waits_first) {
+  const small_job job;
+  for (const settings& place : {stage(0), stage(0) + two_ranks, stage(3) + two_ranks,
+                                stage(2) + two_ranks + settings{"optimizer={type: Muon, params: {lr: 1.0e-2}}"}})
+    BOOST_TEST_CONTEXT(text_of(place)) {
+      const auto s = job.open(place + on_device);
+      step_of(*s);
+      far::refuse_once();
+      const auto stepped = s->step();
+      far::be_prompt();
+      BOOST_REQUIRE(!stepped);
+      BOOST_TEST(stepped.error().text.find("the far device refused a launch") != std::string::npos,
+                 stepped.error().text);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(states_of_a_device_are_not_offloaded_between_steps) {
   const small_job job;
   const auto far = job.open(stage(1) + on_device);

@@ -51,7 +51,7 @@ struct scheduler {
   std::vector<std::shared_ptr<queue>> streams;  // [number], for ever: they are small
   std::vector<queue*> busy;                     // all that have work, and some that have none any more
 
-  std::atomic<bool> lost{false}, comes_late{false};
+  std::atomic<bool> lost{false}, refused{false}, comes_late{false};
 
   scheduler() { open(); }
 
@@ -134,7 +134,7 @@ void be_prompt() {
   scheduler& s = all();
   const std::lock_guard guard(s.lock);
   for (const auto& q : s.streams) s.until([&] { return q->asked.empty(); }, *q);
-  s.late = s.lost = false;
+  s.late = s.lost = s.refused = false;
 }
 
 void be_late(uint64_t seed) {
@@ -150,6 +150,7 @@ void be_late(uint64_t seed) {
 bool is_late() { return all().late; }
 void come_late(bool on) { all().comes_late = on; }
 void lose() { all().lost = true; }
+void refuse_once() { all().refused = true; }
 
 std::shared_ptr<void> make_stream() {
   const std::lock_guard guard(all().lock);
@@ -184,6 +185,7 @@ core::result<void> finish(void* stream) {
   scheduler& s = all();
   ++counting().waits;
   if (s.lost) return core::fail(core::error_kind::io, "the far device was lost");
+  if (s.refused.exchange(false)) return core::fail(core::error_kind::io, "the far device refused a launch");
   if (!s.late) return {};
   if (s.comes_late) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   const std::lock_guard guard(s.lock);

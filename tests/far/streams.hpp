@@ -22,6 +22,8 @@ void be_late(uint64_t seed);
 void come_late(bool on);
 /// Every wait for a stream fails from now on, until streams become prompt or late anew.
 void lose();
+/// The next wait for a stream fails: some of its work was refused.
+void refuse_once();
 
 /// Handles are those of device::backend; null is the stream of threads that have none, as CUDA has it.
 std::shared_ptr<void> make_stream();

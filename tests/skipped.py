@@ -20,19 +20,24 @@ def said(log):
     return found
 
 
-def left_out(cache):
+def left_out(folder):
     """What this build has no tests of."""
-    if re.search(r"^TROUPE_CUDA:\w+=(ON|TRUE|1)$", cache, re.MULTILINE):
-        return {}
-    return {"CUDA kernels on a device": ("this build runs them on the host; `make cuda` needs nvcc and a device", None)}
+    out = {}
+    cache = (folder / "CMakeCache.txt").read_text(errors="replace")
+    if not re.search(r"^TROUPE_CUDA:\w+=(ON|TRUE|1)$", cache, re.MULTILINE):
+        out["CUDA kernels on a device"] = ("this build runs them on the host; `make cuda` needs nvcc and a device", None)
+    if not (folder / "tests/gpu/tests_gpu").exists():
+        out["whole sessions on a GPU"] = ("there was no nvcc to build them; `make gpu-check` needs a GPU, too", None)
+    return out
 
 
 def main(folder):
-    log = pathlib.Path(folder) / "Testing/Temporary/LastTest.log"
+    folder = pathlib.Path(folder)
+    log = folder / "Testing/Temporary/LastTest.log"
     if not log.is_file():
         return
     all_of_it = said(log.read_text(errors="replace"))
-    all_of_it.update(left_out((pathlib.Path(folder) / "CMakeCache.txt").read_text(errors="replace")))
+    all_of_it.update(left_out(folder))
     print("Not tested here:")
     for what, (why, _) in all_of_it.items():
         print(f"  {what}: {why}")

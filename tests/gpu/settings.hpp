@@ -1,0 +1,15 @@
+// Settings that the tests on a GPU share.
+#pragma once
+
+#include <string>
+
+#include "tests/parity/places.hpp"
+
+namespace troupe::tests {
+
+inline const settings on_gpu = {"device=cuda"};
+inline const settings host_optimizer = {zero + "offload_optimizer.device=cpu"};
+
+inline settings data_ranks(int n) { return {"parallel.data=" + std::to_string(n)}; }
+
+}  // namespace troupe::tests

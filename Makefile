@@ -8,7 +8,7 @@ ARGS ?=
 SOURCES = git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test train cut survive cluster cuda install package package-check wheel wheel-check soak asan tsan mutants fuzz bench peer format tidy docs clean
+.PHONY: help setup build test train cut survive cluster cuda gpu-check install package package-check wheel wheel-check soak asan tsan mutants fuzz bench peer format tidy docs clean
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -99,6 +99,13 @@ cuda: setup ## compares the CUDA twins with the CPU's kernels on a CUDA device a
 	@ninja -C build/cuda -j $(JOBS) tests_kernels_cuda bench_cuda
 	@ctest --preset cuda -R '^kernels/cuda' $(ARGS)
 	@build/cuda/tests/bench/bench_cuda
+
+gpu-check: ## proves kernels, sessions, losses and speed on this machine's GPU and writes docs/benchmarks/gpu-DATE-CARD.md (ARGS: see docs/testing.md); without a GPU it says so
+	@python3 tests/gpu/check.py --find
+	@$(MAKE) --no-print-directory build DEVICE=cuda
+	@tests/peer/setup.sh
+	@ninja -C build/release -j $(JOBS) tests_gpu tests_kernels_cuda bench_cuda
+	@python3 tests/gpu/check.py $(ARGS)
 
 mutants: setup ## puts faults of one line into a copy of the tree and checks that a named test notices each
 	@JOBS=$(JOBS) python3 tests/mutants/mutants.py $(ARGS)

@@ -4,9 +4,10 @@
 #   INTERNAL: for our own programs, not installed. HOT: inner loops, where the standard library's checks of every index
 #   cost more than 1 %. Without SOURCES: headers only. PRECOMPILED: of precompiled.cmake, `library` unless said.
 # troupe_program(target)  what our programs have beside their libraries; they are cold
-# troupe_tests(folder SOURCES ... [ALONE ...] DEPENDS ... [LABEL l] [PRECOMPILED kind])
+# troupe_tests(folder SOURCES ... [ALONE ...] DEPENDS ... [LABEL l] [PRECOMPILED kind] [ON_REQUEST])
 #   one program per folder of tests/, one ctest entry per file; `test` is precompiled unless said. A subfolder with a
-#   CMakeLists.txt has a program of its own, else its files are listed with the folder's
+#   CMakeLists.txt has a program of its own, else its files are listed with the folder's. ON_REQUEST: no entries, and
+#   built only where somebody names it
 #
 # In a test file the suite is named after the file: config/parse_test.cpp opens
 # BOOST_AUTO_TEST_SUITE(parse) behind its includes and becomes the ctest entry config.parse. Its directives, helpers and
@@ -134,7 +135,7 @@ if(TROUPE_SANITIZE)
 endif()
 
 function(troupe_tests folder)
-  cmake_parse_arguments(arg "" "LABEL;PRECOMPILED" "SOURCES;ALONE;DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "ON_REQUEST" "LABEL;PRECOMPILED" "SOURCES;ALONE;DEPENDS" ${ARGN})
   if(NOT arg_LABEL)
     set(arg_LABEL unit)
   endif()
@@ -161,6 +162,10 @@ function(troupe_tests folder)
   troupe_test_options(${target})
   target_link_libraries(${target} PRIVATE ${arg_DEPENDS} troupe_places)
   troupe_precompile(${target} ${arg_PRECOMPILED})
+  if(arg_ON_REQUEST)
+    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+    return()
+  endif()
   foreach(source IN LISTS arg_SOURCES arg_ALONE)
     get_filename_component(stem ${source} NAME_WE)
     if(stem MATCHES "_test$")

@@ -37,7 +37,9 @@ if(NOT CMAKE_FIND_PACKAGE_NAME STREQUAL "troupe")
   find_package(rapidcheck REQUIRED)
   find_package(benchmark REQUIRED)
   find_program(VALGRIND_PROGRAM valgrind REQUIRED)
+  set(wanted QUIET)
   if(TROUPE_CUDA)
-    find_package(CUDAToolkit REQUIRED)  # NVIDIA's, of no Debian package
+    set(wanted REQUIRED)
   endif()
+  find_package(CUDAToolkit ${wanted})  # NVIDIA's, of no Debian package
 endif()

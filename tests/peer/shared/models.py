@@ -45,7 +45,7 @@ class GPT2(nn.Module):
         self.ln_f = nn.LayerNorm(width)
 
     def forward(self, tokens, targets):
-        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
+        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1], device=tokens.device))
         for block in self.blocks:
             x = block(x)
         return mean_loss(self.ln_f(x), self.wte.weight, targets)
@@ -60,7 +60,7 @@ class GPT2Embedding(nn.Module):
         self.wpe = nn.Embedding(config["n_positions"], config["n_embd"])
 
     def forward(self, tokens):
-        return self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
+        return self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1], device=tokens.device))
 
 
 class GPT2Head(nn.Module):
@@ -118,7 +118,7 @@ class Llama(nn.Module):
 
     def forward(self, tokens, targets):
         x = self.wte(tokens)
-        angles = self.angles[: tokens.shape[1]]
+        angles = self.angles[: tokens.shape[1]].to(x.device)
         cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
         for block in self.blocks:
             x = block(x, cos, sin)
@@ -153,3 +153,17 @@ def layers(config):
     if is_tied(config):
         made[-1].wte.weight = made[0].wte.weight
     return made
+
+
+class Layered(nn.Module):
+    """A GPT-2 as these layers, one after the other: it begins with the weights that hugging_face.py writes."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.layers = layers(config)
+
+    def forward(self, tokens, targets):
+        x = tokens
+        for layer in self.layers:
+            x = layer(x)
+        return loss_of(x, targets)

@@ -21,7 +21,7 @@ import torch.distributed as dist
 
 import models
 from hugging_face import SEED
-from training import CLIP, LEARNING_RATE
+from training import CLIP, LEARNING_RATE, windows
 
 PIPELINE = 2
 IN_V = ("ScheduleZBVZeroBubble", "ScheduleDualPipeV")  # the last stage is beside the first
@@ -34,12 +34,8 @@ def cut(count, parts):
 
 def samples(spec, micro_batches, shard_rank=0, shard=1):
     """Tokens and targets of this rank's micro-batches, stacked: its share of the first windows of the text, which overlap by one."""
-    rows, columns = spec["rows"], spec["columns"]
-    text = torch.frombuffer(bytearray(pathlib.Path(spec["text"]).read_bytes()), dtype=torch.uint8).long()
-    window = lambda i: text[i * columns : (i + 1) * columns + 1]
-    mine = range(shard_rank * micro_batches * rows, (shard_rank + 1) * micro_batches * rows)
-    both = torch.stack([window(i) for i in mine])
-    return both[:, :-1].contiguous(), both[:, 1:].contiguous()
+    mine = range(shard_rank * micro_batches * spec["rows"], (shard_rank + 1) * micro_batches * spec["rows"])
+    return windows(spec["text"], spec["columns"], mine)
 
 
 class DeepSpeed:

@@ -7,8 +7,11 @@ with two threads, DeepSpeed and DDP with Gloo are several of one thread (RANK, W
 With "compression", a section of DeepSpeed's `compression_training`, PyTorch's model has the compressed layers of .peer/compression
 in all techniques from the first step on.
 With "checkpoint", a file, DDP continues from it where it is there and writes it anew after every "checkpoint_every" steps.
+With "device", PyTorch's model and batches lie there. With "first_windows" it is models.Layered, and each step trains on the
+text's first windows, as Troupe does with a text that has no more.
 In PyTorch's bf16 weights and activations are bf16 and fused AdamW updates fp32 masters, which are copied back.
 """
+import itertools
 import json
 import os
 import pathlib
@@ -24,9 +27,21 @@ LEARNING_RATE = 1e-3
 CLIP = 1.0
 
 
+def tokens_of(text):
+    """The file's bytes."""
+    return torch.frombuffer(bytearray(pathlib.Path(text).read_bytes()), dtype=torch.uint8).long()
+
+
+def windows(text, columns, numbers):
+    """Windows by their numbers, which overlap by one: tokens and targets."""
+    tokens = tokens_of(text)
+    both = torch.stack([tokens[i * columns : (i + 1) * columns + 1] for i in numbers])
+    return both[:, :-1].contiguous(), both[:, 1:].contiguous()
+
+
 def batches(text, rows, columns, seed):
     """Endless random windows of the file's bytes: tokens and targets."""
-    tokens = torch.frombuffer(bytearray(pathlib.Path(text).read_bytes()), dtype=torch.uint8).long()
+    tokens = tokens_of(text)
     random = torch.Generator().manual_seed(seed)
     while True:
         first = torch.randint(0, len(tokens) - columns - 1, (rows,), generator=random)
@@ -51,7 +66,9 @@ class Plain:
     def __init__(self, spec):
         torch.set_num_threads(2)
         self.half = spec["dtype"] == "bf16"
-        self.model = models.make(spec["model"]).to(torch.bfloat16 if self.half else torch.float32)
+        self.device = spec.get("device", "cpu")
+        make = models.Layered if "first_windows" in spec else models.make
+        self.model = make(spec["model"]).to(self.device, torch.bfloat16 if self.half else torch.float32)
         if "compression" in spec:
             self.model = compressed(self.model, spec["compression"])
         self.weights = list(self.model.parameters())
@@ -59,7 +76,7 @@ class Plain:
         self.optimizer = torch.optim.AdamW(self.masters, lr=LEARNING_RATE, weight_decay=0.0, fused=True)
 
     def step(self, tokens, targets):
-        loss = self.model(tokens, targets)
+        loss = self.model(tokens.to(self.device), targets.to(self.device))
         loss.backward()
         if self.half:
             for master, weight in zip(self.masters, self.weights):
@@ -136,6 +153,8 @@ def main():
     file = pathlib.Path(spec["checkpoint"]) if "checkpoint" in spec else None
     done = peer.load(file) if file else 0
     data = batches(spec["text"], spec["rows"], spec["columns"], 1 + rank)
+    if "first_windows" in spec:
+        data = itertools.repeat(windows(spec["text"], spec["columns"], range(spec["rows"])))
     for number in range(done + 1, spec["steps"] + 1):
         tokens, targets = next(data)
         begin = time.perf_counter()

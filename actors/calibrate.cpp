@@ -7,25 +7,51 @@
 
 #include "actors/aten_threads.hpp"
 #include "core/clock.hpp"
+#include "device/stream.hpp"
 #include "models/segment/products.hpp"
+#include "models/segment/torch_device.hpp"
 
 namespace troupe::actors {
+namespace {
 
-double measured_matmul_flops(core::dtype type) {
+/// Of the matrices. A device's grow until a product takes so long that starting it does not count.
+constexpr int64_t least_width = 512, most_width = 8192;
+constexpr double long_enough_s = 1e-3;
+
+}  // namespace
+
+double measured_matmul_flops(core::device_kind kind, core::dtype type) {
   const at::ScalarType t = type == core::dtype::f64    ? at::kDouble
                            : type == core::dtype::bf16 ? at::kBFloat16
                            : type == core::dtype::f16  ? at::kHalf
                                                        : at::kFloat;
   const one_aten_thread alone;  // as a lane computes
-  constexpr int64_t n = 512;
-  const at::Tensor a = at::ones({n, n}, t), b = at::ones({n, n}, t);
-  (void)models::product(a, b);  // the first product sets the library up
+  const device::device_id where{.kind = kind};
+  auto& stream = device::stream::current(where);
+  const auto like = at::dtype(t).device(models::torch_device(where));
+  at::Tensor a, b;
+  const auto seconds = [&] {  // of one product; 0 where the device has failed
+    const int64_t before = core::now_ns();
+    const at::Tensor c = models::product(a, b);
+    return stream.finish() ? double(core::now_ns() - before) * 1e-9 : 0;
+  };
+  int64_t n = least_width;
+  const auto set_up = [&] {  // the first product of a size sets the library up
+    a = at::ones({n, n}, like);
+    b = at::ones({n, n}, like);
+    return seconds() > 0;
+  };
+  if (!set_up()) return 0;
+  while (kind != core::device_kind::cpu && n < most_width && seconds() < long_enough_s) {
+    n *= 2;
+    if (!set_up()) return 0;
+  }
   double best = 0;
   const int64_t begin = core::now_ns();
   for (int i = 0; i < 12 && core::now_ns() - begin < 30'000'000; ++i) {
-    const int64_t before = core::now_ns();
-    const at::Tensor c = models::product(a, b);
-    best = std::max(best, 2.0 * n * n * n / (double(core::now_ns() - before) * 1e-9));
+    const double took = seconds();
+    if (took == 0) return 0;
+    best = std::max(best, 2.0 * double(n) * double(n) * double(n) / took);
   }
   return best;
 }

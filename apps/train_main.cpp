@@ -1,18 +1,32 @@
 // troupe-train: the second binary, which loads LibTorch. `troupe` executes it for what computes.
 #include <CLI/CLI.hpp>
 
+#include <cstdio>
+
 #include "actors/calibrate.hpp"
 #include "apps/base/help.hpp"
 #include "apps/base/integer_options.hpp"
 #include "apps/base/path_options.hpp"
 #include "apps/base/program_start.hpp"
+#include "apps/base/programs.hpp"
 #include "apps/compress/compress_calibrated.hpp"
 #include "apps/compress/compress_command.hpp"
 #include "apps/plan/plan_command.hpp"
 #include "apps/run/train.hpp"
 #include "apps/run/train_options.hpp"
+#include "models/cuda/open.hpp"
 
 namespace {
+
+/// Of the device that a topology names, which is opened first; 0, and a warning, where it cannot be.
+double measured_products(troupe::core::device_kind kind, troupe::core::dtype type) {
+  if (kind != troupe::core::device_kind::cpu)
+    if (const auto ok = troupe::models::open_cuda(troupe::apps::own_folder()); !ok) {
+      std::fprintf(stderr, "troupe: warning: %s\n", ok.error().text.c_str());
+      return 0;
+    }
+  return troupe::actors::measured_matmul_flops(kind, type);
+}
 
 int run(int argc, char** argv) {
   using namespace troupe::apps;
@@ -33,7 +47,7 @@ int run(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : 2;  // as the other program's
   }
   if (compress.chosen()) return compress.run(open_calibration);
-  return plan.chosen() ? plan.run(troupe::actors::measured_matmul_flops) : train(t);
+  return plan.chosen() ? plan.run(measured_products) : train(t);
 }
 
 }  // namespace

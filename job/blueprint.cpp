@@ -137,6 +137,7 @@ core::result<void> use_passes(blueprint& b, const job::go_on& go_on) {
 }  // namespace
 
 plan::cost_model usual_costs(const config::job_config& c) {
+  if (c.device != core::device_kind::cpu) return plan::card_costs(c.parameter_dtype());
   return plan::default_costs(c.parameter_dtype(), core::multiplies_natively(c.parameter_dtype()));
 }
 

@@ -25,7 +25,10 @@ bool needs_measured_costs(const config::job_config& c) {
 plan::cost_model measured_costs(const config::job_config& c, const product_meter& products,
                                 const std::function<void(const std::string&)>& warn) {
   auto out = usual_costs(c);
-  if (const double flops = products(c.parameter_dtype()); flops > 0) out.flops_per_s = flops;
+  if (const double flops = products(c.device, c.parameter_dtype()); flops > 0)
+    out.flops_per_s = flops;
+  else
+    warn("products were not measured, usual ones are assumed");
   std::filesystem::path folder = c.swap_folder();
   if (folder.empty()) return out;  // no disk takes part
   std::error_code ec;
@@ -55,11 +58,11 @@ std::string chosen_tiers(const config::job_config& c, const plan::plan_options& 
   const std::string yaml = plan::as_yaml(chosen, c.swap_folder().string());
   if (!needs_measured_costs(c)) return "# This run's file left nothing to choose, so nothing was measured.\n" + yaml;
   return core::text_of(
-             "# What this run chose, by these rates: reading %.2f GB/s, writing %.2f GB/s, products %.0f GFLOP/s a "
-             "core.\n"
+             "# What this run chose, by these rates: reading %.2f GB/s, writing %.2f GB/s, products %.0f GFLOP/s%s.\n"
              "# Pasted over the same sections of the topology, it makes the same choice again, however fast the "
              "machine is then.\n",
-             costs.disk_read_bytes_per_s / 1e9, costs.disk_bytes_per_s / 1e9, costs.flops_per_s / 1e9) +
+             costs.disk_read_bytes_per_s / 1e9, costs.disk_bytes_per_s / 1e9, costs.flops_per_s / 1e9,
+             c.device == core::device_kind::cpu ? " a core" : " of the device") +
          yaml;
 }
 

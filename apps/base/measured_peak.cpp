@@ -7,7 +7,7 @@ namespace troupe::apps {
 void measured_peak::measure(progress& show) {
   ++times_;
   flops_ = std::max(flops_, measure_());
-  show.use_peak(flops_ * ranks_);
+  show.use_peak(flops_ * cores_);
 }
 
 void measured_peak::after_step(progress& show, const std::function<void(const std::string&)>& say) {

@@ -16,8 +16,9 @@ class measured_peak {
   /// How often a peak that steps surpass is measured again.
   static constexpr int again_max = 3;
 
-  /// `measure`: operations a second of one rank's core, measured now.
-  measured_peak(std::function<double()> measure, uint32_t ranks) : measure_(std::move(measure)), ranks_(ranks) {}
+  /// `measure`: operations a second of one rank's core, measured now, or of the device that all ranks share; `cores`:
+  /// one for each rank, or 1.
+  measured_peak(std::function<double()> measure, uint32_t cores) : measure_(std::move(measure)), cores_(cores) {}
 
   /// Measures where it is time to, and tells `show`. Says once, in the end, that the use is not known.
   void after_step(progress& show, const std::function<void(const std::string&)>& say);
@@ -28,7 +29,7 @@ class measured_peak {
   void measure(progress& show);
 
   std::function<double()> measure_;
-  uint32_t ranks_;
+  uint32_t cores_;
   double flops_ = 0;
   int times_ = 0;  ///< that it was measured
 };

@@ -123,6 +123,13 @@ void show_summary(const job::blueprint& b, const shown_plans& shown, const plan:
               1e3 * timeline.step_s, 1e3 * t.compute_s, 1e3 * t.communication_s, 1e3 * t.exposed_s);
   if (const auto hidden = telemetry::overlap_line(telemetry::overlap_of(timeline)); !hidden.empty())
     std::printf("predicted to be %s\n", hidden.c_str());
+  if (b.config->device != core::device_kind::cpu) {
+    const bool assumed = costs.flops_per_s == plan::card_costs(b.config->parameter_dtype()).flops_per_s;
+    std::printf("by %.1f TFLOP/s of products, %s, and of an A100 %.0f GB/s in its memory and %.0f GB/s to the host's\n",
+                costs.flops_per_s / 1e12,
+                assumed ? "half of an A100's (--measure takes those of this machine's GPU)" : "measured now",
+                costs.device_bytes_per_s / 1e9, costs.link_bytes_per_s / 1e9);
+  }
   if (!b.early.note.empty()) std::printf("%s\n", b.early.note.c_str());
   if (const auto tiers = plan::tiers_as_text(timeline, shown.mine); !tiers.empty()) {
     std::printf("%s", tiers.c_str());

@@ -34,8 +34,8 @@ class opened_run {
         page_(page),
         degrees_(degrees),
         say_(std::move(say)),
-        peak_([&job = c.config] { return actors::measured_matmul_flops(job.parameter_dtype()); },
-              c.config.parallel.ranks()) {}
+        peak_([&job = c.config] { return actors::measured_matmul_flops(job.device, job.parameter_dtype()); },
+              c.config.device == core::device_kind::cpu ? c.config.parallel.ranks() : 1) {}
 
   /// Once. Until the last step, or until `stop` asks for the end. Where a step fails, the states are still whole and
   /// are saved where checkpoints are.

@@ -210,6 +210,33 @@ cost_model default_costs(core::dtype parameter, bool native_products) {
   return out;
 }
 
+cost_model card_costs(core::dtype parameter) {
+  constexpr double of_products = 0.5, of_bytes = 0.75;
+  const bool is_short = parameter == core::dtype::bf16 || parameter == core::dtype::f16;
+  cost_model out;
+  out.flops_per_s = of_products * (is_short ? 312e12 : parameter == core::dtype::f64 ? 9.7e12 : 19.5e12);
+  out.device_bytes_per_s = of_bytes * 1935e9;
+  out.link_bytes_per_s = of_bytes * 32e9;
+  return out;
+}
+
+namespace {
+
+/// Whether what the instruction moves is host memory at one end and the device's at the other.
+bool crosses(const rank_plan& p, const instruction& x) {
+  const auto& tiers = p.options().tiers;
+  return x.kind == kind::gather ? tiers.parameters != tier::device : x.kind == kind::reduce && tiers.updates_on_host();
+}
+
+double seconds_on_card(const rank_plan& p, const instruction& x, const cost_model& costs) {
+  const double ranks = p.options().ranks(), bytes = static_cast<double>(touched_bytes(p, x));
+  if (x.lane == lane::shard && p.options().tiers.updates_on_host()) return bytes / costs.copy_bytes_per_s;
+  return ranks *
+         (x.flops / costs.flops_per_s + bytes / (crosses(p, x) ? costs.link_bytes_per_s : costs.device_bytes_per_s));
+}
+
+}  // namespace
+
 double predicted_seconds(const rank_plan& p, const instruction& x, const cost_model& costs) {
   if (x.kind == kind::write) return static_cast<double>(x.bytes) / costs.disk_bytes_per_s;
   // The ranks share a disk and use it at the same time.
@@ -217,6 +244,7 @@ double predicted_seconds(const rank_plan& p, const instruction& x, const cost_mo
     const double rate = x.kind == kind::swap_in ? costs.disk_read_bytes_per_s : costs.disk_bytes_per_s;
     return costs.disk_latency_s + static_cast<double>(x.bytes) * p.options().ranks() / rate;
   }
+  if (p.options().tiers.apart && costs.device_bytes_per_s > 0) return seconds_on_card(p, x, costs);
   return x.flops / costs.flops_per_s + static_cast<double>(touched_bytes(p, x)) / costs.copy_bytes_per_s;
 }
 

@@ -20,11 +20,18 @@ struct cost_model {
   double disk_read_bytes_per_s = 2.5e9;  ///< reading, likewise
   double disk_latency_s = 200e-6;        ///< of a swap beside its bytes: the device, the kernel and two messages
   double latency_s = 40e-6;              ///< from the end of an instruction to a start on another lane or rank
+  /// A device with memory of its own, which all ranks share: bytes of that memory, and between it and the host's; 0:
+  /// there is none. `flops_per_s` is then the device's, `copy_bytes_per_s` what the host's updates take.
+  double device_bytes_per_s = 0, link_bytes_per_s = 0;
 };
 
 /// The measured defaults for this dtype of parameters: twice as many products in 16 bits where the processor multiplies
 /// them by itself (`core::multiplies_natively`), nearly as many as in fp32 where it does not; half as many in fp64.
 cost_model default_costs(core::dtype parameter, bool native_products = true);
+
+/// What is assumed of a GPU that nobody has measured, for this dtype of parameters: half the products and three
+/// quarters of the bytes that NVIDIA's data sheet of the A100 (80 GB, PCIe) tells.
+cost_model card_costs(core::dtype parameter);
 
 /// Seconds of the instruction alone, once it may start (a collective: once all members have started it).
 double predicted_seconds(const rank_plan& p, const instruction& x, const cost_model& costs);

@@ -28,6 +28,24 @@ BOOST_AUTO_TEST_CASE(an_instruction_costs_its_flops_and_the_bytes_it_touches) {
   BOOST_TEST(predicted_seconds(*p, first_of(*p, kind::load), plain) == 0.0);
 }
 
+// Two ranks share the device.
+BOOST_AUTO_TEST_CASE(on_a_device_an_instruction_costs_the_memory_that_it_moves_bytes_in) {
+  const auto tolerance = boost::test_tools::tolerance(1e-12);
+  cost_model card = plain;
+  card.device_bytes_per_s = 10e9;
+  card.link_bytes_per_s = 0.1e9;
+  auto options = small_options(2, 2);
+  options.tiers.apart = true;
+  const auto near = plans_of(chain_table({10'000, 10'000}), options)[0];
+  BOOST_TEST(predicted_seconds(*near, first_of(*near, kind::forward), card) == 2 * (1e-3 + 0.4096e-6), tolerance);
+  BOOST_TEST(predicted_seconds(*near, first_of(*near, kind::reduce), card) == 2 * 4e-6, tolerance);
+  options.tiers.optimizer = tier::cpu;
+  const auto up = plans_of(chain_table({10'000, 10'000}), options)[0];
+  BOOST_TEST(predicted_seconds(*up, first_of(*up, kind::reduce), card) == 2 * 400e-6, tolerance);
+  const instruction& update = first_of(*up, kind::update);
+  BOOST_TEST(predicted_seconds(*up, update, card) == double(update.bytes) / 1e9, tolerance);
+}
+
 BOOST_AUTO_TEST_CASE(sixteen_bits_multiply_twice_as_fast_and_fp64_half_as_fast) {
   using troupe::core::dtype;
   const double fp32 = default_costs(dtype::f32).flops_per_s;

@@ -104,7 +104,7 @@ gpu-check: ## proves kernels, sessions, losses and speed on this machine's GPU a
 	@python3 tests/gpu/check.py --find
 	@$(MAKE) --no-print-directory build DEVICE=cuda
 	@tests/peer/setup.sh
-	@ninja -C build/release -j $(JOBS) tests_gpu tests_kernels_cuda bench_cuda
+	@ninja -C build/release -j $(JOBS) $(call targets,release,tests_gpu\|tests_kernels_cuda\|bench_cuda)
 	@python3 tests/gpu/check.py $(ARGS)
 
 mutants: setup ## puts faults of one line into a copy of the tree and checks that a named test notices each

@@ -15,8 +15,9 @@ core::result<void> check(device_id device) {
   const auto count = found->count();
   if (!count) return core::fail(count.error().in("device " + name));
   if (device.index >= *count)
-    return core::fail(core::error_kind::limit, "device " + name + ": wanted an index below " + std::to_string(*count) +
-                                                   ", the number of such devices");
+    return core::fail(core::error_kind::limit,
+                      "device " + name + ": wanted cuda.devices with an index below " + std::to_string(*count) +
+                          ", the number of GPUs that this process sees (CUDA_VISIBLE_DEVICES hides others)");
   return {};
 }
 

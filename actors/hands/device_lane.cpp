@@ -1,5 +1,7 @@
 #include "actors/hands/device_lane.hpp"
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
 #include <atomic>
 #include <ranges>
@@ -54,12 +56,20 @@ bool device_lane::wait(const plan::instruction& x, const plan::instruction& on) 
   return on_host;
 }
 
+core::result<progress> device_lane::start_hands(const plan::instruction& x) {
+  try {
+    return hands_->start(x);
+  } catch (const c10::OutOfMemoryError& e) {
+    return core::fail(room_->spent(e.what_without_backtrace()));
+  }
+}
+
 core::result<progress> device_lane::start(const plan::instruction& x) {
   bool waited = false;
   for (const uint32_t on : std::views::reverse(x.after))  // of each lane the last first: the others are over then
     waited |= wait(x, context_->plan().instructions[on]);
   if (waited) context_->spans[x.id].start_ns.store(core::now_ns(), std::memory_order_relaxed);
-  auto did = hands_->start(x);
+  auto did = start_hands(x);
   if (!did || use_ == device_use::none) return did;
   if (done_.size() == events_.size()) events_.emplace_back();
   stream_->record(events_[done_.size()]);

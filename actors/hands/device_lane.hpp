@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "actors/executor.hpp"
+#include "actors/hands/device_room.hpp"
 #include "device/stream.hpp"
 
 namespace troupe::actors {
@@ -38,8 +39,9 @@ void watch_waits(bool (*leaves_out)(const placed_wait& x));
 class device_lane final : public executor {
  public:
   /// `use` is that of the lane whose hands these are.
-  device_lane(std::unique_ptr<executor> hands, device::device_id device, device_use use)
-      : hands_(std::move(hands)), device_(device), use_(use) {}
+  device_lane(std::unique_ptr<executor> hands, device::device_id device, device_use use,
+              std::shared_ptr<const device_room> room)
+      : hands_(std::move(hands)), device_(device), use_(use), room_(std::move(room)) {}
   /// Waits for what a run that was given up has left in the stream.
   ~device_lane() override;
   device_lane(const device_lane&) = delete;
@@ -53,6 +55,8 @@ class device_lane final : public executor {
   void abort(const core::error& why) override { hands_->abort(why); }
 
  private:
+  /// Torch's report that the device's memory is spent becomes an error.
+  core::result<progress> start_hands(const plan::instruction& x);
   /// Whether the host has waited.
   bool wait(const plan::instruction& x, const plan::instruction& on);
   void tell_times() const;
@@ -60,6 +64,7 @@ class device_lane final : public executor {
   std::unique_ptr<executor> hands_;
   device::device_id device_;
   device_use use_;
+  std::shared_ptr<const device_room> room_;
   std::optional<device::stream> stream_;  // the lane's thread's
   std::shared_ptr<step_context> context_;
   std::array<uint32_t, plan::num_lanes> heard_{};  // [lane]: the first instruction that was not waited for, by position

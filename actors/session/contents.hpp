@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "actors/company.hpp"
+#include "actors/hands/device_room.hpp"
 #include "actors/memory/ledger.hpp"
 #include "actors/memory/offloaded_states.hpp"
 #include "actors/memory/pruning_masks.hpp"
@@ -74,6 +75,7 @@ struct session_memory {
   swap_files swaps;
   std::vector<std::shared_ptr<rank_memory>> ranks;  ///< [rank]: of others as much as processes share
   std::vector<std::shared_ptr<rank_memory>> here;   ///< those of this process
+  std::shared_ptr<const device_room> room;          ///< of the device
   std::unique_ptr<allocation_ledger> ledger;        ///< of activations; there once the number of ranks is known
   std::unique_ptr<offloaded_states> offloaded;      ///< null: everything is where the plan has it
   std::shared_ptr<pruning_masks> masks;             ///< null: nothing is pruned. Steps change which of them act

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/text.hpp"
 #include "device/properties.hpp"
 #include "plan/memory_places.hpp"
@@ -14,21 +16,10 @@ std::string file_of(const job::blueprint& b) {
   return b.config->file.empty() ? std::string("FILE") : b.config->file.string();
 }
 
-/// Bytes of a device's own memory that all ranks take, without activations; 0 where it has none of its own.
-uint64_t needed_device_bytes(const job::blueprint& b) {
-  uint64_t out = 0;
-  for (uint32_t r = 0; r < b.train.ranks(); ++r) {
-    auto memory = b.train.like(r).memory;
-    memory.activations = 0;
-    out += plan::device_bytes(memory, b.train.like(r).options().tiers);
-  }
-  return out;
-}
-
 core::result<void> check_device_memory(const job::blueprint& b) {
-  const device::device_id device{.kind = b.config->device};
-  const uint64_t needed = needed_device_bytes(b);
-  if (needed == 0 || !device::check(device)) return {};
+  const device::device_id device = device_of(*b.config);
+  if (!device::check(device)) return {};
+  const uint64_t needed = room_of(b).pool_bytes();
   const auto& facts = device::properties_of(device);
   if (facts.total_bytes == 0 || needed <= facts.total_bytes) return {};
   return core::fail(
@@ -40,6 +31,18 @@ core::result<void> check_device_memory(const job::blueprint& b) {
 }
 
 }  // namespace
+
+device::device_id device_of(const config::job_config& c) {
+  if (c.device == core::device_kind::cpu) return {};
+  return {c.device, c.cuda.devices.front()};
+}
+
+device_room room_of(const job::blueprint& b) {
+  const uint64_t there = device::properties_of(device_of(*b.config)).total_bytes, limit = b.config->cuda.memory_limit;
+  device_room out(limit == 0 || there == 0 ? std::max(limit, there) : std::min(limit, there), file_of(b));
+  for (uint32_t r = 0; r < b.train.ranks(); ++r) out.add(b.train.like(r).memory, b.train.like(r).options().tiers);
+  return out;
+}
 
 uint64_t needed_bytes(const job::blueprint& b) {
   uint64_t out = 0;

@@ -71,13 +71,14 @@ core::result<void> fill_memory(const job::blueprint& plan, rank_memories ranks, 
 }
 
 /// Lanes of a rank whose device has memory of its own leave work there when an instruction ends.
-void order_on_device(std::vector<std::function<std::unique_ptr<executor>()>>& lanes, const rank_memory& memory) {
+void order_on_device(std::vector<std::function<std::unique_ptr<executor>()>>& lanes, const rank_memory& memory,
+                     const std::shared_ptr<const device_room>& room) {
   const auto& tiers = memory.plan().options().tiers;
   if (!tiers.apart) return;
   for (uint32_t seat = 1; seat < lanes.size(); ++seat) {
     const auto lane = seat < plan::num_lanes ? static_cast<plan::lane>(seat) : plan::lane::compute;
-    lanes[seat] = [make = std::move(lanes[seat]), device = memory.device(), use = use_of(lane, tiers)] {
-      return std::make_unique<device_lane>(make(), device, use);
+    lanes[seat] = [make = std::move(lanes[seat]), device = memory.device(), use = use_of(lane, tiers), room] {
+      return std::make_unique<device_lane>(make(), device, use, room);
     };
   }
 }
@@ -91,8 +92,11 @@ std::vector<bool> computed_units(const std::shared_ptr<const plan::job_layout>& 
 }  // namespace
 
 core::result<void> session::parts::take_memory(first_weights weights, opening_watch& watch) {
-  if (auto ok = device::check({.kind = plan.config->device}); !ok) return ok;
+  if (auto ok = device::check(device_of(*plan.config)); !ok) return ok;
   if (auto ok = watch.begin("taking memory"); !ok) return ok;
+  memory.room = std::make_shared<const device_room>(room_of(plan));
+  if (on_gpu != nullptr)
+    if (auto ok = on_gpu->share_memory(memory.room->left_bytes()); !ok) return ok;
   auto trains = plan.train.all();
   if (!trains) return core::fail(trains.error());
   use_programs(plan::plan_choice::train, *trains);
@@ -116,8 +120,7 @@ core::result<void> session::parts::take_memory(first_weights weights, opening_wa
   const auto& z = plan.config->zero_optimization;
   const bool pinned =
       z.offload_optimizer.pin_memory || z.offload_param.pin_memory || plan.config->device != core::device_kind::cpu;
-  memory_place place{.device = {.kind = plan.config->device},
-                     .windows = pinned ? device::tier::pinned : device::tier::huge};
+  memory_place place{.device = device_of(*plan.config), .windows = pinned ? device::tier::pinned : device::tier::huge};
   bool told_of_locks = false;
   for (uint32_t r = 0; r < plan.train.ranks(); ++r) {
     if (modules.instances != nullptr && processes.is_here(r))
@@ -226,7 +229,7 @@ core::result<void> session::parts::start_actors() {
     x.lanes[static_cast<size_t>(plan::lane::writer)] = [mine = memory.ranks[r]] {
       return std::make_unique<writer_executor>(mine, std::make_unique<state_store>(*mine));
     };
-    order_on_device(x.lanes, *memory.ranks[r]);
+    order_on_device(x.lanes, *memory.ranks[r], memory.room);
   }
   if (processes.is_on()) {
     const std::chrono::nanoseconds stall(static_cast<int64_t>(plan.stall_after_s * 1e9));
@@ -277,6 +280,12 @@ core::result<void> check_sequence(const session_options& options) {
                         std::to_string(degree));
 }
 
+/// "device: cuda:0, NVIDIA H100; cuda.tf32; cuda.deterministic"
+std::string gpu_line(device::device_id device, const config::cuda_section& asked) {
+  return "device: " + name_of(device) + ", " + device::properties_of(device).name + (asked.tf32 ? "; cuda.tf32" : "") +
+         (asked.deterministic ? "; cuda.deterministic" : "");
+}
+
 job::host_tables tables_of(const models::prepared_modules* own) {
   if (own == nullptr) return {};
   return {&own->table(), &own->own_table(), &own->cut()};
@@ -301,12 +310,20 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
   }
   if (auto ok = check_sequence(options); !ok) return core::fail(ok.error());
   if (auto ok = models::take_linked_cuda(); !ok) return core::fail(ok.error());
-  if (auto ok = device::check({.kind = options.config->device}); !ok) return core::fail(ok.error());
+  const device::device_id device = device_of(*options.config);
+  if (auto ok = device::check(device); !ok) return core::fail(ok.error());
   if (options.system != nullptr)
     if (auto ok = check_system(*options.system); !ok) return core::fail(ok.error());
   const core::usual_float_environment numbers;
   const one_aten_thread alone;  // a dry run's sums, and rates that are measured for lanes of one thread
   auto p = std::make_unique<parts>();
+  if (device.kind == core::device_kind::cuda) {
+    const auto& asked = options.config->cuda;
+    auto use = models::cuda_use::begin(device, {.tf32 = asked.tf32, .deterministic = asked.deterministic});
+    if (!use) return core::fail(use.error());
+    p->on_gpu = std::move(*use);
+    p->recording.lines->put(gpu_line(device, asked));
+  }
   opening_watch watch(options.hooks.on_opening);
   p->modules.model = std::move(options.model);
   if (p->modules.model != nullptr) {

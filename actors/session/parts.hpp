@@ -17,11 +17,13 @@
 #include "checkpoint/source/tensor_source.hpp"
 #include "core/clock.hpp"
 #include "job/early_updates.hpp"
+#include "models/cuda/use.hpp"
 
 namespace troupe::actors {
 
 struct session::parts {
   job::blueprint plan;
+  std::unique_ptr<models::cuda_use> on_gpu;  ///< null on the CPU
   std::string found_degrees;
   std::vector<std::shared_ptr<rank_programs>> programs;  ///< [rank]; an entry of a rank is null until it is wanted
   host_modules modules;

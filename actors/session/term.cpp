@@ -69,6 +69,7 @@ void session::parts::take_term(term t) {
   data.loader = std::move(t.loader);
   progress = std::move(t.progress);
   snip = std::move(t.snip);
+  if (on_gpu != nullptr) (void)on_gpu->share_memory(memory.room->left_bytes());
 }
 
 core::result<void> session::parts::make_term(const term& before, const std::vector<checkpoint::mask_record>& masks) {

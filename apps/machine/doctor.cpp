@@ -40,8 +40,8 @@ tried_facts try_everything(const std::string& folder) {
   if (const char* const limit = std::getenv("ATEN_CPU_CAPABILITY"); limit != nullptr) t.aten_limit = limit;
   std::error_code e;
   const fs::path here = own_folder();
-  t.cuda_library = try_cuda_library(here);
   const auto trainer = trainer_program(here, "troupe train");
+  t.cuda_library = try_cuda_library(trainer ? trainer->parent_path() : here);
   t.train_program = trainer ? trainer->string() : trainer.error().text;
   if (!trainer && trainer.error().kind == core::error_kind::mismatch) t.train_mend = "pip install 'troupe[train]'";
   t.train_program_there = trainer && fs::is_regular_file(*trainer, e);

@@ -226,11 +226,11 @@ finding cuda_library(const tried_facts& t) {
   const std::string costs = has_gpu ? "the GPU stays idle: training runs on the processor" : "";
   if (library.at.empty())
     return {"CUDA library", has_gpu ? poor : fine, "no libtroupe_cuda.so: device: cuda is refused", costs,
-            has_gpu ? "make build DEVICE=cuda (in Troupe's source tree)" : ""};
+            has_gpu ? "sudo apt-get install ./troupe-cuda_*.deb (in a source tree: make build DEVICE=cuda)" : ""};
   if (library.open.good) return {"CUDA library", fine, library.at + " opens, so device: cuda needs a GPU alone"};
   const std::string lacking = models::lacking_library(library.open.why);
   return {"CUDA library", poor, library.at + (lacking.empty() ? ": " + library.open.why : " lacks " + lacking),
-          "device: cuda is refused", lacking.empty() ? "make build DEVICE=cuda" : "make setup DEVICE=cuda"};
+          "device: cuda is refused", lacking.empty() ? "make build DEVICE=cuda" : models::nvidia_installer(library.at)};
 }
 
 finding numa(const machine_facts& m) {

@@ -1,5 +1,7 @@
 // Troupe's own keys: what runs where, on which data, for how long, and what it leaves behind. Leaves the processes of
 // a job to keys_cluster.cpp.
+#include <fmt/format.h>
+
 #include "config/keys/capabilities.hpp"
 #include "config/keys/key_rows.hpp"
 #include "config/keys/values.hpp"
@@ -8,6 +10,8 @@ namespace troupe::config {
 namespace {
 
 using enum value_type;
+
+constexpr double device_index_max = 127;  // LibTorch's
 
 hand_made bin_dtype_field() {
   return {
@@ -24,6 +28,17 @@ hand_made device_field() {
             return std::nullopt;
           },
           [](const job_config& c) -> std::string { return std::string(core::name_of(c.device)); }};
+}
+
+hand_made devices_field() {
+  return {[](job_config& c, const node& v) -> std::optional<std::string> {
+            std::vector<uint32_t> found;
+            for (const node_ptr& item : v.items) found.push_back(static_cast<uint32_t>(integer_in(*item)->magnitude));
+            if (found.empty()) return "a list of at least one index";
+            c.cuda.devices = std::move(found);
+            return std::nullopt;
+          },
+          [](const job_config& c) -> std::string { return fmt::format("[{}]", fmt::join(c.cuda.devices, ", ")); }};
 }
 
 hand_made order_field() {
@@ -320,6 +335,27 @@ void add_job_keys(key_rows& t) {
       .by_hand(device_field())
       .means("What every rank computes on. cuda is planned for, and refused by runs so far (docs/gpu.md).");
   t.row("cuda", section).means("Settings of `device: cuda`.");
+  t.row("cuda.devices", integers)
+      .by_default("[0]")
+      .at_least(0)
+      .at_most(device_index_max)
+      .by_hand(devices_field())
+      .means(
+          "The GPU that all ranks compute on, by its index among those that CUDA_VISIBLE_DEVICES leaves. One for now: "
+          "a list of several is refused.");
+  t.row("cuda.deterministic", boolean)
+      .by_default("false")
+      .into<&job::cuda, &cuda_section::deterministic>()
+      .means(
+          "Ask LibTorch for kernels that add in one order: a run that is run again on the same GPU has the same bits. "
+          "Without it the backward of attention adds in the order in which blocks of threads come.");
+  t.row("cuda.tf32", boolean)
+      .by_default("false")
+      .into<&job::cuda, &cuda_section::tf32>()
+      .means(
+          "Round the factors of fp32 products to 10 bits (TF32), for speed; sums stay fp32. Products of 16-bit types "
+          "are "
+          "the same either way.");
   t.row("cuda.memory_limit", bytes)
       .by_default("0")
       .at_least(0)

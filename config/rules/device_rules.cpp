@@ -1,14 +1,16 @@
 // Settings that a job on a GPU does not know yet are refused here, each by its key.
 #include <fmt/format.h>
 
+#include "config/keys/values.hpp"
 #include "config/rules/resolve.hpp"
 
 namespace troupe::config {
 
 void device_rules(const settings& given, const job_config& config, reporter& report, purpose why) {
   if (config.device == core::device_kind::cpu) {
-    const std::string key = "cuda.memory_limit";
-    if (config.cuda.memory_limit > 0) report.error(given.where(key), key, "it wants device: cuda, got device: cpu");
+    for (const key_info& row : key_table())
+      if (row.section() == "cuda" && field_text(row, config) != row.default_text)
+        report.error(given.where(row.key), row.key, "it wants device: cuda, got device: cpu");
     return;
   }
   const auto refuse = [&](const std::string& key, std::string_view wanted) {
@@ -26,6 +28,7 @@ void device_rules(const settings& given, const job_config& config, reporter& rep
   if (config.early_updates == early_choice::always) refuse("cluster.early_updates", "false or auto");
   if (config.offload_activations != offload_device::none) refuse("cluster.offload_activations", "none");
   if (config.cluster.is_on()) refuse("cluster.processes", "one process");
+  if (config.cuda.devices.size() > 1) refuse("cuda.devices", "one index");
   const auto one = [&](const char* key, uint64_t degree) {
     if (degree > 1) refuse(key, "1");
   };

@@ -105,7 +105,10 @@ enum class gradient_order : uint8_t { automatic, per_micro_batch, per_step };
 /// first. Automatic: the latter where a pipeline may lay the units on different ranks.
 enum class tied_gradients : uint8_t { automatic, in_bucket, per_use };
 
-struct cuda_section {         ///< `cuda`
+struct cuda_section {                   ///< `cuda`
+  std::vector<uint32_t> devices = {0};  ///< indices of GPUs among those that the process sees, at least one
+  bool deterministic = false;
+  bool tf32 = false;          ///< products of fp32 numbers by TF32
   uint64_t memory_limit = 0;  ///< of a GPU, in bytes, of all ranks on it; 0: what it has
 };
 

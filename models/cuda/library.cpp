@@ -1,8 +1,14 @@
 // The way into libtroupe_cuda.so: its two exported functions, and Torch's stream of a thread.
 #include "models/cuda/library.hpp"
 
+#include <ATen/Context.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
+#include <c10/util/Exception.h>
+
+#include <string>
+#include <string_view>
 
 #include "device/cuda/backend.hpp"
 #include "device/cuda/faults.hpp"
@@ -35,16 +41,32 @@ device::backend backend_with_torch() {
   return out;
 }
 
+core::result<void> limit_memory(uint32_t index, uint64_t bytes) {
+  try {
+    at::globalContext().lazyInitDevice(at::kCUDA);
+    const uint64_t all_bytes = device::cuda::cuda_backend.properties_of(index).total_bytes;
+    c10::cuda::CUDACachingAllocator::setMemoryFraction(part_of_memory(bytes, all_bytes),
+                                                       static_cast<c10::DeviceIndex>(index));
+    return {};
+  } catch (const c10::Error& e) {
+    const std::string_view said = e.what_without_backtrace();  // with lines of advice behind the first
+    return core::fail(core::error_kind::io,
+                      "device cuda:" + std::to_string(index) +
+                          ": the GPU's memory is not shared out: " + std::string(said.substr(0, said.find('\n'))));
+  }
+}
+
 cuda_library library_with(const device::cuda::program& p) {
   device::cuda::use(p);
-  settle_products();
+  settle({});
   static const device::backend devices = backend_with_torch();
   static const kernels::operations& table = kernels::cuda::table_with(
       {.current = current_stream, .note = device::cuda::note, .orthogonalise = orthogonalise});
   // A product takes all rows at once: cuBLAS adds in fp32 and rounds once.
   static const operations products{
       .memory = &table, .product_out = &product_out, .add_product = &add_product, .panel_rows = 0};
-  return {&devices, &table, &products, &attention};
+  static const cuda_process process{.settle = settle, .limit_memory = limit_memory};
+  return {&devices, &table, &products, &attention, &process};
 }
 
 }  // namespace

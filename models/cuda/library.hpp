@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "device/cuda/backend.hpp"
 #include "kernels/operations.hpp"
+#include "models/cuda/use.hpp"
 #include "models/layers/attention.hpp"
 #include "models/segment/operations.hpp"
 
@@ -16,6 +18,7 @@ struct cuda_library {
   const kernels::operations* kernels = nullptr;
   const operations* products = nullptr;
   const attention_operations* attention = nullptr;
+  const cuda_process* process = nullptr;
 };
 
 /// Grows with every change of what the tables hold: a library of another tree is refused instead of misread.
@@ -25,6 +28,12 @@ struct cuda_shape {
   uint64_t kernels_bytes = sizeof(kernels::operations);
   uint64_t products_bytes = sizeof(operations);
   uint64_t attention_bytes = sizeof(attention_work) + sizeof(attention_operations);
+  uint64_t library_bytes = sizeof(cuda_library) + sizeof(cuda_process) + sizeof(cuda_settings);
+  bool operator==(const cuda_shape& other) const {
+    return std::string_view(version) == other.version && backend_bytes == other.backend_bytes &&
+           kernels_bytes == other.kernels_bytes && products_bytes == other.products_bytes &&
+           attention_bytes == other.attention_bytes && library_bytes == other.library_bytes;
+  }
 };
 
 /// Its version and sizes; the library's are the same.

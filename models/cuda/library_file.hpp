@@ -11,12 +11,24 @@ namespace troupe::models {
 
 inline constexpr const char* cuda_library_file = "libtroupe_cuda.so";
 
-/// The library beside a program in `folder`, or where an installed program has its libraries; empty: in neither place.
+/// The library beside a program in `folder`, or where an installed program or one of a wheel has its libraries; empty:
+/// in none of these places.
 inline std::filesystem::path find_cuda_library(const std::filesystem::path& folder) {
   std::error_code e;
-  for (const auto& at : {folder / cuda_library_file, folder.parent_path() / "lib" / cuda_library_file})
-    if (std::filesystem::exists(at, e)) return at;
+  const auto libraries = folder.parent_path() / "lib";
+  for (const auto& at : {folder, libraries / "troupe", libraries})
+    if (std::filesystem::exists(at / cuda_library_file, e)) return at / cuda_library_file;
   return {};
+}
+
+/// The command that brings NVIDIA's libraries to where the library `at` finds them.
+inline std::string nvidia_installer(const std::filesystem::path& at) {
+  const auto folder = at.parent_path(), above = folder.parent_path();
+  if (folder.filename() == "lib" && above.filename() == "troupe") return "pip install 'troupe[cuda]'";  // of a wheel
+  if (folder.filename() == "troupe" && above.filename() == "lib")
+    return "pip install --no-deps --target '" + folder.string() + "' -r '" +
+           (above.parent_path() / "share/troupe/requirements-cuda.txt").string() + "'";
+  return "make setup DEVICE=cuda";
 }
 
 /// The library that the system lacks, out of the dynamic linker's sentence; empty where that says something else.

@@ -22,17 +22,17 @@ core::error not_opened(const fs::path& at) {
   const std::string lacking = lacking_library(why);
   if (lacking.empty())
     return {core::error_kind::limit, "device: cuda wants '" + at.string() + "', which cannot be opened: " + why};
-  return {core::error_kind::limit,
-          "device: cuda wants " + lacking +
-              ", which this system lacks: `make setup DEVICE=cuda` installs it beside LibTorch"};
+  return {core::error_kind::limit, "device: cuda wants " + lacking + ", which this system lacks: `" +
+                                       nvidia_installer(at) + "` installs it beside LibTorch"};
 }
 
 core::result<void*> opened(const fs::path& folder) {
   const fs::path at = find_cuda_library(folder);
   if (at.empty())
-    return core::fail(core::error_kind::limit, "device: cuda wants " + std::string(cuda_library_file) +
-                                                   ", which is not in '" + folder.string() +
-                                                   "': `make build DEVICE=cuda` builds it; or set device: cpu");
+    return core::fail(core::error_kind::limit,
+                      "device: cuda wants " + std::string(cuda_library_file) + ", which is not in '" + folder.string() +
+                          "': `make build DEVICE=cuda` builds it, Debian's package `troupe-cuda` and "
+                          "Troupe's wheel have it; or set device: cpu");
   // Never closed: Torch keeps what it registers.
   void* const library = ::dlopen(at.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return core::fail(not_opened(at));
@@ -51,9 +51,7 @@ core::result<void> take(void* library) {
   const auto tables = function_in<cuda_library_function>(library, cuda_library_name);
   const cuda_shape mine{TROUPE_VERSION};
   const cuda_shape theirs = shape == nullptr ? cuda_shape{""} : shape();
-  if (tables == nullptr || std::string_view(theirs.version) != mine.version ||
-      theirs.backend_bytes != mine.backend_bytes || theirs.kernels_bytes != mine.kernels_bytes ||
-      theirs.products_bytes != mine.products_bytes || theirs.attention_bytes != mine.attention_bytes)
+  if (tables == nullptr || theirs != mine)
     return core::fail(core::error_kind::mismatch, std::string(cuda_library_file) +
                                                       " is of another build of Troupe than this program: `make build "
                                                       "DEVICE=cuda` builds both");
@@ -63,6 +61,7 @@ core::result<void> take(void* library) {
   kernels::provide(device::device_kind::cuda, *all.kernels);
   provide(device::device_kind::cuda, *all.products);
   provide(device::device_kind::cuda, *all.attention);
+  provide(*all.process);
   return {};
 }
 

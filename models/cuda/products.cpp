@@ -25,12 +25,17 @@ at::Tensor matrix_at(float* data, int64_t rows, int64_t cols) {
 
 }  // namespace
 
-void settle_products() {
+void settle(const cuda_settings& s) {
   // One workspace of one size: cuBLAS then takes the same algorithm, and the same order of sums, at every call.
   ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
-  at::globalContext().setAllowBF16ReductionCuBLAS(false);
-  at::globalContext().setAllowFP16ReductionCuBLAS(false);
-  at::globalContext().setAllowTF32CuBLAS(false);
+  at::Context& torch = at::globalContext();
+  torch.setAllowBF16ReductionCuBLAS(false);
+  torch.setAllowFP16ReductionCuBLAS(false);
+  torch.setAllowTF32CuBLAS(s.tf32);
+  static bool was_deterministic = false;  // a host's own wish stays where nobody asks
+  if (s.deterministic || was_deterministic) torch.setDeterministicAlgorithms(s.deterministic, /*warn_only=*/false);
+  if (s.deterministic) torch.setDeterministicFillUninitializedMemory(false);  // NaN in all that is allocated
+  was_deterministic = s.deterministic;
 }
 
 void product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {

@@ -225,7 +225,8 @@ BOOST_AUTO_TEST_CASE(what_training_on_a_gpu_lacks_is_named_with_what_brings_it) 
   t.cuda_library = {};
   const auto none = examine(m, t);
   BOOST_TEST((about(none, "CUDA library").is == condition::poor));
-  BOOST_TEST(about(none, "CUDA library").command == "make build DEVICE=cuda (in Troupe's source tree)");
+  BOOST_TEST(about(none, "CUDA library").command ==
+             "sudo apt-get install ./troupe-cuda_*.deb (in a source tree: make build DEVICE=cuda)");
 }
 
 BOOST_AUTO_TEST_CASE(without_a_gpu_nothing_of_cudas_is_wanted) {

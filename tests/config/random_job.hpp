@@ -63,13 +63,14 @@ inline bool is_free(const key_info& row) {
       "compression_training.activation_quantization.shared_parameters."
       "enabled",
       // A GPU does not go together with many others.
-      "cuda.memory_limit", "device",
+      "device",
       // These want a teacher, and layers their names.
       "compression_training.layer_reduction.enabled", "distillation.enabled"};
   const bool places =
       row.key.starts_with("zero_optimization.offload_") || row.key.starts_with("zero_optimization.zenflow");
   return row.has_field() && row.support.only.empty() && row.section() != "model" && row.section() != "data_types" &&
-         !row.key.starts_with("train_") && !row.in_list() && !bound.contains(row.key) && !places;
+         row.section() != "cuda" && !row.key.starts_with("train_") && !row.in_list() && !bound.contains(row.key) &&
+         !places;
 }
 
 /// A list of mappings of a key's items, each with its required keys and some of the others.

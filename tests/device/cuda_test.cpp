@@ -43,7 +43,9 @@ BOOST_FIXTURE_TEST_CASE(a_machine_with_driver_and_gpu_is_taken, fresh_machine) {
   BOOST_TEST(check(gpu).has_value());
   const auto beyond = check({device_kind::cuda, 1});
   BOOST_REQUIRE(!beyond);
-  BOOST_TEST(beyond.error().text == "device cuda:1: wanted an index below 1, the number of such devices");
+  BOOST_TEST(beyond.error().text ==
+             "device cuda:1: wanted cuda.devices with an index below 1, the number of GPUs that this process sees "
+             "(CUDA_VISIBLE_DEVICES hides others)");
 }
 
 BOOST_FIXTURE_TEST_CASE(a_machine_without_a_driver_is_told_which_one_to_install, fresh_machine) {

@@ -236,7 +236,25 @@ void far_attention_backward(const models::attention_work& work, const models::at
   attention_on_cpu().backward(work, in, kept, dy, out);
 }
 
+asked& asked_of_torch() {
+  static asked all;
+  return all;
+}
+
+constexpr models::cuda_process far_process{.settle =
+                                               [](const models::cuda_settings& s) {
+                                                 asked_of_torch().settings = s;
+                                                 asked_of_torch().kernels = counting().kernels;
+                                               },
+                                           .limit_memory = [](uint32_t index, uint64_t bytes) -> core::result<void> {
+                                             asked_of_torch().index = index;
+                                             asked_of_torch().bytes = bytes;
+                                             return {};
+                                           }};
+
 }  // namespace
+
+const asked& last_asked() { return asked_of_torch(); }
 
 void provide() {
   at::set_num_threads(1);  // as lanes do for theirs: for Torch's thread of backward, too
@@ -250,6 +268,7 @@ void provide() {
   static const models::attention_operations attention{&far_attention, &far_attention_backward};
   models::provide(device_kind::cuda, products);
   models::provide(device_kind::cuda, attention);
+  models::provide(far_process);
 }
 
 counts counted() {

@@ -5,10 +5,23 @@
 
 #include <cstdint>
 
+#include "models/cuda/use.hpp"
+
 namespace troupe::far {
 
 /// Registers it, with one device.
 void provide();
+
+/// From now on Torch finds no memory of the device for its operations, or again does.
+void refuse_memory(bool refused);
+
+struct asked {                     ///< of Torch as a whole, by sessions
+  models::cuda_settings settings;  ///< the last
+  uint64_t kernels = 0;            ///< how many there had been by then
+  uint32_t index = 0;
+  uint64_t bytes = 0;  ///< Torch's share
+};
+const asked& last_asked();
 
 struct counts {            ///< since `provide`
   uint64_t kernels = 0;    ///< calls of the table of kernels and products

@@ -163,6 +163,74 @@ BOOST_AUTO_TEST_CASE(work_that_a_device_refused_ends_the_step_whoever_waits_firs
     }
 }
 
+BOOST_AUTO_TEST_CASE(memory_that_torch_does_not_find_is_told_with_the_instruction_and_what_the_plan_has) {
+  const small_job job;
+  const auto s = job.open(stage(1) + two_ranks + on_device);
+  step_of(*s);
+  far::refuse_memory(true);
+  const auto stepped = s->step();
+  far::refuse_memory(false);
+  BOOST_REQUIRE(!stepped);
+  const std::string& said = stepped.error().text;
+  BOOST_TEST((stepped.error().kind == core::error_kind::limit), said);
+  for (const char* part : {": forward embedding: out of the GPU's memory: LibTorch wanted ",
+                           " bytes more for activations and operations, for which the plan leaves ",
+                           " of the 16.0 GiB that the run may use (it has ", "gradient buckets ",
+                           "; `troupe plan FILE --fit` lists settings that need less"})
+    BOOST_TEST(said.find(part) != std::string::npos, part << " is not in " << said);
+  BOOST_TEST(said.find('\n') == std::string::npos, said);
+}
+
+BOOST_AUTO_TEST_CASE(torch_is_asked_for_settings_before_the_first_product_and_has_what_the_plan_leaves) {
+  const small_job job;
+  const auto before = far::counted().kernels;
+  {
+    const auto s = job.open(stage(3) + settings{"cuda.tf32=true", "cuda.deterministic=true"} + on_device);
+    const auto& asked = far::last_asked();
+    BOOST_TEST(asked.settings.tf32);
+    BOOST_TEST(asked.settings.deterministic);
+    BOOST_TEST(asked.kernels == before);
+    BOOST_TEST(asked.index == 0U);
+    auto of_rank = s->memory().front();
+    of_rank.resident.activations = 0;
+    BOOST_TEST(asked.bytes == (uint64_t{1} << 34) - plan::device_bytes(of_rank.resident, of_rank.tiers));
+    const auto second = actors::session::open({.config = job.config(stage(3) + on_device)});
+    BOOST_REQUIRE(!second);
+    BOOST_TEST(second.error().text ==
+               "cuda.tf32: wanted true, which another session of this process has and LibTorch knows once for all of "
+               "them, got false");
+    step_of(*s);
+  }
+  const settings limited = stage(3) + settings{"cuda.memory_limit=64MiB"} + on_device;
+  const auto first = job.open(limited);
+  const uint64_t share = far::last_asked().bytes;
+  BOOST_TEST(!far::last_asked().settings.tf32);
+  BOOST_TEST(share < uint64_t{64} << 20);
+  const auto second = job.open(limited);
+  BOOST_TEST(far::last_asked().bytes == 2 * share);
+}
+
+BOOST_AUTO_TEST_CASE(a_gpu_that_is_not_there_is_refused_with_how_many_there_are) {
+  const small_job job;
+  const auto refused =
+      actors::session::open({.config = job.config(stage(0) + settings{"cuda.devices=[3]"} + on_device)});
+  BOOST_REQUIRE(!refused);
+  BOOST_TEST(refused.error().text.find("device cuda:3: wanted cuda.devices with an index below 1") == 0U,
+             refused.error().text);
+}
+
+BOOST_AUTO_TEST_CASE(an_environment_that_contradicts_determinism_is_refused) {
+  const small_job job;
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":0:0", 1);
+  const auto refused =
+      actors::session::open({.config = job.config(stage(0) + settings{"cuda.deterministic=true"} + on_device)});
+  ::unsetenv("CUBLAS_WORKSPACE_CONFIG");
+  BOOST_REQUIRE(!refused);
+  BOOST_TEST(refused.error().text.find("cuda.deterministic: wanted CUBLAS_WORKSPACE_CONFIG to be :4096:8, :16:8 or "
+                                       "unset") == 0U,
+             refused.error().text);
+}
+
 BOOST_AUTO_TEST_CASE(states_of_a_device_are_not_offloaded_between_steps) {
   const small_job job;
   const auto far = job.open(stage(1) + on_device);

@@ -12,6 +12,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -20,6 +21,7 @@
 
 #include "tests/far/arena.hpp"
 #include "tests/far/counters.hpp"
+#include "tests/far/device.hpp"
 #include "tests/far/streams.hpp"
 
 namespace troupe::far {
@@ -40,6 +42,8 @@ namespace {
 const c10::Device far_device(c10::kCUDA, 0);
 const c10::DispatchKeySet far_keys(c10::DispatchKey::CUDA);
 
+std::atomic<bool> refuses{false};
+
 /// Belongs to the stream of the thread that allocated it, as in Torch's own allocator: it may be used again once what
 /// that stream was asked for before the release is done, and what others were that Torch was told of.
 struct held_bytes {
@@ -53,6 +57,8 @@ class far_allocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
     if (bytes == 0) return {nullptr, nullptr, [](void*) {}, far_device};
+    TORCH_CHECK_WITH(OutOfMemoryError, !refuses, "CUDA out of memory. Tried to allocate ", bytes,
+                     " bytes. GPU 0 has a total capacity of 16.00 GiB.");
     auto* const held = new held_bytes{take(side::device, bytes, filled::nans), bytes, torch_stream()};
     return {held->at, held, &release, far_device};
   }
@@ -117,6 +123,8 @@ struct far_guard final : c10::impl::DeviceGuardImplInterface {
 C10_REGISTER_GUARD_IMPL(CUDA, far_guard);
 
 }  // namespace
+
+void refuse_memory(bool refused) { refuses = refused; }
 
 struct far_hooks final : at::CUDAHooksInterface {
   explicit far_hooks(at::CUDAHooksArgs /*args*/) {}

@@ -50,10 +50,27 @@ BOOST_AUTO_TEST_CASE(updates_before_the_vote_are_not_chosen_on_a_gpu_and_refused
              "the vote for now\n");
 }
 
-BOOST_AUTO_TEST_CASE(settings_of_a_gpu_are_refused_on_the_cpu) {
-  BOOST_TEST(on_gpu("parallel: {data: 2}\ncuda: {memory_limit: 4GiB}") == "");
-  BOOST_TEST(errors_of(smallest + "cuda: {memory_limit: 4GiB}\n") ==
-             "j.yaml:9:22: error: cuda.memory_limit: it wants device: cuda, got device: cpu\n");
+BOOST_AUTO_TEST_CASE(settings_of_a_gpu_are_refused_on_the_cpu_unless_they_are_the_defaults) {
+  const auto on_cpu = [](const std::string& setting) { return errors_of(smallest + "cuda: {" + setting + "}\n"); };
+  const auto refused = [](const std::string& key) {
+    return ": error: cuda." + key + ": it wants device: cuda, got device: cpu\n";
+  };
+  for (const auto& [key, value] :
+       {std::pair{"memory_limit", "4GiB"}, {"tf32", "true"}, {"deterministic", "true"}, {"devices", "[1]"}}) {
+    const std::string setting = std::string(key) + ": " + value;
+    BOOST_TEST(on_gpu("parallel: {data: 2}\ncuda: {" + setting + "}") == "");
+    const std::string said = on_cpu(setting);
+    BOOST_TEST(said.substr(said.find(": error")) == refused(key));
+  }
+  BOOST_TEST(on_cpu("memory_limit: 0, tf32: false, deterministic: false, devices: [0]") == "");
+}
+
+BOOST_AUTO_TEST_CASE(one_gpu_is_named_by_its_index_and_several_are_refused) {
+  const auto named = [](const std::string& list) { return "parallel: {data: 2}\ncuda: {devices: " + list + "}"; };
+  BOOST_TEST(refuses(named("[0, 1]"), "cuda.devices: device: cuda wants one index for now"));
+  BOOST_TEST(refuses(named("[]"), "cuda.devices: wanted a list of at least one index, got []"));
+  BOOST_TEST(refuses(named("[-1]"), "cuda.devices: wanted a list of integers from 0 to 127, got [-1]"));
+  BOOST_TEST(refuses(named("0"), "cuda.devices: wanted a list of integers from 0 to 127, got 0"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

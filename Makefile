@@ -53,9 +53,12 @@ cluster: setup ## cuts one of three hosts off that train, and compares what foll
 	@ninja -C build/release -j $(JOBS) cluster
 	@build/release/tests/machines/cluster $(CURDIR)/build/release/troupe $(CURDIR)/examples/cluster.yaml
 
-package: build ## writes Debian packages of the command, of training and of what hosts are built with into dist/
+# libtroupe_cuda.so, where the build was configured with nvcc; else a line that says what is left out.
+if_cuda = $$(ninja -C build/release -t query troupe_cuda >/dev/null 2>&1 && echo troupe_cuda || echo "$@: without GPUs ($(1)): there was no nvcc (make build DEVICE=cuda)" >&2)
+
+package: build ## writes Debian packages of the command, of training, of GPUs (with nvcc) and of what hosts are built with into dist/
 	@cmake/setup.sh dpkg-dev file
-	@ninja -C build/release -j $(JOBS) troupe-agent troupe-sdk
+	@ninja -C build/release -j $(JOBS) troupe-agent troupe-sdk $(call if_cuda,no troupe-cuda)
 	@rm -rf build/package && mkdir -p dist && rm -f dist/*.deb
 	@cpack --config build/release/CPackConfig.cmake -B build/package >build/package.log || { tail -30 build/package.log; exit 1; }
 	@mv build/package/*.deb dist/ && rm -rf build/package
@@ -65,8 +68,8 @@ package-check: package ## installs, uses, upgrades and purges the packages in a 
 	@cmake/setup.sh lintian debootstrap
 	@$(if $(filter 0,$(shell id -u)),,sudo )python3 tests/package/check.py dist build/package-check build/release
 
-install: build ## installs programs, headers and libraries under PREFIX, with LibTorch; the tree may be moved
-	@ninja -C build/release -j $(JOBS) troupe-sdk
+install: build ## installs programs, headers and libraries under PREFIX, with LibTorch (DEVICE=cuda: for GPUs, too); the tree may be moved
+	@ninja -C build/release -j $(JOBS) troupe-sdk $$(test ! -e build/release/libtroupe_cuda.so || echo troupe_cuda)
 	@cmake --install build/release --prefix $(PREFIX) >/dev/null
 	@echo "installed under $(PREFIX): try $(PREFIX)/bin/troupe doctor"
 

@@ -6,6 +6,9 @@
 #   bin/troupe-train, bin/troupe-agent                          component training
 #   lib/troupe/torch/lib/    LibTorch and what it links         component training
 #   share/troupe/torch-licences/                                component training
+#   lib/troupe/              libtroupe_cuda.so, where built     component cuda
+#   lib/troupe/torch/lib/    LibTorch's libraries for CUDA      component cuda
+#   share/troupe/            requirements-cuda.txt              component cuda
 #   include/troupe/, lib/*.a, lib/cmake/troupe/                 component sdk
 #   lib/troupe/torch/include/  for hosts that see tensors       component torch-headers
 # package.cmake makes Debian packages of the same components.
@@ -47,4 +50,23 @@ foreach(name torch nvidia_cuda_runtime nvidia_cuda_cupti)
     ${LIBTORCH_FOLDER}/../${name}-*.dist-info/[Ll]icense*.txt ${LIBTORCH_FOLDER}/../${name}-*.dist-info/licenses/*)
   install(FILES ${licences} DESTINATION share/troupe/torch-licences/${name} COMPONENT training)
 endforeach()
+
+# What libtroupe_cuda.so needs beyond that is NVIDIA's, and whoever has a GPU installs it: requirements-cuda.txt without the
+# compiler. A tree where nobody has built the library is installed without it.
+if(TARGET troupe_cuda)
+  install(TARGETS troupe_cuda LIBRARY DESTINATION lib/troupe COMPONENT cuda OPTIONAL)
+  file(READ requirements-cuda.txt requirements)
+  string(REGEX REPLACE "# brings nvcc.*" "" requirements "${requirements}")
+  string(REGEX REPLACE "^(#[^\n]*\n)*# brings" "# NVIDIA's libraries that LibTorch for CUDA needs, in the versions that its wheel names.\n# brings"
+    requirements "${requirements}")
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/cuda/requirements-cuda.txt CONTENT "${requirements}" @ONLY)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS requirements-cuda.txt)
+  get_filename_component(nvshmem ${LIBTORCH_CUDA_LIBRARY} DIRECTORY)
+  install(CODE "if(EXISTS \"$<TARGET_FILE:troupe_cuda>\")
+  file(INSTALL DESTINATION \"\${CMAKE_INSTALL_PREFIX}/lib/troupe/torch/lib\" TYPE SHARED_LIBRARY
+    FILES \"${LIBTORCH_CUDA_LIBRARY}\" \"${LIBTORCH_C10_CUDA}\" \"${nvshmem}/libtorch_nvshmem.so\")
+  file(INSTALL DESTINATION \"\${CMAKE_INSTALL_PREFIX}/share/troupe\" TYPE FILE
+    FILES \"${CMAKE_BINARY_DIR}/cuda/requirements-cuda.txt\")
+endif()" COMPONENT cuda)
+endif()
 include(package)

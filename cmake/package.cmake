@@ -2,6 +2,7 @@
 #   troupe        command              no LibTorch
 #   troupe-train  training             LibTorch; of the very version of troupe, which executes its programs
 #   troupe-dev    sdk, torch-headers   what a project that finds troupe is built with
+#   troupe-cuda   cuda                 where there is nvcc: libtroupe_cuda.so and LibTorch's libraries for CUDA
 # Here: what stands in their control files. package_files.cmake lays out what Debian wants beside our files, package_date.cmake
 # gives everything one date. Libraries that are needed are found by dpkg-shlibdeps.
 #
@@ -28,6 +29,13 @@ set(CPACK_COMPONENT_COMMAND_GROUP base)
 set(CPACK_COMPONENT_TRAINING_GROUP train)
 set(CPACK_COMPONENT_SDK_GROUP dev)
 set(CPACK_COMPONENT_TORCH-HEADERS_GROUP dev)
+
+set(CPACK_TROUPE_GROUPS base train dev)
+if(TARGET troupe_cuda)
+  list(APPEND CPACK_COMPONENTS_ALL cuda)
+  list(APPEND CPACK_TROUPE_GROUPS cuda)
+  set(CPACK_COMPONENT_CUDA_GROUP cuda)
+endif()
 
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
@@ -84,5 +92,20 @@ Troupe trains transformer models whose states are cut over ranks.
 This package has its headers, its static libraries, LibTorch's headers and
 the package file with which CMake's find_package(troupe) finds them: for
 programs that train modules of their own, or read and write checkpoints.")
+
+set(CPACK_DEBIAN_CUDA_PACKAGE_NAME troupe-cuda)
+set(CPACK_DEBIAN_CUDA_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "troupe-train ${same}")
+set(CPACK_DEBIAN_CUDA_PACKAGE_SUGGESTS "python3-pip")  # brings NVIDIA's libraries
+set(CPACK_DEBIAN_CUDA_PACKAGE_SHLIBDEPS OFF)  # NVIDIA's libraries are in no package of Debian's, all else is of troupe-train
+set(CPACK_DEBIAN_CUDA_DESCRIPTION "training of transformer models, planned step by step - NVIDIA GPUs
+Troupe trains transformer models whose states are cut over ranks, from a
+YAML file with DeepSpeed's keys and with one command.
+
+This package has what a job with device: cuda loads: Troupe's kernels for
+GPUs of compute capability 8.0 and later, and LibTorch's libraries for CUDA
+as PyPI ships them. It needs NVIDIA's driver of release 580 or later, and
+NVIDIA's libraries: those that the system lacks are brought by the command
+that troupe doctor names.")
 
 include(CPack)

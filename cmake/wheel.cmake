@@ -2,6 +2,7 @@
 # extension module. scikit-build-core (pyproject.toml) configures, builds `troupe-wheel` and installs component `wheel`.
 #   bin/troupe                        the ELF itself; its libraries in libexec/troupe
 #   site-packages/troupe/bin/         troupe-train, troupe-agent; their libraries in ../lib, torch beside the package
+#   site-packages/troupe/lib/         libtroupe_cuda.so, where there is nvcc; torch finds NVIDIA's libraries
 #   site-packages/troupe/_native.abi3.so
 #   share/troupe/examples
 # What Debian has as an archive is linked into `troupe`; what else the four need is copied by wheel_libraries.cmake.
@@ -28,6 +29,17 @@ if(NOT pinned STREQUAL wanted)
   message(FATAL_ERROR "pyproject.toml: the extra train wants ${wanted}, requirements.txt has ${pinned}")
 endif()
 
+# The extra `cuda` names what requirements-cuda.txt has, but for the compiler.
+file(READ requirements-cuda.txt cuda)
+string(REGEX REPLACE "# brings nvcc.*" "" cuda "${cuda}")
+string(REGEX MATCHALL "nvidia-[a-z0-9-]+==[0-9.]+" cuda "${cuda}")
+file(READ pyproject.toml wanted)
+string(REGEX MATCH "\ncuda = [^]]*" wanted "${wanted}")
+string(REGEX MATCHALL "nvidia-[a-z0-9-]+==[0-9.]+" wanted "${wanted}")
+if(NOT cuda STREQUAL wanted)
+  message(FATAL_ERROR "pyproject.toml: the extra cuda wants ${wanted}, requirements-cuda.txt has ${cuda}")
+endif()
+
 add_custom_target(troupe-wheel)
 
 # An old-style RPATH: libraries find what they need themselves in the same folder. Those who need none are left out.
@@ -52,6 +64,18 @@ troupe_wheel_program(troupe "${SKBUILD_SCRIPTS_DIR}" "$ORIGIN/../libexec/troupe"
 troupe_wheel_program(troupe-train troupe/bin "$ORIGIN/../lib" "$ORIGIN/../../torch/lib")
 troupe_wheel_program(troupe-agent troupe/bin "$ORIGIN/../lib")
 set_target_properties(troupe-of-wheel PROPERTIES CXX_LINKER_LAUNCHER ${CMAKE_CURRENT_LIST_DIR}/link_archives.sh)
+
+if(TARGET troupe_cuda)
+  add_library(troupe_cuda-of-wheel SHARED EXCLUDE_FROM_ALL $<TARGET_OBJECTS:troupe_cuda> $<TARGET_OBJECTS:troupe_kernels_cuda>)
+  get_target_property(libraries troupe_cuda LINK_LIBRARIES)
+  get_target_property(options troupe_cuda LINK_OPTIONS)
+  target_link_libraries(troupe_cuda-of-wheel PRIVATE ${libraries})
+  target_link_options(troupe_cuda-of-wheel PRIVATE ${options})
+  set_target_properties(troupe_cuda-of-wheel PROPERTIES LINKER_LANGUAGE CXX OUTPUT_NAME troupe_cuda
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/wheel-programs)
+  troupe_wheel_links(troupe_cuda-of-wheel "$ORIGIN/../../torch/lib" "$ORIGIN/../../nvidia/cu13/lib")
+  install(TARGETS troupe_cuda-of-wheel LIBRARY DESTINATION troupe/lib COMPONENT wheel EXCLUDE_FROM_ALL)
+endif()
 
 nanobind_add_module(troupe-native
   BACKEND_MODULE nanobind_backend STABLE_ABI_VERSION 3.11 PROTECT_STACK NB_SUPPRESS_WARNINGS

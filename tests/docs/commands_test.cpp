@@ -31,6 +31,7 @@ const std::set<std::string> not_run = {
     "docs/install.md: make package",
     "docs/embedding.md: apt-get install",
     "docs/install.md: make build DEVICE=cuda",
+    "docs/install.md: pip install --no-deps --target",
     "docs/install.md: make wheel",
     "docs/install.md: venv/bin/pip install 'troupe[train]'",
     "docs/install.md: venv/bin/pip install --no-deps torch",

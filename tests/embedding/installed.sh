@@ -20,10 +20,27 @@ prefix=$scratch/moved
 cp -r "$prefix/share/troupe/examples/embedding" "$scratch/project"
 # A second program, with modules of its own: what sees Torch's headers.
 cp "$source/apps/examples/own_model.cpp" "$scratch/project/"
+# A third for GPUs, where libtroupe_cuda.so is installed: it takes the library that it is linked with.
+cat >"$scratch/project/on_gpu.cpp" <<'END'
+#include <actors/session/session.hpp>
+#include <config/load.hpp>
+#include <cstdio>
+int main(int, char** argv) {
+  auto loaded = troupe::config::load(argv[1], {.overrides = {"device=cuda"}});
+  if (!loaded) return 3;
+  auto job = std::make_shared<const troupe::config::job_config>(std::move(loaded->config));
+  const auto opened = troupe::actors::session::open(std::move(job));
+  std::puts(opened ? "opened" : opened.error().text.c_str());
+}
+END
 cat >>"$scratch/project/CMakeLists.txt" <<'END'
 add_executable(own_model own_model.cpp)
 target_link_libraries(own_model PRIVATE troupe::troupe)
 add_test(NAME own_modules COMMAND own_model)
+if(TARGET troupe::cuda)
+  add_executable(on_gpu on_gpu.cpp)
+  target_link_libraries(on_gpu PRIVATE troupe::actors troupe::cuda)
+endif()
 # Torch's headers, which take longer than all else, are parsed once for the three programs that see them.
 file(WRITE ${CMAKE_BINARY_DIR}/parsed.cpp "")
 add_library(parsed OBJECT ${CMAKE_BINARY_DIR}/parsed.cpp)
@@ -38,7 +55,8 @@ endforeach()
 END
 
 # ---- no traces of where it came from
-for program in "$prefix"/bin/*; do
+for program in "$prefix"/bin/* "$prefix"/lib/troupe/*.so; do
+  [ -e "$program" ] || continue
   if readelf -d "$program" | grep -E 'R(UN)?PATH' | grep -q -e "$source" -e "$venv" -e "$build"; then
     die "$program looks for libraries in the checkout"
   fi
@@ -61,9 +79,19 @@ cmake -S "$project" -B "$project/build" -G Ninja -DCMAKE_BUILD_TYPE=Debug "-DCMA
   "-DCMAKE_PREFIX_PATH=$prefix" >"$project.log" 2>&1 || { tail -20 "$project.log"; exit 1; }
 ninja -C "$project/build" >"$project.log" 2>&1 || { grep -m5 -E 'error|undefined' "$project.log"; exit 1; }
 ctest --test-dir "$project/build" --output-on-failure >"$project.log" 2>&1 || { tail -40 "$project.log"; exit 1; }
-libraries=$(ldd "$project/build/host" "$prefix/bin/troupe-train" "$prefix"/lib/troupe/torch/lib/*.so*)
+of_torch=$(ls "$prefix"/lib/troupe/torch/lib/*.so* | grep -vE '/lib(torch_|c10_)(cuda|nvshmem)[.]so')  # whose needs are NVIDIA's
+# shellcheck disable=SC2086 # a list of names
+libraries=$(ldd "$project/build/host" "$prefix/bin/troupe-train" $of_torch)
 case $libraries in *"not found"*) echo "$libraries" | grep "not found"; exit 1 ;; esac
 case $libraries in *"$source"/* | *"$venv"/*) echo "libraries of the checkout are loaded"; exit 1 ;; esac
+if [ -e "$prefix/lib/troupe/libtroupe_cuda.so" ]; then
+  said=$("$project/build/on_gpu" "$project/topology.yaml" 2>&1) || true
+  case $said in
+    opened | "device cuda:0: no NVIDIA driver is loaded: "* | "device cuda:0: the NVIDIA driver "* | "device cuda:0: no GPU is visible: "*) ;;
+    *"error while loading shared libraries: lib"*) echo "not tried, troupe::cuda: NVIDIA's libraries are not there" ;;
+    *) echo "a program with troupe::cuda: $said"; exit 1 ;;
+  esac
+fi
 # A package of another minor version is refused.
 mkdir -p "$project/other"
 echo 'cmake_minimum_required(VERSION 3.25)

@@ -17,6 +17,7 @@ from container import check_container
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 NAMES = ("troupe", "troupe-train", "troupe-dev")
+ON_GPU = "troupe-cuda"  # where there was nvcc
 SMALLEST = "troupe train /usr/share/troupe/examples/smallest.yaml"
 TRAIN_SECONDS_MAX = 60
 COMMAND_BYTES_MAX = 10_000_000
@@ -80,7 +81,8 @@ def check_user(checks, folder, packages, scratch):
     later = os.path.join(scratch, "next")
     shutil.rmtree(later, ignore_errors=True)
     os.makedirs(later)
-    for name in NAMES[:2]:
+    used = [name for name in (*NAMES[:2], ON_GPU) if name in packages]
+    for name in used:
         next_version(packages[name], later)
     folder.shown = [(os.path.dirname(packages["troupe"]), "/packages"), (later, "/later")]
     folder.must("apt-get update -qq")
@@ -117,19 +119,35 @@ def check_user(checks, folder, packages, scratch):
     with gzip.open(folder.path + "/usr/share/man/man1/troupe-train.1.gz", "rt") as page:
         checks.that(".SH NAME" in page.read(), "the manual has a page of troupe train")
 
-    did = folder.run("apt-get install -y /later/troupe_*.deb /later/troupe-train_*.deb")
+    if ON_GPU in packages:
+        check_gpu(checks, folder)
+    did = folder.run("apt-get install -y " + " ".join(f"/later/{name}_*.deb" for name in used))
     checks.ended_well(did, "the next version is an upgrade")
-    versions = folder.must("dpkg-query -W -f '${Version} ' troupe troupe-train").out.split()
+    versions = folder.must("dpkg-query -W -f '${Version} ' " + " ".join(used)).out.split()
     checks.that(set(versions) == {version_of(os.path.join(later, name)) for name in os.listdir(later)},
-                "both have the next version", versions)
+                "all have the next version", versions)
     checks.that(folder.has("/usr/share/troupe/docs/of_the_next_version.md") and
                 not folder.has("/usr/share/troupe/docs/tiers.md"), "pages that it has no more are gone")
     checks.ended_well(folder.run("cd && " + SMALLEST + " --steps 2 --fresh", user=USER), "and it trains")
-    checks.ended_well(folder.run("apt-get purge -y troupe troupe-train && apt-get autoremove --purge -y"), "both are purged")
+    checks.ended_well(folder.run(f"apt-get purge -y {' '.join(used)} && apt-get autoremove --purge -y"), "they are purged")
     after = folder.files()
     left = sorted(name for name in set(after) - set(before) if not name.startswith(f"home/{USER}/"))
     left += sorted(name for name in before if before[name] != after.get(name))
     checks.that(not left, "nothing is left and nothing is missing", left)
+
+
+def check_gpu(checks, folder):
+    """A machine that trains is told what a GPU needs, package by package: here there is none, nor NVIDIA's libraries."""
+    train = "cd && " + SMALLEST + " --fresh --set device=cuda"
+    did = folder.run(train, user=USER)
+    checks.that(did.code == 1 and f"Debian's package `{ON_GPU}`" in did.out, "without troupe-cuda a job for a GPU names it", did.out)
+    checks.ended_well(folder.run(f"apt-get install -y /packages/{ON_GPU}_*.deb"), "troupe-cuda is installed by apt-get")
+    did = folder.run(train, user=USER)
+    lacks = re.search(r"device: cuda wants (lib\S+), which this system lacks: `pip install --no-deps --target '(\S+)' -r '(\S+)'`",
+                      did.out)
+    checks.that(did.code == 1 and lacks, "with it a job for a GPU names the library of NVIDIA's that is missing", did.out)
+    checks.that(lacks and lacks[2] == "/usr/lib/troupe" and folder.has(lacks[3]), "and the command that brings it", did.out)
+    checks.that(folder.has("/usr/share/doc/troupe-cuda/copyright"), "troupe-cuda says whose it is")
 
 
 def check_host(checks, folder, packages):
@@ -186,12 +204,15 @@ def main():
         raise SystemExit("package-check: wanted root, who makes folders that are machines; got a user")
     out, scratch, build = (os.path.abspath(name) for name in sys.argv[1:])
     packages = {}
-    for name in NAMES:
+    has_cuda = os.path.exists(os.path.join(build, "libtroupe_cuda.so"))
+    for name in (*NAMES, ON_GPU) if has_cuda else NAMES:
         found = [os.path.join(out, file) for file in os.listdir(out) if re.fullmatch(re.escape(name) + r"_[^_]+_\w+\.deb", file)]
         if len(found) != 1:
             raise SystemExit(f"package-check: wanted one package {name} in {out} (make package), got {len(found)}")
         packages[name] = found[0]
     os.makedirs(scratch, exist_ok=True)
+    if not has_cuda:
+        print("package-check: no troupe-cuda: there was no nvcc")
     checks = Checks()
     bytes_of_command = os.path.getsize(packages["troupe"])
     checks.that(bytes_of_command <= COMMAND_BYTES_MAX, f"troupe is a download of {bytes_of_command / 1e6:.1f} MB")

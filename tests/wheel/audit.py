@@ -1,7 +1,8 @@
 """What auditwheel says of a wheel: audit.py WHEEL. Ends with 1 where its tag promises more than its files keep.
 
-Two things are not for auditwheel to know: torch's libraries lie beside the package (the extra `train`), and pip puts
-`data/` where `scripts/` is, so that a program finds its libraries by `../libexec`.
+Two things are not for auditwheel to know: torch's libraries, and CUDA's runtime that torch loads, lie beside the package
+(the extras `train` and `cuda`), and pip puts `data/` where `scripts/` is, so that a program finds its libraries by
+`../libexec`.
 """
 
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from auditwheel.wheel_abi import analyze_wheel_abi
 
-OF_TORCH = frozenset({"libtorch_cpu.so", "libc10.so"})
+OF_TORCH = frozenset({"libtorch_cpu.so", "libc10.so", "libtorch_cuda.so", "libc10_cuda.so", "libcudart.so.13"})
 
 wheel = Path(sys.argv[1])
 tag = wheel.stem.split("-")[-1]

@@ -91,5 +91,17 @@ losses = [float(x) for x in re.findall(r"loss ([0-9.]+)", open(sys.argv[1]).read
 sys.exit(not (len(losses) > 1 and losses[-1] < losses[0]))
 END
 say "trained with torch $torch: $(grep -o 'step .*loss [0-9.]*' out | tail -n 1)"
+if [ -e "$root/build/release/libtroupe_cuda.so" ]; then
+  [ -e "$packages/troupe/lib/libtroupe_cuda.so" ] || fail "there is a libtroupe_cuda.so, and the wheel has none"
+  alone/bin/troupe train smallest.yaml --set output=none --set device=cuda >out 2>&1 && fail "trained without a GPU"
+  [ "$(wc -l <out)" = 1 ] || fail "wanted one sentence, got: $(cat out)"
+  grep -qE "which this system lacks: .pip install 'troupe\[cuda\]'. |device cuda:0: (no NVIDIA driver is|the NVIDIA driver|no GPU is)" out ||
+    fail "a job for a GPU: $(cat out)"
+  alone/bin/troupe doctor >doctor || true
+  wants_in "$(realpath "$packages")/troupe/lib/libtroupe_cuda.so" doctor
+  say "a job for a GPU: $(cat out)"
+else
+  say "no libtroupe_cuda.so: there was no nvcc"
+fi
 alone/bin/troupe train smallest.yaml --set output=processes --set cluster.processes=2 --steps 3 >out 2>&1 ||
   fail "two processes: $(cat out)"

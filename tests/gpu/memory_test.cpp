@@ -29,7 +29,7 @@ std::vector<device::memory> all_that_is_free() {
 
 /// Says that memory is spent, in one line.
 void check_sentence(const std::string& text) {
-  BOOST_TEST(text.find("memory") != std::string::npos, text);
+  BOOST_TEST(text.find("out of the GPU's memory") != std::string::npos, text);
   BOOST_TEST(text.find('\n') == std::string::npos, text);
 }
 

@@ -59,7 +59,7 @@ check() {
   torch=$(python3 -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])') ||
     fail "wanted PyTorch for $(command -v python3), got none"
   [ "$(dirname "$torch")" = "$packages" ] || fail "wanted PyTorch beside the wheel, in $packages, got $torch"
-  cp "$root/build/release/libtroupe_cuda.so" "$packages/troupe/bin"
+  [ -e "$packages/troupe/lib/libtroupe_cuda.so" ] || cp "$root/build/release/libtroupe_cuda.so" "$packages/troupe/bin"
   libraries=$torch/lib:$root/build/release/lib
   for folder in "$packages"/nvidia/*/lib; do libraries=$libraries:$folder; done
   PATH=$scripts:$PATH python3 "$root/tests/gpu/check.py" --parts "$1" --minutes 9 --libraries "$libraries" \

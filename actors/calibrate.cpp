@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/ones.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 
@@ -20,13 +21,12 @@ constexpr double long_enough_s = 1e-3;
 
 }  // namespace
 
-double measured_matmul_flops(core::device_kind kind, core::dtype type) {
+double measured_matmul_flops(device::device_id where, core::dtype type) {
   const at::ScalarType t = type == core::dtype::f64    ? at::kDouble
                            : type == core::dtype::bf16 ? at::kBFloat16
                            : type == core::dtype::f16  ? at::kHalf
                                                        : at::kFloat;
   const one_aten_thread alone;  // as a lane computes
-  const device::device_id where{.kind = kind};
   auto& stream = device::stream::current(where);
   const auto like = at::dtype(t).device(models::torch_device(where));
   at::Tensor a, b;
@@ -36,15 +36,22 @@ double measured_matmul_flops(core::device_kind kind, core::dtype type) {
     return stream.finish() ? double(core::now_ns() - before) * 1e-9 : 0;
   };
   int64_t n = least_width;
-  const auto set_up = [&] {  // the first product of a size sets the library up
-    a = at::ones({n, n}, like);
-    b = at::ones({n, n}, like);
-    return seconds() > 0;
+  const auto set_up = [&](int64_t width) {  // the first product of a size sets the library up
+    try {
+      a = at::ones({width, width}, like);
+      b = at::ones({width, width}, like);
+      return seconds() > 0;
+    } catch (const c10::OutOfMemoryError&) {  // a run leaves LibTorch what its plan leaves
+      return false;
+    }
   };
-  if (!set_up()) return 0;
-  while (kind != core::device_kind::cpu && n < most_width && seconds() < long_enough_s) {
+  if (!set_up(n)) return 0;
+  while (where.kind != core::device_kind::cpu && n < most_width && seconds() < long_enough_s) {
+    if (!set_up(2 * n)) {
+      if (!set_up(n)) return 0;
+      break;
+    }
     n *= 2;
-    if (!set_up()) return 0;
   }
   double best = 0;
   const int64_t begin = core::now_ns();

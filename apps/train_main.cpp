@@ -25,7 +25,7 @@ double measured_products(troupe::core::device_kind kind, troupe::core::dtype typ
       std::fprintf(stderr, "troupe: warning: %s\n", ok.error().text.c_str());
       return 0;
     }
-  return troupe::actors::measured_matmul_flops(kind, type);
+  return troupe::actors::measured_matmul_flops({.kind = kind}, type);
 }
 
 int run(int argc, char** argv) {

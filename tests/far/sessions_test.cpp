@@ -1,5 +1,7 @@
 // Whole runs on the far device: the CPU's losses, norms, weights and moments, bit for bit, and no touch of the device's
 // memory by the host.
+#include "actors/calibrate.hpp"
+#include "plan/memory_places.hpp"
 #include "tests/far/device.hpp"
 #include "tests/far/late.hpp"
 #include "tests/parity/document_lines.hpp"
@@ -169,6 +171,7 @@ BOOST_AUTO_TEST_CASE(memory_that_torch_does_not_find_is_told_with_the_instructio
   step_of(*s);
   far::refuse_memory(true);
   const auto stepped = s->step();
+  BOOST_TEST(actors::measured_matmul_flops({device::device_kind::cuda}, core::dtype::f32) == 0);
   far::refuse_memory(false);
   BOOST_REQUIRE(!stepped);
   const std::string& said = stepped.error().text;

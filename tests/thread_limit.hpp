@@ -7,9 +7,6 @@
 
 #include <linux/capability.h>
 
-#include <cstdlib>
-#include <string>
-
 namespace troupe::tests {
 
 /// A user id that no other process has: only the child is counted.
@@ -19,12 +16,6 @@ inline constexpr uid_t nobody = 65534;  // where a container maps few users
 inline void limit_threads(rlim_t n) {
   const rlimit limit{n, n};
   if (::setrlimit(RLIMIT_NPROC, &limit) != 0) ::_exit(125);
-}
-
-/// Before exec: a leak check at the program's end, of builds that have one, would want a thread more.
-inline void end_without_leak_check() {
-  const char* const given = std::getenv("ASAN_OPTIONS");
-  ::setenv("ASAN_OPTIONS", (std::string(given == nullptr ? "" : given) + ":detect_leaks=0").c_str(), 1);
 }
 
 /// Before exec. The limit does not bind root, so the real user changes and the two capabilities that lift it go; files

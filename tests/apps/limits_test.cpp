@@ -5,6 +5,7 @@
 
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
+#include "tests/sanitizer_options.hpp"
 #include "tests/thread_limit.hpp"
 
 BOOST_AUTO_TEST_SUITE(limits)
@@ -29,7 +30,7 @@ BOOST_AUTO_TEST_CASE(refused_threads_end_the_run_with_one_sentence) {
   for (const rlim_t threads : {3, 4, 5, 6, 8, 11, 14, 15, 16, 17, 20}) {
     const command_folder f;
     const auto r = f.troupe({"train", "job.yaml", "--steps", "1", "--quiet"}, [threads] {
-      end_without_leak_check();
+      add_sanitizer_options(no_leak_check);
       allow_threads_after_exec(threads);
     });
     if (r.code == 0) {
@@ -53,7 +54,7 @@ BOOST_AUTO_TEST_CASE(a_run_takes_the_same_number_of_threads_whatever_openmp_is_t
       const command_folder f;
       const auto r = f.troupe({"train", "job.yaml", "--steps", "2", "--quiet"}, [threads, team] {
         ::setenv("OMP_NUM_THREADS", team, 1);
-        end_without_leak_check();
+        add_sanitizer_options(no_leak_check);
         allow_threads_after_exec(threads);
       });
       BOOST_TEST(!has(r.err, "libgomp"), threads << ": " << r.err);

@@ -12,6 +12,7 @@
 
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
+#include "tests/sanitizer_options.hpp"
 #include "tests/skipped.hpp"
 
 BOOST_AUTO_TEST_SUITE(program_start)

@@ -16,6 +16,7 @@
 #include "tests/crash/wanted_cases.hpp"
 #include "tests/machines/small_job.hpp"
 #include "tests/places.hpp"
+#include "tests/sanitizer_options.hpp"
 
 BOOST_AUTO_TEST_SUITE(growth)
 
@@ -77,10 +78,11 @@ void same(const std::map<std::string, held>& before, const std::map<std::string,
   for (const auto& [name, was] : before) {
     BOOST_TEST_REQUIRE(after.contains(name), name);
     const held& is = after.at(name);
-    BOOST_TEST_CONTEXT(fmt::format("{}: descriptors {} -> {}, memory files {} -> {}, threads {} -> {}, resident {} -> "
-                                   "{} KB",
-                                   name, was.descriptors, is.descriptors, was.memory_files, is.memory_files,
-                                   was.threads, is.threads, was.resident_bytes / 1000, is.resident_bytes / 1000)) {
+    BOOST_TEST_CONTEXT(
+        fmt::format("{}: descriptors {} -> {}, memory files {} -> {}, threads {} -> {}, resident {} -> "
+                    "{} KB",
+                    name, was.descriptors, is.descriptors, was.memory_files, is.memory_files, was.threads, is.threads,
+                    was.resident_bytes / 1000, is.resident_bytes / 1000)) {
       BOOST_TEST_MESSAGE(name << ": " << was.descriptors << " -> " << is.descriptors << " descriptors, "
                               << was.memory_files << " -> " << is.memory_files << " memory files, " << was.threads
                               << " -> " << is.threads << " threads, " << was.resident_bytes / 1000 << " -> "
@@ -155,8 +157,8 @@ constexpr allowed few_bytes{uint64_t{3} << 20};
 constexpr allowed less_than_terms{uint64_t{8} << 20, 10, 8};
 
 /// `ranks`: so many of them are there at both moments; 0: however many.
-void stays_as_it_is(const std::vector<std::string>& keys, uint64_t early, uint64_t late, const allowed& more = few_bytes,
-                    const std::vector<std::string>& further = {}, size_t ranks = 0) {
+void stays_as_it_is(const std::vector<std::string>& keys, uint64_t early, uint64_t late,
+                    const allowed& more = few_bytes, const std::vector<std::string>& further = {}, size_t ranks = 0) {
   const command_folder f(tiny);
   std::vector<std::string> command{troupe::places::troupe_binary, "train", "job.yaml", "--set", "output=out"};
   for (const auto& k : keys) command.insert(command.end(), {"--set", k});
@@ -171,20 +173,24 @@ void stays_as_it_is(const std::vector<std::string>& keys, uint64_t early, uint64
   same(before, after, more);
 }
 
+struct memory_is_given_back {
+  memory_is_given_back() { add_sanitizer_options(no_kept_memory); }
+};
+
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(steps_of_one_process_leave_nothing_behind) {
+BOOST_FIXTURE_TEST_CASE(steps_of_one_process_leave_nothing_behind, memory_is_given_back) {
   stays_as_it_is({}, 100, late_step() > 400 ? 20 * late_step() : 2 * late_step());
   stays_as_it_is({"checkpoint={every_steps: 20, keep_last: 2}", "telemetry.json_lines=true", "telemetry.report=true"},
                  100, late_step());
 }
 
-BOOST_AUTO_TEST_CASE(steps_of_several_processes_leave_nothing_behind) {
+BOOST_FIXTURE_TEST_CASE(steps_of_several_processes_leave_nothing_behind, memory_is_given_back) {
   stays_as_it_is({"cluster.processes=ranks", "cluster.spares=1"}, 100, late_step());
   stays_as_it_is({"cluster.processes=ranks", "checkpoint={every_steps: 20, keep_last: 2}"}, 100, late_step());
 }
 
-BOOST_AUTO_TEST_CASE(terms_leave_nothing_behind_in_any_process) {
+BOOST_FIXTURE_TEST_CASE(terms_leave_nothing_behind_in_any_process, memory_is_given_back) {
   const uint64_t terms = late_term();
   std::string degrees = "2@0";
   for (uint64_t i = 1; i <= terms; ++i) degrees += fmt::format(",{}@{}", i % 2 == 0 ? 2 : 1, 4 * i);
@@ -226,8 +232,9 @@ struct three_hosts {
  private:
   static command_of_job command(const scratch_folder& file) {
     std::ofstream(file / "corpus.txt") << made_up_text(20'000);
-    std::ofstream(file / "job.yaml") << tiny << "cluster: {hosts: [{name: a}, {name: b}, {name: c}], lost_after: 20s, "
-                                                "restarts: {max: 1000000, backoff: 1ms}}\n";
+    std::ofstream(file / "job.yaml") << tiny
+                                     << "cluster: {hosts: [{name: a}, {name: b}, {name: c}], lost_after: 20s, "
+                                        "restarts: {max: 1000000, backoff: 1ms}}\n";
     return {troupe::places::troupe_binary,
             (file / "job.yaml").string(),
             {"parallel.data=3", "train_batch_size=6", "checkpoint={every_steps: 20, keep_last: 2}"},
@@ -238,7 +245,7 @@ struct three_hosts {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(steps_of_several_hosts_leave_nothing_behind) {
+BOOST_FIXTURE_TEST_CASE(steps_of_several_hosts_leave_nothing_behind, memory_is_given_back) {
   three_hosts x;
   const auto before = x.at.paused_after(x.job.first(), 100), after = x.at.paused_after(x.job.first(), late_step());
   x.end_well();
@@ -246,7 +253,7 @@ BOOST_AUTO_TEST_CASE(steps_of_several_hosts_leave_nothing_behind) {
   same(before, after, few_bytes);
 }
 
-BOOST_AUTO_TEST_CASE(terms_after_losses_leave_nothing_behind_on_any_host) {
+BOOST_FIXTURE_TEST_CASE(terms_after_losses_leave_nothing_behind_on_any_host, memory_is_given_back) {
   three_hosts x;
   BOOST_TEST_REQUIRE(x.job.first().wait_for("step 20/"));
   const auto lose = [&](uint64_t times) {

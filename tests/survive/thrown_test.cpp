@@ -12,6 +12,7 @@
 #include "tests/apps/topology.hpp"
 #include "tests/crash/wanted_cases.hpp"
 #include "tests/places.hpp"
+#include "tests/sanitizer_options.hpp"
 #include "tests/survive/job_of_processes.hpp"
 
 BOOST_AUTO_TEST_SUITE(thrown)
@@ -42,6 +43,7 @@ finished faulted(const command_folder& f, const std::string& who, const std::str
   const std::string fault = fmt::format("{} {} {}", who, deed, (f.folder.path() / ("mark." + who)).string());
   return process({places::troupe_binary, "train", "job.yaml", "--json", "--set", "output=out"}, f.folder.path(),
                  [&] {
+                   add_sanitizer_options(any_link_order);
                    ::setenv("LD_PRELOAD", library.c_str(), 1);
                    ::setenv("TROUPE_TEST_FAULT", fault.c_str(), 1);
                  })
@@ -71,7 +73,8 @@ void ends_whole_or_says_so(const std::string& who, const std::string& deed) {
     const auto ended = faulted(f, who, deed);
     BOOST_TEST((ended.code != 0 || is_whole(f)), "code " << ended.code << "\n" << ended.err);
     const bool says_nothing = who == "front" && deed.starts_with("exit");
-    BOOST_TEST((ended.code == 0 || says_nothing || has(ended.err, "troupe: ") || has(ended.err, "terminate")), ended.err);
+    BOOST_TEST((ended.code == 0 || says_nothing || has(ended.err, "troupe: ") || has(ended.err, "terminate")),
+               ended.err);
     for (int i = 0; i < 200 && !places_in(f.folder.path()).empty(); ++i) ::usleep(10'000);
     BOOST_TEST(places_in(f.folder.path()).empty());
   }

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "actors/aten_threads.hpp"
+#include "actors/session/memory_need.hpp"
 #include "core/clock.hpp"
 #include "device/stream.hpp"
 #include "models/segment/products.hpp"
@@ -21,7 +22,9 @@ constexpr double long_enough_s = 1e-3;
 
 }  // namespace
 
-double measured_matmul_flops(device::device_id where, core::dtype type) {
+double measured_matmul_flops(const config::job_config& config) {
+  const device::device_id where = device_of(config);
+  const core::dtype type = config.parameter_dtype();
   const at::ScalarType t = type == core::dtype::f64    ? at::kDouble
                            : type == core::dtype::bf16 ? at::kBFloat16
                            : type == core::dtype::f16  ? at::kHalf

@@ -1,14 +1,13 @@
 // This machine's speed, measured briefly: the reference for model-FLOPs utilization and for predicted times.
 #pragma once
 
-#include "core/dtype.hpp"
-#include "device/device_id.hpp"
+#include "config/sections/job_config.hpp"
 
 namespace troupe::actors {
 
-/// Floating point operations per second of matrix products on one core, or on the whole of another device, in `type`:
-/// best of a few products, 30 ms at most. 0 where the device's work fails, or it has no room for the smallest one. The
-/// device is there (device::check).
-double measured_matmul_flops(device::device_id where, core::dtype type);
+/// Floating point operations per second of matrix products on one core, or on the whole of another device that the job
+/// names, in its parameters' type: best of a few products, 30 ms at most. 0 where the device's work fails, or it has no
+/// room for the smallest one. The device is there (device::check).
+double measured_matmul_flops(const config::job_config& config);
 
 }  // namespace troupe::actors

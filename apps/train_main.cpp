@@ -19,13 +19,13 @@
 namespace {
 
 /// Of the device that a topology names, which is opened first; 0, and a warning, where it cannot be.
-double measured_products(troupe::core::device_kind kind, troupe::core::dtype type) {
-  if (kind != troupe::core::device_kind::cpu)
+double measured_products(const troupe::config::job_config& config) {
+  if (config.device != troupe::core::device_kind::cpu)
     if (const auto ok = troupe::models::open_cuda(troupe::apps::own_folder()); !ok) {
       std::fprintf(stderr, "troupe: warning: %s\n", ok.error().text.c_str());
       return 0;
     }
-  return troupe::actors::measured_matmul_flops({.kind = kind}, type);
+  return troupe::actors::measured_matmul_flops(config);
 }
 
 int run(int argc, char** argv) {

@@ -25,7 +25,7 @@ bool needs_measured_costs(const config::job_config& c) {
 plan::cost_model measured_costs(const config::job_config& c, const product_meter& products,
                                 const std::function<void(const std::string&)>& warn) {
   auto out = usual_costs(c);
-  if (const double flops = products(c.device, c.parameter_dtype()); flops > 0)
+  if (const double flops = products(c); flops > 0)
     out.flops_per_s = flops;
   else
     warn("products were not measured, usual ones are assumed");

@@ -16,9 +16,9 @@ inline constexpr uint64_t probe_bytes = uint64_t{32} << 20;
 /// Whether a run whose states swap depends on rates: the configuration leaves a size to the plan's choice.
 bool needs_measured_costs(const config::job_config& config);
 
-/// Floating point operations per second of matrix products on one core, or on the device, in a type; 0 where they
-/// cannot be measured.
-using product_meter = std::function<double(core::device_kind, core::dtype)>;
+/// Floating point operations per second of matrix products on one core, or on the device that the job names, in its
+/// parameters' type; 0 where they cannot be measured.
+using product_meter = std::function<double(const config::job_config&)>;
 
 /// The defaults, with the rate of matrix products by `products` and, where the folder allows it, the rates of the disk.
 /// About 0.1 s. A rate that could not be measured keeps its default, and `warn` is called.

@@ -342,10 +342,8 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
   std::optional<plan::cost_model> costs;
   const bool is_alone = options.process == nullptr;
   if (is_alone && options.config->zero_optimization.swaps() && job::needs_measured_costs(*options.config))
-    costs = job::measured_costs(
-        *options.config, [device](core::device_kind, core::dtype type) { return measured_matmul_flops(device, type); },
-
-        [box = p->host.warnings](const std::string& line) { box->put(line); });
+    costs = job::measured_costs(*options.config, measured_matmul_flops,
+                                [box = p->host.warnings](const std::string& line) { box->put(line); });
   auto plan = job::make_blueprint(
       std::move(options.config), tables_of(p->modules.instances.get()), costs ? &*costs : nullptr,
       {[&] { return watch.go_on(); },

@@ -142,13 +142,8 @@ core::result<void> session::parts::make_processes_term(const cluster::term_order
   opening_call opening;
   if (x.leads()) {
     if (config->zero_optimization.swaps() && job::needs_measured_costs(*config))
-      opening.costs = job::measured_costs(
-          *config,
-          [device = device_of(*config)](core::device_kind, core::dtype type) {
-            return measured_matmul_flops(device, type);
-          },
-
-          [box = host.warnings](const std::string& line) { box->put(line); });
+      opening.costs = job::measured_costs(*config, measured_matmul_flops,
+                                          [box = host.warnings](const std::string& line) { box->put(line); });
     resume_choice from;
     if (order.order.folder.empty()) {
       auto chosen = x.choose_resume(x.counts.terms > 0);

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "actors/calibrate.hpp"
-#include "actors/session/memory_need.hpp"
 #include "actors/session/session.hpp"
 #include "apps/base/checkpoints.hpp"
 #include "apps/base/interrupts.hpp"
@@ -35,9 +34,8 @@ class opened_run {
         page_(page),
         degrees_(degrees),
         say_(std::move(say)),
-        peak_(
-            [&job = c.config] { return actors::measured_matmul_flops(actors::device_of(job), job.parameter_dtype()); },
-            c.config.device == core::device_kind::cpu ? c.config.parallel.ranks() : 1) {}
+        peak_([&job = c.config] { return actors::measured_matmul_flops(job); },
+              c.config.device == core::device_kind::cpu ? c.config.parallel.ranks() : 1) {}
 
   /// Once. Until the last step, or until `stop` asks for the end. Where a step fails, the states are still whole and
   /// are saved where checkpoints are.

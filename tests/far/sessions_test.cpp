@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(memory_that_torch_does_not_find_is_told_with_the_instructio
   step_of(*s);
   far::refuse_memory(true);
   const auto stepped = s->step();
-  BOOST_TEST(actors::measured_matmul_flops({device::device_kind::cuda}, core::dtype::f32) == 0);
+  BOOST_TEST(actors::measured_matmul_flops(*job.config(on_device)) == 0);
   far::refuse_memory(false);
   BOOST_REQUIRE(!stepped);
   const std::string& said = stepped.error().text;

@@ -247,7 +247,7 @@ BOOST_AUTO_TEST_CASE(neither_steps_nor_the_measurement_for_lanes_opens_an_openmp
   const auto config = job.config({"parallel.data=2"});
   const int code = in_a_child([&] {
     at::set_num_threads(3);
-    if (!(actors::measured_matmul_flops({}, core::dtype::f32) > 0)) return 2;
+    if (!(actors::measured_matmul_flops(*config) > 0)) return 2;
     if (!ends_alone()) return 3;
     const auto s = actors::session::open(config);
     if (!s.has_value()) return 4;

@@ -95,9 +95,9 @@ programs that train modules of their own, or read and write checkpoints.")
 
 set(CPACK_DEBIAN_CUDA_PACKAGE_NAME troupe-cuda)
 set(CPACK_DEBIAN_CUDA_PACKAGE_SECTION science)
-set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "troupe-train ${same}")
+set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "troupe-train ${same}, libc6 (>= 2.34), libgcc-s1 (>= 4.2), libstdc++6 (>= 12)")
 set(CPACK_DEBIAN_CUDA_PACKAGE_SUGGESTS "python3-pip")  # brings NVIDIA's libraries
-set(CPACK_DEBIAN_CUDA_PACKAGE_SHLIBDEPS OFF)  # NVIDIA's libraries are in no package of Debian's, all else is of troupe-train
+set(CPACK_DEBIAN_CUDA_PACKAGE_SHLIBDEPS OFF)  # NVIDIA's libraries are in no package of Debian's; the others as of troupe-train
 set(CPACK_DEBIAN_CUDA_DESCRIPTION "training of transformer models, planned step by step - NVIDIA GPUs
 Troupe trains transformer models whose states are cut over ranks, from a
 YAML file with DeepSpeed's keys and with one command.

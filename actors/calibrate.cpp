@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "actors/aten_threads.hpp"
-#include "actors/session/memory_need.hpp"
+#include "actors/device_of.hpp"
 #include "core/clock.hpp"
 #include "device/stream.hpp"
 #include "models/segment/products.hpp"

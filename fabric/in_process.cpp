@@ -1,7 +1,9 @@
 #include "fabric/in_process.hpp"
 
 #include <cassert>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "fabric/layout.hpp"
 #include "fabric/sentences.hpp"
@@ -73,16 +75,23 @@ core::result<progress> in_process_group::move(std::unique_lock<std::mutex>& lock
   ++moving_;
   lock.unlock();
   // Inputs of others were written before they took the lock to post; they stay until all shares are finished.
-  core::result<void> moved;
-  for (uint32_t r = first; r < last && moved; ++r) moved = do_share(device_, m.shared, m.memory, r, stop_);
+  std::optional<core::error> broken;
+  for (uint32_t r = first; r < last && !broken; ++r)
+    if (auto done = do_share(device_, m.shared, m.memory, r, stop_); !done) broken = std::move(done.error());
   lock.lock();
   --moving_;
-  const wakes told = moved ? wakes{} : end_with(rank, moved.error());
+  if (broken) {
+    const wakes told = end_with(rank, *broken);
+    const core::error why = rendezvous_.failure().value_or(*broken);
+    lock.unlock();
+    moved_.notify_all();
+    call(told);
+    return core::fail(why);
+  }
   if (rendezvous_.failure()) {
     const core::error why = *rendezvous_.failure();
     lock.unlock();
     moved_.notify_all();
-    call(told);
     return core::fail(why);
   }
   bool complete = false;

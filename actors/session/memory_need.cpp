@@ -32,11 +32,6 @@ core::result<void> check_device_memory(const job::blueprint& b) {
 
 }  // namespace
 
-device::device_id device_of(const config::job_config& c) {
-  if (c.device == core::device_kind::cpu) return {};
-  return {c.device, c.cuda.devices.front()};
-}
-
 device_room room_of(const job::blueprint& b) {
   const uint64_t there = device::properties_of(device_of(*b.config)).total_bytes, limit = b.config->cuda.memory_limit;
   device_room out(limit == 0 || there == 0 ? std::max(limit, there) : std::min(limit, there), file_of(b));

@@ -2,15 +2,12 @@
 // than it has memory and kills the process later. storage/memory/memory_room.hpp knows how much there is.
 #pragma once
 
+#include "actors/device_of.hpp"
 #include "actors/hands/device_room.hpp"
-#include "device/device_id.hpp"
 #include "job/blueprint.hpp"
 #include "storage/memory/memory_room.hpp"
 
 namespace troupe::actors {
-
-/// What every rank computes on.
-device::device_id device_of(const config::job_config& c);
 
 /// Of that device, which is there, and what the job may use of it.
 device_room room_of(const job::blueprint& b);

@@ -46,8 +46,8 @@ struct session_processes {
   bool has_seen_output = false;  ///< the folder of outputs that the process which leads writes into
   bool has_led = false;          ///< the term before
   recovery_counts counts;
-  slow_links links;                         ///< of this term
-  std::vector<std::string> slow_link_ends;  ///< that were named, for the end of the run: each once
+  slow_links links;                                 ///< of this term
+  std::vector<std::string> slow_link_ends;          ///< that were named, for the end of the run: each once
   std::vector<slow_link_report> slow_links_untold;  ///< of steps whose hooks are still to be called
 
   [[nodiscard]] bool is_on() const { return link != nullptr; }

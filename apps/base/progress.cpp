@@ -211,18 +211,17 @@ std::string control_line(const telemetry::step_summary& l) {
 }  // namespace
 
 std::string end_json(const end_summary& e) {
-  std::string out = "{\"event\":\"end\",\"steps\":" + std::to_string(e.steps) +
-                    ",\"skipped\":" + std::to_string(e.skipped) + ",\"spikes\":" + std::to_string(e.spikes) +
-                    ",\"seconds\":" + json_number(e.seconds) + ",\"stopped\":" + (e.stopped ? "true" : "false") +
-                    ",\"unsaved\":" + (e.unsaved ? "true" : "false") +
-                    ",\"loss\":" + json_number(e.last_loss) + ",\"tokens_per_s\":" + json_number(e.tokens_per_s) +
-                    ",\"validation_loss\":" + (e.has_validation ? json_number(e.validation_loss) : "null") +
-                    ",\"gathers\":" + std::to_string(e.lanes.gathers) +
-                    ",\"releases\":" + std::to_string(e.lanes.releases) +
-                    ",\"reductions\":" + std::to_string(e.lanes.reductions) +
-                    ",\"peak_live_parameters\":" + std::to_string(e.peak_live_elements) +
-                    ",\"model_parameters\":" + std::to_string(e.model_elements) +
-                    ",\"process_peak_bytes\":" + std::to_string(e.process_peak_bytes) + ",\"memory\":{\"host\":[";
+  std::string out =
+      "{\"event\":\"end\",\"steps\":" + std::to_string(e.steps) + ",\"skipped\":" + std::to_string(e.skipped) +
+      ",\"spikes\":" + std::to_string(e.spikes) + ",\"seconds\":" + json_number(e.seconds) +
+      ",\"stopped\":" + (e.stopped ? "true" : "false") + ",\"unsaved\":" + (e.unsaved ? "true" : "false") +
+      ",\"loss\":" + json_number(e.last_loss) + ",\"tokens_per_s\":" + json_number(e.tokens_per_s) +
+      ",\"validation_loss\":" + (e.has_validation ? json_number(e.validation_loss) : "null") +
+      ",\"gathers\":" + std::to_string(e.lanes.gathers) + ",\"releases\":" + std::to_string(e.lanes.releases) +
+      ",\"reductions\":" + std::to_string(e.lanes.reductions) +
+      ",\"peak_live_parameters\":" + std::to_string(e.peak_live_elements) +
+      ",\"model_parameters\":" + std::to_string(e.model_elements) +
+      ",\"process_peak_bytes\":" + std::to_string(e.process_peak_bytes) + ",\"memory\":{\"host\":[";
   for (size_t r = 0; r < e.memory.size(); ++r) {
     const auto& m = e.memory[r];
     if (r > 0) out += ',';
@@ -246,19 +245,19 @@ std::string end_json(const end_summary& e) {
          ",\"write_s\":" + json_number(io.write_s) + ",\"stalled_s\":" + json_number(io.stalled_s) +
          ",\"longest_wait_s\":" + json_number(io.longest_wait_s) + ",\"waiter\":" + json_string(io.waiter) +
          ",\"waited_for\":" + json_string(io.waited_for) + "}";
-  out += ",\"communication_s\":" + json_number(e.lanes.communication_s) +
-         ",\"exposed_s\":" + json_number(e.lanes.exposed_s) +
-         ",\"overlap\":" + telemetry::overlap_json(e.lanes.overlap) + ",\"compute_idle_s\":" + json_number(e.lanes.idle_s[1]) +
-         ",\"control\":" + control_json(e.lanes) + ",\"work\":" + work_json(e.lanes.work, e.units, e.peak_flops) +
-         (e.pipeline.steps > 0 ? ",\"pipeline\":" + telemetry::stage_json(e.pipeline) : "") +
-         ",\"checkpoints\":{\"written\":" + std::to_string(e.checkpoints.written) +
-         ",\"failed\":" + std::to_string(e.checkpoints.failed) +
-         ",\"skipped\":" + std::to_string(e.checkpoints.skipped) + ",\"bytes\":" + std::to_string(e.checkpoints.bytes) +
-         ",\"seconds\":" + json_number(e.checkpoints.seconds) +
-         ",\"waited_seconds\":" + json_number(e.checkpoints.waited_seconds) + "}" +
-         ",\"trace\":" + json_string(e.trace_file) + ",\"report\":" + json_string(e.report_file) +
-         ",\"not_recorded\":" + std::to_string(e.num_not_recorded) + ",\"output\":" + json_string(e.output_folder) +
-         ",\"model\":" + json_string(e.model_place) + ",\"sample\":" + json_string(e.sample) + "}\n";
+  out +=
+      ",\"communication_s\":" + json_number(e.lanes.communication_s) +
+      ",\"exposed_s\":" + json_number(e.lanes.exposed_s) + ",\"overlap\":" + telemetry::overlap_json(e.lanes.overlap) +
+      ",\"compute_idle_s\":" + json_number(e.lanes.idle_s[1]) + ",\"control\":" + control_json(e.lanes) +
+      ",\"work\":" + work_json(e.lanes.work, e.units, e.peak_flops) +
+      (e.pipeline.steps > 0 ? ",\"pipeline\":" + telemetry::stage_json(e.pipeline) : "") +
+      ",\"checkpoints\":{\"written\":" + std::to_string(e.checkpoints.written) +
+      ",\"failed\":" + std::to_string(e.checkpoints.failed) + ",\"skipped\":" + std::to_string(e.checkpoints.skipped) +
+      ",\"bytes\":" + std::to_string(e.checkpoints.bytes) + ",\"seconds\":" + json_number(e.checkpoints.seconds) +
+      ",\"waited_seconds\":" + json_number(e.checkpoints.waited_seconds) + "}" +
+      ",\"trace\":" + json_string(e.trace_file) + ",\"report\":" + json_string(e.report_file) +
+      ",\"not_recorded\":" + std::to_string(e.num_not_recorded) + ",\"output\":" + json_string(e.output_folder) +
+      ",\"model\":" + json_string(e.model_place) + ",\"sample\":" + json_string(e.sample) + "}\n";
   return out;
 }
 

@@ -138,8 +138,8 @@ class placement {
     if (config_.early_updates == early_choice::always) must_update_ahead();
     const bool may = zero_.swaps() ? !config_.skips_overflow() : part.super_offload;
     const bool chosen = may && config_.gradient_clipping == 0 && config_.device == core::device_kind::cpu;
-    part.speculates = config_.early_updates == early_choice::automatic ? chosen
-                                                                       : config_.early_updates == early_choice::always;
+    part.speculates =
+        config_.early_updates == early_choice::automatic ? chosen : config_.early_updates == early_choice::always;
   }
   void must_update_ahead() {
     constexpr std::string_view key = "cluster.early_updates";

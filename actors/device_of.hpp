@@ -1,0 +1,15 @@
+// The device of a job.
+#pragma once
+
+#include "config/sections/job_config.hpp"
+#include "device/device_id.hpp"
+
+namespace troupe::actors {
+
+/// What every rank computes on.
+inline device::device_id device_of(const config::job_config& c) {
+  if (c.device == core::device_kind::cpu) return {};
+  return {c.device, c.cuda.devices.front()};
+}
+
+}  // namespace troupe::actors

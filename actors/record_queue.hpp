@@ -10,7 +10,7 @@
 namespace troupe::actors {
 
 /// Records under way at most: each keeps its step's spans alive. Beyond it, records are dropped and counted.
-inline constexpr uint32_t record_queue_limit = 64;
+inline constexpr uint32_t record_queue_limit = 256;
 
 /// For one sender; places may be given back by any thread.
 class record_queue {

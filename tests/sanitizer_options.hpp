@@ -7,6 +7,12 @@
 
 namespace troupe::tests {
 
+#ifdef __SANITIZE_ADDRESS__
+inline constexpr bool has_address_sanitizer = true;
+#else
+inline constexpr bool has_address_sanitizer = false;
+#endif
+
 /// Processes that are started from now on end without a search for leaks, which wants a thread and /proc.
 inline constexpr const char* no_leak_check = "detect_leaks=0";
 /// They may have libraries that LD_PRELOAD puts before the sanitizer's.

@@ -110,14 +110,16 @@ BOOST_AUTO_TEST_CASE(a_run_needs_no_proc) {
     return run({"/usr/bin/unshare", "-rm", "/bin/sh", "-c", "mount -t tmpfs none /proc && " + command},
                f.folder.path());
   };
+  if (has_address_sanitizer) {
+    say_skipped("a run without /proc", "the address sanitizer reads its options and threads there");
+    return;
+  }
   if (without("true").code != 0) {
     say_skipped("a run without /proc", "the system lets nobody mount");
     return;
   }
   for (const std::string more : {"", " --set cluster.processes=ranks"}) {
-    // A leak check, of builds that have one, reads /proc.
-    const auto r = without(std::string("export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0; exec ") +
-                           places::troupe_binary + " train job.yaml --quiet --fresh" + more);
+    const auto r = without(std::string("exec ") + places::troupe_binary + " train job.yaml --quiet --fresh" + more);
     BOOST_TEST(r.code == 0, r.err);
     BOOST_TEST(has(r.out, "done after 6 steps"), r.out);
   }

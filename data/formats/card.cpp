@@ -21,16 +21,25 @@ struct card_line {
   std::string text;  ///< behind its indentation
 };
 
+struct card_member;
+
 struct card_value {
   std::string scalar;
   std::vector<card_value> items;
-  std::vector<std::pair<std::string, card_value>> members;
+  std::vector<card_member> members;
 
-  [[nodiscard]] const card_value* member(std::string_view key) const {
-    const auto found = std::ranges::find(members, key, &std::pair<std::string, card_value>::first);
-    return found == members.end() ? nullptr : &found->second;
-  }
+  [[nodiscard]] const card_value* member(std::string_view key) const;
 };
+
+struct card_member {
+  std::string key;
+  card_value value;
+};
+
+const card_value* card_value::member(std::string_view key) const {
+  const auto found = std::ranges::find(members, key, &card_member::key);
+  return found == members.end() ? nullptr : &found->value;
+}
 
 std::string_view without_blanks(std::string_view text) {
   while (!text.empty() && core::is_ascii_blank(text.front())) text.remove_prefix(1);
@@ -108,7 +117,7 @@ class card_reader {
       else if (at_ < lines_.size() && (lines_[at_].indent > indent || (is_here(indent) && is_item())))
         value = block(lines_[at_].indent, depth + 1);
       if (!value) return value;
-      out.members.emplace_back(unquoted(text.substr(0, key)), std::move(*value));
+      out.members.push_back({unquoted(text.substr(0, key)), std::move(*value)});
     }
     return out;
   }

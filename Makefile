@@ -114,7 +114,7 @@ mutants: setup ## puts faults of one line into a copy of the tree and checks tha
 	@JOBS=$(JOBS) python3 tests/mutants/mutants.py $(ARGS)
 
 fuzz: setup ## lets libFuzzer look for inputs that break the readers of files, FUZZ_SECONDS (60) for each format
-	@cmake/setup.sh clang-16
+	@cmake/setup.sh clang-16 libclang-rt-16-dev
 	@$(call configure,fuzz)
 	@ninja -C build/fuzz -j $(JOBS) $(call targets,fuzz,fuzz_[a-z_]*)
 	@for program in $(call targets,fuzz,fuzz_[a-z_]*); do \

@@ -148,7 +148,7 @@ using namespace troupe::tests;
   written("journal.json", input);
   written("weights.bin", made);
   const auto store = weight_store::open(fuzz_folder(), purpose);
-  wanted(store.has_value());
+  if (!store) return;  // a journal or bytes without their digests
   const auto prepared = store->prepared();
   wanted(prepared.has_value());
   for (const auto& [tensor, weight] : prepared->weights)

@@ -16,7 +16,8 @@
 namespace troupe::actors {
 namespace {
 
-/// Of the matrices. A device's grow until a product takes so long that starting it does not count.
+/// Matrices are square and so wide. On a device they grow until a product takes so long that starting it does not
+/// count.
 constexpr int64_t least_width = 512, most_width = 8192;
 constexpr double long_enough_s = 1e-3;
 

@@ -6,7 +6,7 @@
 
 namespace troupe::actors {
 
-/// What every rank computes on.
+/// The one device that all ranks of a job compute on.
 inline device::device_id device_of(const config::job_config& c) {
   if (c.device == core::device_kind::cpu) return {};
   return {c.device, c.cuda.devices.front()};

@@ -18,7 +18,8 @@
 
 namespace {
 
-/// Of the device that a topology names, which is opened first; 0, and a warning, where it cannot be.
+/// The rate of products on the device that a topology names, which is opened first; 0, and a warning, where it cannot
+/// be.
 double measured_products(const troupe::config::job_config& config) {
   if (config.device != troupe::core::device_kind::cpu)
     if (const auto ok = troupe::models::open_cuda(troupe::apps::own_folder()); !ok) {

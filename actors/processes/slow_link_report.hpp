@@ -1,4 +1,5 @@
-// What a session tells of a link between hosts that has become slow (docs/cluster.md). Plain values.
+// A report of a link between hosts that has become slow (docs/cluster.md), as a session gives it to its host. Plain
+// values.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@
 
 namespace troupe::actors {
 
-/// Of that device, which is there, and what the job may use of it.
+/// How a job divides the memory of its device, which is there: what it may use, and the pools of its plan.
 device_room room_of(const job::blueprint& b);
 
 /// Bytes of the host's memory that all ranks of a session map and touch: states, buckets, windows. Not activations,

@@ -3,9 +3,10 @@
 
 namespace troupe::kernels::newton_schulz {
 
-/// Of x = a x + (b g + c g g) x with g = x x^T: Jordan et al., "Muon: An optimizer for hidden layers" (2024).
+/// The coefficients of x = a x + (b g + c g g) x with g = x x^T: Jordan et al., "Muon: An optimizer for hidden layers"
+/// (2024).
 inline constexpr double coefficient_a = 3.4445, coefficient_b = -4.7750, coefficient_c = 2.0315;
-/// By this at least a matrix is divided beforehand.
+/// A matrix is divided by its norm beforehand, and by this where its norm is less.
 inline constexpr double least_norm = 1e-7;
 
 }  // namespace troupe::kernels::newton_schulz

@@ -41,12 +41,12 @@ at::Tensor run_of(const at::Tensor& x) {
   return x.as_strided({x.size(0) * x.size(1), x.size(2), x.size(3)}, {x.stride(1), x.stride(2), x.stride(3)});
 }
 
-/// What flash attention takes: all tokens in one run where sequences are documents, else a sequence for each row.
+/// Flash attention takes all tokens in one run where sequences are documents, else a sequence for each row.
 at::Tensor sequences(const attention_work& work, const at::Tensor& x) {
   return work.boundaries.defined() ? run_of(x) : x;
 }
 
-/// What the memory-efficient kernel takes: documents lie in one row.
+/// The memory-efficient kernel takes documents in one row.
 at::Tensor rows_of(const attention_work& work, const at::Tensor& x) {
   return work.boundaries.defined() ? run_of(x).unsqueeze(0) : x;
 }

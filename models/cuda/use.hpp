@@ -1,5 +1,5 @@
-// What sessions ask of LibTorch on CUDA devices, which has one setting of each kind for a process. Owns the rule for
-// several sessions; the library that provides the devices does it.
+// Sessions ask LibTorch for settings on CUDA devices, of which a process has one of each kind. This file owns the rule
+// for several sessions; the library that provides the devices carries them out.
 #pragma once
 
 #include <cstdint>

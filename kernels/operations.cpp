@@ -10,7 +10,6 @@
 #include "kernels/optimizer/orthogonalise.hpp"
 #include "kernels/optimizer/undo.hpp"
 #include "kernels/sums/column_sums.hpp"
-#include "kernels/sums/norm.hpp"
 
 namespace troupe::kernels {
 namespace {
@@ -136,7 +135,16 @@ void distil_rows(std::byte* logits, const std::byte* teacher, core::dtype type, 
 }
 
 template <class State>
-constexpr optimizer_operations<State> updates_on_cpu{.update = update_unchecked,
+void update_each(std::span<const piece_update<State>> all) {
+  for (const auto& x : all) update_unchecked(x.options, x.step, x.piece);
+}
+
+void sum_squares_of_each(std::span<const squared_elements> all, core::dtype type) {
+  for (const auto& x : all) block_square_sums(x.values, type, x.count, x.out);
+}
+
+template <class State>
+constexpr optimizer_operations<State> updates_on_cpu{.update = update_each<State>,
                                                      .update_keeping = update_keeping,
                                                      .take_back = take_back,
                                                      .prepare_lamb = prepare,
@@ -150,7 +158,7 @@ constexpr optimizer_operations<State> updates_on_cpu{.update = update_unchecked,
 
 constexpr operations on_cpu{.cast = [](const std::byte* in, core::dtype from, std::byte* out, core::dtype to,
                                        uint64_t count) { cast(in, from, out, to, count); },
-                            .block_square_sums = block_square_sums,
+                            .block_square_sums = sum_squares_of_each,
                             .sum_in_rank_order = sum_in_rank_order,
                             .column_sums = column_sums,
                             .grouped_sums = grouped_sums,

@@ -21,6 +21,7 @@
 #include "kernels/optimizer/late_update.hpp"
 #include "kernels/optimizer/optimizer.hpp"
 #include "kernels/sums/grouped_sums.hpp"
+#include "kernels/sums/norm.hpp"
 #include "kernels/sums/reduce.hpp"
 
 namespace troupe::kernels {
@@ -30,7 +31,8 @@ template <class State>
 struct optimizer_operations {
   using piece = optimizer_piece<State>;
 
-  void (*update)(const optimizer_options& o, const optimizer_step& s, const piece& x);  ///< optimizer.hpp
+  /// optimizer.hpp; the pieces share no memory and are updated in any order.
+  void (*update)(std::span<const piece_update<State>> all);
   /// undo.hpp
   void (*update_keeping)(const optimizer_options& o, const optimizer_step& s, const piece& x, std::byte* undo);
   void (*take_back)(const piece& x, const std::byte* undo);
@@ -55,7 +57,7 @@ struct optimizer_operations {
 struct operations {  ///< of one device
   /// cast.hpp, norm.hpp, reduce.hpp, column_sums.hpp, grouped_sums.hpp
   void (*cast)(const std::byte* in, core::dtype from, std::byte* out, core::dtype to, uint64_t count);
-  void (*block_square_sums)(const std::byte* values, core::dtype type, uint64_t count, std::span<double> out);
+  void (*block_square_sums)(std::span<const squared_elements> all, core::dtype type);
   void (*sum_in_rank_order)(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count,
                             const reduce_options& options);
   void (*column_sums)(const std::byte* x, core::dtype type, uint64_t rows, uint64_t width, uint64_t row_stride,

@@ -37,7 +37,10 @@ void late_updater::update(const plan::rank_plan& p, const plan::owned_piece& pie
                           const kernels::optimizer_piece<State>& states) {
   const auto& rules = p.options().updates.late;
   const auto& updates = operations_.updates<State>();
-  if (rules.whole(step.step)) return updates.update(options, step, states);
+  if (rules.whole(step.step)) {
+    const kernels::piece_update<State> one{options, step, states};
+    return updates.update({&one, 1});
+  }
   auto& m = matrices_[piece.parameter];
   const kernels::matrix_slice slice{piece.range.first, m.sums.size()};
   auto* deferred = reinterpret_cast<State*>(deferred_.data()) + m.offset;

@@ -34,18 +34,23 @@ void shard_executor::shared_out(uint64_t count, F f) {
 void shard_executor::square_sums(const plan::instruction& norm) {
   const auto& p = context_->plan();
   std::byte* window = norm.staged == plan::none ? nullptr : memory_->window(p, norm.staged);
+  const core::dtype type = p.options().types.accumulation;
+  std::vector<kernels::squared_elements> all;
   for (const auto& x : p.layout->buckets[norm.subject].parameters) {
     const auto own = p.layout->slice_of(x.parameter, p.rank);
     if (own.count == 0) continue;
     const uint64_t block = p.layout->first_block(x.parameter, p.rank) + own.first / core::partition_grain;
-    const core::dtype type = p.options().types.accumulation;
-    const std::byte* const gradient = memory_->reduced_gradient(x.parameter, own.first, window);
-    shared_out(own.count, [&](uint64_t first, uint64_t count) {
-      states_.block_square_sums(
-          gradient + first * core::size_of(type), type, count,
-          context_->votes.subspan(block + first / core::partition_grain, core::div_up(count, core::partition_grain)));
-    });
+    all.push_back({memory_->reduced_gradient(x.parameter, own.first, window), own.count,
+                   context_->votes.subspan(block, core::div_up(own.count, core::partition_grain))});
   }
+  if (!tiers().updates_on_host()) return states_.block_square_sums(all, type);
+  for (const auto& x : all)
+    shared_out(x.count, [&](uint64_t first, uint64_t count) {
+      const kernels::squared_elements part{
+          x.values + first * core::size_of(type), count,
+          x.out.subspan(first / core::partition_grain, core::div_up(count, core::partition_grain))};
+      states_.block_square_sums({&part, 1}, type);
+    });
 }
 
 void shard_executor::add_uses(const plan::instruction& sum) {
@@ -209,11 +214,28 @@ void shard_executor::in_runs(const kernels::optimizer_piece<State>& piece, F upd
 }
 
 template <class State>
+void shard_executor::update_elements(std::span<const kernels::piece_update<State>> all) {
+  const auto& updates = states_.updates<State>();
+  if (!tiers().updates_on_host()) return updates.update(all);
+  for (const auto& x : all)
+    in_runs(x.piece, [&](const auto& run, uint64_t) {
+      const kernels::piece_update<State> one{x.options, x.step, run};
+      updates.update({&one, 1});
+    });
+}
+
+void shard_executor::refresh_cached(const std::vector<plan::owned_piece>& pieces, std::byte* window) {
+  if (window == nullptr) return;
+  for (const auto& piece : pieces) memory_->refresh_cached(piece, new_weights(piece, window));
+}
+
+template <class State>
 void shard_executor::update(const plan::instruction& x) {
   const auto& group = context_->plan().sub_groups[x.subject];
   const uint32_t tensor = context_->plan().layout->tensor_at(context_->plan().rank);
   const auto& updates = states_.updates<State>();
   std::byte* window = x.staged == plan::none ? nullptr : memory_->window(context_->plan(), x.staged);
+  std::vector<kernels::piece_update<State>> all;
   for (const auto& piece : group.pieces) {
     const auto options = options_of(piece.parameter);
     const auto step = step_of(piece.parameter);
@@ -229,9 +251,10 @@ void shard_executor::update(const plan::instruction& x) {
     else if (plan::defers(context_->plan(), piece.parameter))
       late_.update(context_->plan(), piece, options, step, at<State>(piece));
     else
-      in_runs(at<State>(piece, window), [&](const auto& run, uint64_t) { updates.update(options, step, run); });
-    if (window != nullptr) memory_->refresh_cached(piece, new_weights(piece, window));
+      all.push_back({options, step, at<State>(piece, window)});
   }
+  update_elements<State>(all);
+  refresh_cached(group.pieces, window);
 }
 
 template <class State>
@@ -240,22 +263,23 @@ void shard_executor::speculate(const plan::instruction& x) {
   std::byte* window = x.staged == plan::none ? nullptr : memory_->window(p, x.staged);
   const auto& updates = states_.updates<State>();
   std::byte* kept = p.options().updates.may_undo() ? memory_->at(plan::pool::undo) + p.undo_offset[x.subject] : nullptr;
-  for (const auto& piece : p.sub_groups[x.subject].pieces) {
+  const auto& pieces = p.sub_groups[x.subject].pieces;
+  std::vector<kernels::piece_update<State>> all;
+  for (const auto& piece : pieces) {
     const uint32_t q = piece.parameter;
     const kernels::optimizer_step step{context_->order.applied + 1, context_->order.settings[groups_->group_of[q]].lr,
                                        context_->unclipped_scale()};
     const auto states = at<State>(piece, window);
-    if (kept != nullptr && !p.blocks.empty()) {
-      kept = undo_in_memory(undo_copy::make, x.subject, piece, kept);
-      updates.update(options_of(q), step, states);
-    } else if (kept != nullptr) {
+    if (kept != nullptr && p.blocks.empty()) {
       updates.update_keeping(options_of(q), step, states, kept);
       kept += kernels::undo_bytes(states);
-    } else {
-      in_runs(states, [&](const auto& run, uint64_t) { updates.update(options_of(q), step, run); });
+      continue;
     }
-    if (window != nullptr) memory_->refresh_cached(piece, new_weights(piece, window));
+    if (kept != nullptr) kept = undo_in_memory(undo_copy::make, x.subject, piece, kept);
+    all.push_back({options_of(q), step, states});
   }
+  update_elements<State>(all);
+  refresh_cached(pieces, window);
 }
 
 std::byte* shard_executor::undo_in_memory(undo_copy what, uint32_t group, const plan::owned_piece& piece,

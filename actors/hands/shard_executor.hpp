@@ -3,7 +3,9 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "actors/executor.hpp"
 #include "actors/hands/host_team.hpp"
@@ -58,6 +60,11 @@ class shard_executor final : public executor {
   void deal(const plan::instruction& x, uint32_t parameter, std::span<const State> matrix);
   template <class State>
   void update(const plan::instruction& x);
+  /// Updates by optimizers that need nothing of whole parameters.
+  template <class State>
+  void update_elements(std::span<const kernels::piece_update<State>> all);
+  /// Where pieces were updated in `window`, copies their new weights to the slices that stay in memory.
+  void refresh_cached(const std::vector<plan::owned_piece>& pieces, std::byte* window);
   /// An update before the vote, as if it clipped nothing: it keeps a copy of the data that it overwrites.
   template <class State>
   void speculate(const plan::instruction& x);

@@ -13,13 +13,9 @@
 #include "kernels/layers/dropout.hpp"
 #include "kernels/layers/rotary.hpp"
 #include "kernels/layers/row_norm.hpp"
-#include "kernels/optimizer/adagrad.hpp"
-#include "kernels/optimizer/adamw.hpp"
-#include "kernels/optimizer/lamb.hpp"
-#include "kernels/optimizer/lion.hpp"
-#include "kernels/optimizer/muon.hpp"
-#include "kernels/optimizer/sgd.hpp"
+#include "kernels/optimizer/optimizer.hpp"
 #include "kernels/sums/grouped_sums.hpp"
+#include "kernels/sums/norm.hpp"
 #include "kernels/sums/reduce.hpp"
 
 struct CUstream_st;
@@ -39,9 +35,8 @@ core::result<void> cast(const std::byte* in, core::dtype from, std::byte* out, c
 core::result<void> sum_in_rank_order(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count,
                                      const reduce_options& options, stream on);
 
-/// kernels/sums/norm.hpp. `out` is device memory, one number per started block of `core::partition_grain` elements.
-core::result<void> block_square_sums(const std::byte* values, core::dtype type, uint64_t count, std::span<double> out,
-                                     stream on);
+/// kernels/sums/norm.hpp. The span itself is host memory; many runs are one launch.
+core::result<void> block_square_sums(std::span<const squared_elements> all, core::dtype type, stream on);
 
 /// kernels/sums/norm.hpp. Sets `*found`, in device memory, to 1 if an element is infinite or NaN; never clears it.
 core::result<void> has_nonfinite(const std::byte* values, core::dtype type, uint64_t count, uint32_t* found, stream on);
@@ -111,16 +106,9 @@ core::result<void> mask_rows(std::byte* x, core::dtype type, uint64_t width, std
 core::result<void> mask_heads(std::byte* x, core::dtype type, uint64_t rows, uint64_t head_width,
                               std::span<const uint8_t> keep, stream on);
 
-/// kernels/optimizer/adamw.hpp, adagrad.hpp, lion.hpp, sgd.hpp. The piece itself is host memory, what it points to is
-/// not.
-core::result<void> adamw(const adamw_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
-                         stream on);
-core::result<void> adagrad(const adagrad_options& options, const optimizer_step& step,
-                           const optimizer_piece<float>& piece, stream on);
-core::result<void> lion(const lion_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
-                        stream on);
-core::result<void> sgd(const sgd_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
-                       stream on);
+/// kernels/optimizer/optimizer.hpp: AdamW, Adagrad, Lion and SGD. The span and its pieces are host memory, what they
+/// point to is not; pieces that share an optimizer and types are one launch. LAMB and Muon are refused (bug).
+core::result<void> update(std::span<const piece_update<float>> all, stream on);
 
 /// kernels/optimizer/lamb.hpp. The sums are device memory, one number per started block of `core::partition_grain`
 /// elements.

@@ -44,15 +44,27 @@ __device__ pack<To, N> narrowed(const pack<float, N>& values) {
 template <int N>
 using width = std::integral_constant<int, N>;
 
-/// Calls `f(width<N>{}, i)` for the packs of N elements that begin at i, shared out among all threads of the grid, and
-/// `f(width<1>{}, i)` for what is left of the `count` elements.
+/// Calls `f(width<N>{}, i)` for the packs of N elements that begin at i, shared out among `threads` threads of which
+/// the caller is number `thread`, and `f(width<1>{}, i)` for what is left of the `count` elements.
 template <int N, class F>
-__device__ void for_each_pack(uint64_t count, F&& f) {
-  for (uint64_t p = first_index(); p < count / N; p += stride()) f(width<N>{}, p * N);
+__device__ void for_each_pack(uint64_t thread, uint64_t threads, uint64_t count, F&& f) {
+  for (uint64_t p = thread; p < count / N; p += threads) f(width<N>{}, p * N);
   if constexpr (N > 1) {
-    const uint64_t rest = count / N * N + first_index();
+    const uint64_t rest = count / N * N + thread;
     if (rest < count) f(width<1>{}, rest);
   }
+}
+
+/// Shared out among all threads of the grid.
+template <int N, class F>
+__device__ void for_each_pack(uint64_t count, F&& f) {
+  for_each_pack<N>(first_index(), stride(), count, f);
+}
+
+/// Shared out among the threads of a block.
+template <int N, class F>
+__device__ void for_each_pack_of_block(uint64_t count, F&& f) {
+  for_each_pack<N>(threadIdx.x, blockDim.x, count, f);
 }
 
 /// Whether arrays that begin at these addresses, of which some may be null, are loaded and stored by packs of N.

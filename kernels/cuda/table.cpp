@@ -2,7 +2,6 @@
 
 #include <stdexcept>
 #include <string>
-#include <variant>
 
 namespace troupe::kernels::cuda {
 namespace {
@@ -17,32 +16,7 @@ void note(const core::result<void>& launched) { around.note(launched); }
   throw std::logic_error(std::string("the kernels of CUDA devices have no ") + entry);
 }
 
-core::result<void> update_by(const adamw_options& o, const optimizer_step& s, const optimizer_piece<float>& x) {
-  return adamw(o, s, x, here());
-}
-core::result<void> update_by(const adagrad_options& o, const optimizer_step& s, const optimizer_piece<float>& x) {
-  return adagrad(o, s, x, here());
-}
-core::result<void> update_by(const lion_options& o, const optimizer_step& s, const optimizer_piece<float>& x) {
-  return lion(o, s, x, here());
-}
-core::result<void> update_by(const sgd_options& o, const optimizer_step& s, const optimizer_piece<float>& x) {
-  return sgd(o, s, x, here());
-}
-core::result<void> update_by(const lamb_options& /*o*/, const optimizer_step& /*s*/,
-                             const optimizer_piece<float>& /*x*/) {
-  refuse("update by LAMB without its norms");
-}
-core::result<void> update_by(const muon_options& /*o*/, const optimizer_step& /*s*/,
-                             const optimizer_piece<float>& /*x*/) {
-  refuse("update by Muon without its matrix");
-}
-
-void update(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<float>& piece) {
-  note(std::visit([&](const auto& own) { return update_by(own, step, piece); }, options));
-}
-
-constexpr optimizer_operations<float> in_fp32{.update = update,
+constexpr optimizer_operations<float> in_fp32{.update = [](auto... x) { note(cuda::update(x..., here())); },
                                               .update_keeping = [](auto...) { refuse("update_keeping"); },
                                               .take_back = [](auto...) { refuse("take_back"); },
                                               .prepare_lamb = [](auto... x) { note(prepare(x..., here())); },

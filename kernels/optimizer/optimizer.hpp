@@ -29,6 +29,14 @@ enum class optimizer_need {
   whole_matrix      ///< every direction: `prepare`, then `orthogonalise`, then `apply` (muon.hpp); two dimensions
 };
 
+/// An update of one piece by an optimizer whose need is `elements`, where many are asked for at once.
+template <class State>
+struct piece_update {
+  optimizer_options options;
+  optimizer_step step;
+  optimizer_piece<State> piece;
+};
+
 optimizer_need need_of(const optimizer_options& options);  ///< beyond the element's own state
 
 /// Names of the moments in the order of `optimizer_piece::moments`, as checkpoints spell them.

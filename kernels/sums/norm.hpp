@@ -22,6 +22,13 @@ double block_square_sum(const std::byte* values, core::dtype type, uint64_t coun
 /// elements.
 void block_square_sums(const std::byte* values, core::dtype type, uint64_t count, std::span<double> out);
 
+/// Elements whose squares are summed block by block, as `block_square_sums` does it.
+struct squared_elements {
+  const std::byte* values = nullptr;
+  uint64_t count = 0;
+  std::span<double> out;
+};
+
 /// The scalar twin of `block_square_sum`: the same bits.
 double block_square_sum_reference(const std::byte* values, core::dtype type, uint64_t count);
 

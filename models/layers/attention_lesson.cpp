@@ -55,7 +55,8 @@ void put_heads(const at::Tensor& heads, int64_t first, const at::Tensor& row) {
 
 double square_sum(const at::Tensor& x) {
   std::vector<double> sums(core::div_up(count_of(x), core::partition_grain));
-  kernels_for(x).block_square_sums(bytes_of(x), core_dtype(x.scalar_type()), count_of(x), sums);
+  const kernels::squared_elements all{bytes_of(x), count_of(x), sums};
+  kernels_for(x).block_square_sums({&all, 1}, core_dtype(x.scalar_type()));
   return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 

@@ -19,7 +19,8 @@ hidden_lesson learn_hidden(const at::Tensor& model, const at::Tensor& teacher, d
   const uint64_t count = count_of(apart);
   if (count == 0) return {apart, 0};
   std::vector<double> sums(core::div_up(count, core::partition_grain));
-  kernels_for(apart).block_square_sums(bytes_of(apart), core_dtype(apart.scalar_type()), count, sums);
+  const kernels::squared_elements all{bytes_of(apart), count, sums};
+  kernels_for(apart).block_square_sums({&all, 1}, core_dtype(apart.scalar_type()));
   const double mean = std::accumulate(sums.begin(), sums.end(), 0.0) / static_cast<double>(count);
   return {apart.mul_(2 * weight * scale / static_cast<double>(count)), weight * mean};
 }

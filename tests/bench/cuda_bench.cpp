@@ -139,10 +139,10 @@ void add_sums_and_casts(std::vector<row>& rows, device_arrays& a) {
        .accumulate = true});
   sum("2 ranks, fp32 by bf16", {a.f32, a.first}, {.communication = dtype::bf16});
   const auto squares = [&](const char* name, std::byte* x, dtype type) {
-    rows.push_back(
-        {std::string("block_square_sums ") + name, static_cast<double>(core::size_of(type)), [=, &a] {
-           return cuda::block_square_sums(x, type, elements, {a.sums, elements / core::partition_grain}, nullptr);
-         }});
+    rows.push_back({std::string("block_square_sums ") + name, static_cast<double>(core::size_of(type)), [=, &a] {
+                      const kernels::squared_elements all{x, elements, {a.sums, elements / core::partition_grain}};
+                      return cuda::block_square_sums({&all, 1}, type, nullptr);
+                    }});
     rows.push_back({std::string("has_nonfinite ") + name, static_cast<double>(core::size_of(type)),
                     [=, &a] { return cuda::has_nonfinite(x, type, elements, a.found, nullptr); }});
   };
@@ -177,6 +177,18 @@ void add_layers(std::vector<row>& rows, device_arrays& a) {
   rows.push_back({"turn_tokens, heads of 128, bf16", 4, [=] { return cuda::turn_tokens(all, angles, nullptr); }});
 }
 
+/// AdamW of `whole` in pieces of the sizes that a block of GPT-2 124 M has.
+std::function<core::result<void>()> in_pieces(const kernels::optimizer_piece<float>& whole,
+                                              const kernels::optimizer_step& step) {
+  constexpr std::array<uint64_t, 12> sizes{768, 768, 1'769'472, 2304, 589'824,   768,
+                                           768, 768, 2'359'296, 3072, 2'359'296, 768};
+  std::vector<kernels::piece_update<float>> all;
+  for (uint64_t first = 0, k = 0; first < whole.count; first += all.back().piece.count, ++k)
+    all.push_back({kernels::adamw_options{.weight_decay = 0.01}, step,
+                   kernels::part_of(whole, first, std::min(whole.count - first, sizes[k % sizes.size()]))});
+  return [all = std::move(all)] { return kernels::cuda::update(all, nullptr); };
+}
+
 void add_optimizers(std::vector<row>& rows, device_arrays& a) {
   namespace cuda = kernels::cuda;
   constexpr kernels::optimizer_step step{.step = 10, .lr = 1e-3};
@@ -193,13 +205,19 @@ void add_optimizers(std::vector<row>& rows, device_arrays& a) {
   full.gradient = a.out;
   full.gradient_dtype = dtype::f32;
   full.copy = nullptr;
-  rows.push_back({"adamw, bf16", 28, [=] { return cuda::adamw({.weight_decay = 0.01}, step, mixed, nullptr); }});
-  rows.push_back(
-      {"adamw, fp32 without a copy", 28, [=] { return cuda::adamw({.weight_decay = 0.01}, step, full, nullptr); }});
-  rows.push_back({"adagrad, bf16", 20, [=] { return cuda::adagrad({}, step, sums_first, nullptr); }});
-  rows.push_back({"lion, bf16", 20, [=] { return cuda::lion({.weight_decay = 0.01}, step, mixed, nullptr); }});
-  rows.push_back({"sgd, bf16", 12, [=] { return cuda::sgd({}, step, mixed, nullptr); }});
-  rows.push_back({"sgd with momentum, bf16", 20, [=] { return cuda::sgd({.momentum = 0.9}, step, mixed, nullptr); }});
+  const auto update = [&](const char* name, double bytes, const kernels::optimizer_options& o,
+                          const kernels::optimizer_piece<float>& piece) {
+    rows.push_back({name, bytes, [all = kernels::piece_update<float>{o, step, piece}] {
+                      return cuda::update({&all, 1}, nullptr);
+                    }});
+  };
+  update("adamw, bf16", 28, kernels::adamw_options{.weight_decay = 0.01}, mixed);
+  update("adamw, fp32 without a copy", 28, kernels::adamw_options{.weight_decay = 0.01}, full);
+  update("adagrad, bf16", 20, kernels::adagrad_options{}, sums_first);
+  update("lion, bf16", 20, kernels::lion_options{.weight_decay = 0.01}, mixed);
+  update("sgd, bf16", 12, kernels::sgd_options{}, mixed);
+  update("sgd with momentum, bf16", 20, kernels::sgd_options{.momentum = 0.9}, mixed);
+  rows.push_back({"adamw of pieces of GPT-2's sizes, bf16", 28, in_pieces(mixed, step)});
   constexpr kernels::lamb_options lamb{.weight_decay = 0.01};
   rows.push_back({"lamb prepare, bf16", 22, [=, &a] {
                     constexpr uint64_t blocks = elements / core::partition_grain;

@@ -141,6 +141,18 @@ kernels::optimizer_piece<State> reached(kernels::optimizer_piece<State> x) {
   return x;
 }
 
+template <class State>
+std::vector<kernels::piece_update<State>> reached(std::span<const kernels::piece_update<State>> all) {
+  std::vector<kernels::piece_update<State>> out(all.begin(), all.end());
+  for (auto& x : out) x.piece = reached(x.piece);
+  return out;
+}
+std::vector<kernels::squared_elements> reached(std::span<const kernels::squared_elements> all) {
+  std::vector<kernels::squared_elements> out;
+  for (const auto& x : all) out.push_back({reached(x.values), x.count, reached(x.out)});
+  return out;
+}
+
 /// An argument as the work keeps it: lists of the host are copied, as a launch does.
 template <class T>
 T kept(const T& x) {

@@ -16,7 +16,8 @@ void compare_sums(core::dtype type, const std::vector<std::byte>& values, uint64
   kernels::block_square_sums(values.data(), type, count, wanted);
   device_array<std::byte> x(values, shift * core::size_of(type));
   device_array<double> out(std::vector<double>(wanted.size(), -2.0));
-  require(cuda::block_square_sums(x.data(), type, count, {out.data(), wanted.size()}, test_stream()));
+  const squared_elements all{x.data(), count, {out.data(), wanted.size()}};
+  require(cuda::block_square_sums({&all, 1}, type, test_stream()));
   BOOST_TEST_CONTEXT(count << " elements of " << core::name_of(type) << ", shifted by " << shift)
   require_same(out.back(), wanted);
 }
@@ -52,6 +53,27 @@ BOOST_AUTO_TEST_CASE(doubles_of_all_magnitudes_have_sums_with_the_cpus_bits) {
 BOOST_AUTO_TEST_CASE(arrays_may_begin_at_any_element) {
   for (const auto type : float_dtypes)
     for (uint64_t shift = 1; shift < 9; ++shift) compare_sums(type, awkward_bytes(type, 3001, 8), shift);
+}
+
+BOOST_AUTO_TEST_CASE(sums_of_many_arrays_are_formed_at_once) {
+  constexpr uint64_t arrays = 500;  // more than one launch takes
+  for (const auto type : float_dtypes) {
+    std::vector<std::vector<double>> wanted;
+    std::vector<device_array<std::byte>> in;
+    std::vector<device_array<double>> out;
+    std::vector<squared_elements> all;
+    for (uint64_t k = 0; k < arrays; ++k) {
+      const uint64_t count = k % 7 == 0 ? 0 : (k * k * 37) % 5003, blocks = core::div_up(count, core::partition_grain);
+      const auto values = awkward_bytes(type, count, k);
+      kernels::block_square_sums(values.data(), type, count, wanted.emplace_back(blocks));
+      in.emplace_back(values, k % 11 == 0 ? core::size_of(type) : 0);
+      out.emplace_back(std::vector<double>(blocks, -2.0));
+      all.push_back({in.back().data(), count, {out.back().data(), blocks}});
+    }
+    require(cuda::block_square_sums(all, type, test_stream()));
+    for (uint64_t k = 0; k < arrays; ++k)
+      BOOST_TEST_CONTEXT("array " << k << " of " << core::name_of(type)) require_same(out[k].back(), wanted[k]);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(one_infinity_or_nan_is_found_wherever_it_stands) {

@@ -110,4 +110,10 @@ inline optimizer_step step_of(const piece_shape& s) {
   return {.step = s.count % 4 + 1, .lr = 1e-2, .gradient_scale = s.count % 7 == 0 ? 1.0 : 0.37};
 }
 
+inline core::result<void> update_one(const optimizer_options& options, const optimizer_step& step,
+                                     const optimizer_piece<float>& piece) {
+  const piece_update<float> one{options, step, piece};
+  return cuda::update({&one, 1}, test_stream());
+}
+
 }  // namespace troupe::kernels::cuda::tests

@@ -71,7 +71,8 @@ BOOST_AUTO_TEST_CASE(an_update_is_that_of_the_optimizer_in_the_options) {
       parameter wanted(s);
       device_parameter got(wanted, s);
       const auto step = step_of(s);
-      table_under_test().in_fp32.update(o, step, got.piece(s));
+      const piece_update<float> one{o, step, got.piece(s)};
+      table_under_test().in_fp32.update({&one, 1});
       require(last);
       update_unchecked(o, step, wanted.piece(s));
       require_same_parameter(got, wanted, s);
@@ -89,7 +90,7 @@ BOOST_AUTO_TEST_CASE(what_no_job_on_a_gpu_needs_names_itself) {
     return [name](const std::logic_error& e) { return e.what() == "the kernels of CUDA devices have no " + name; };
   };
   BOOST_CHECK_EXCEPTION(table_under_test().in_fp32.take_back({}, nullptr), std::logic_error, says("take_back"));
-  BOOST_CHECK_EXCEPTION(table_under_test().in_fp64.update({}, {}, {}), std::logic_error, says("in_fp64.update"));
+  BOOST_CHECK_EXCEPTION(table_under_test().in_fp64.update({}), std::logic_error, says("in_fp64.update"));
   BOOST_CHECK_EXCEPTION(
       table_under_test().distil(nullptr, nullptr, core::dtype::f32, 0, 0, nullptr, {}, nullptr, 0, nullptr),
       std::logic_error, says("distil"));

@@ -21,6 +21,7 @@
 #define __forceinline__ inline
 #define __align__(bytes) alignas(bytes)
 #define __launch_bounds__(...)
+#define __grid_constant__
 
 inline uint3 threadIdx, blockIdx;
 inline dim3 blockDim, gridDim;

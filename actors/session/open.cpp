@@ -92,7 +92,6 @@ std::vector<bool> computed_units(const std::shared_ptr<const plan::job_layout>& 
 }  // namespace
 
 core::result<void> session::parts::take_memory(first_weights weights, opening_watch& watch) {
-  if (auto ok = device::check(device_of(*plan.config)); !ok) return ok;
   if (auto ok = watch.begin("taking memory"); !ok) return ok;
   memory.room = std::make_shared<const device_room>(room_of(plan));
   if (on_gpu != nullptr)

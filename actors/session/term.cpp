@@ -29,6 +29,13 @@ core::result<void> same_job(const config::job_config& was, const config::job_con
   if (was.parameter_dtype() != next.parameter_dtype())
     return refused("the type of parameters", core::name_of(was.parameter_dtype()),
                    core::name_of(next.parameter_dtype()));
+  if (was.device != next.device) return refused("device", core::name_of(was.device), core::name_of(next.device));
+  if (was.cuda.devices != next.cuda.devices)
+    return refused("cuda.devices", fmt::format("{}", fmt::join(was.cuda.devices, ", ")),
+                   fmt::format("{}", fmt::join(next.cuda.devices, ", ")));
+  if (was.cuda.tf32 != next.cuda.tf32) return refused("cuda.tf32", was.cuda.tf32, next.cuda.tf32);
+  if (was.cuda.deterministic != next.cuda.deterministic)
+    return refused("cuda.deterministic", was.cuda.deterministic, next.cuda.deterministic);
   return {};
 }
 
@@ -69,7 +76,10 @@ void session::parts::take_term(term t) {
   data.loader = std::move(t.loader);
   progress = std::move(t.progress);
   snip = std::move(t.snip);
-  if (on_gpu != nullptr) (void)on_gpu->share_memory(memory.room->left_bytes());
+  if (on_gpu == nullptr) return;
+  if (auto ok = on_gpu->share_memory(memory.room->left_bytes()); !ok)
+    host.warnings->put("LibTorch keeps the share of the GPU's memory that it had for the degrees that were refused: " +
+                       ok.error().text);
 }
 
 core::result<void> session::parts::make_term(const term& before, const std::vector<checkpoint::mask_record>& masks) {

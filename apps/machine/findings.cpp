@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "core/driver_release.hpp"
 #include "models/cuda/library_file.hpp"
 
 namespace troupe::apps {
@@ -189,9 +190,9 @@ void folder(const folder_facts& f, std::vector<finding>& out) {
                    "name a folder on ext4 or xfs on a local disk: troupe doctor FOLDER"});
 }
 
-/// The first major version of CUDA that LibTorch's libraries are for, and the first driver that speaks it.
+/// The major version of CUDA that LibTorch's libraries are for.
 constexpr int cuda_wanted = 13;
-constexpr const char* driver_wanted = "580";
+constexpr std::string_view driver_wanted = core::driver_release_for(cuda_wanted);
 
 bool is_too_old(const std::string& cuda) { return !cuda.empty() && std::atoi(cuda.c_str()) < cuda_wanted; }
 
@@ -215,8 +216,9 @@ finding gpu(const machine_facts& m, const tried_facts& t) {
                             (m.nvidia_driver.empty() ? "" : ", driver " + m.nvidia_driver) +
                             (t.cuda.version.empty() ? "" : ", CUDA " + t.cuda.version);
   if (is_too_old(t.cuda.version))
-    return {"GPU", poor, found, costs,
-            "a driver for CUDA " + std::to_string(cuda_wanted) + ".0, release " + driver_wanted + " or later"};
+    return {
+        "GPU", poor, found, costs,
+        "a driver for CUDA " + std::to_string(cuda_wanted) + ".0, release " + std::string(driver_wanted) + " or later"};
   return {"GPU", fine, found};
 }
 

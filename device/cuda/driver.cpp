@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 
+#include "core/driver_release.hpp"
 #include "device/cuda/code.hpp"
 #include "device/cuda/faults.hpp"
 
@@ -23,10 +24,9 @@ std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-/// The first driver of a major version of CUDA, which runs programs of all its minor versions.
 std::string driver_for(int version) {
   const int major = version / 1000;
-  const std::string release = major == 13 ? "580" : major == 12 ? "525" : "";
+  const std::string release(core::driver_release_for(major));
   return "CUDA " + std::to_string(major) + ".0 or later" +
          (release.empty() ? "" : " (release " + release + " or later)");
 }

@@ -303,4 +303,40 @@ BOOST_AUTO_TEST_CASE(offloaded_states_have_the_bits_of_the_cpu) {
   check(job, stage(3) + two_ranks + states_in_files());
 }
 
+BOOST_AUTO_TEST_CASE(a_change_of_degrees_has_the_bits_of_the_cpu) {
+  const small_job job;
+  const settings first = stage(2) + settings{"gradient_accumulation_steps=2"};
+  const settings second = stage(3) + two_ranks + states_in_files();
+  const auto changed = [&](const settings& device) {
+    auto s = actors::session::open({.config = job.config(first + device)});
+    BOOST_TEST_REQUIRE(s.has_value(), (s ? "" : s.error().text));
+    (void)result_of(**s, steps);
+    const auto did = (*s)->change_degrees(job.config(second + device));
+    BOOST_TEST_REQUIRE(did.has_value(), (did ? "" : did.error().text));
+    return result_of(**s, steps);
+  };
+  check_same(changed(on_device), changed({}));
+}
+
+BOOST_AUTO_TEST_CASE(a_change_of_degrees_to_another_device_or_its_settings_leaves_the_run_as_it_was) {
+  const small_job job;
+  auto s = actors::session::open({.config = job.config(on_device)});
+  BOOST_TEST_REQUIRE(s.has_value(), (s ? "" : s.error().text));
+  const auto before = result_of(**s, 1);
+  const auto refused = [&](const settings& next, const std::string& why) {
+    const auto did = (*s)->change_degrees(job.config(next));
+    BOOST_TEST_REQUIRE(!did);
+    BOOST_TEST(did.error().text.starts_with(why), did.error().text);
+  };
+  refused({}, "device: wanted cuda, as before in this run");
+  refused(on_device + settings{"cuda.devices=[1]"}, "cuda.devices: wanted 0, as before in this run");
+  refused(on_device + settings{"cuda.tf32=true"}, "cuda.tf32: wanted false, as before in this run");
+  refused(on_device + settings{"cuda.deterministic=true"}, "cuda.deterministic: wanted false, as before in this run");
+  const auto after = result_of(**s, steps - 1);
+  const auto wanted = train(job, {}, steps);
+  BOOST_TEST(before.losses[0] == wanted.losses[0]);
+  BOOST_TEST(after.losses == std::vector(wanted.losses.begin() + 1, wanted.losses.end()),
+             boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -25,7 +25,10 @@ using namespace troupe::tests;
 namespace {
 
 struct held {
-  uint64_t descriptors = 0, memory_files = 0, threads = 0, resident_bytes = 0;
+  uint64_t descriptors = 0, memory_files = 0, threads = 0;
+  uint64_t resident_bytes = 0;  ///< without memory that processes share
+  /// Mapped memory files, whole: a ring of messages is resident only where it has been written once.
+  uint64_t shared_bytes = 0;
 };
 
 std::string text_of_file(const std::filesystem::path& file) {
@@ -43,7 +46,14 @@ held held_by(const std::filesystem::path& process) {
   std::ifstream status(process / "status");
   for (std::string line; std::getline(status, line);) {
     if (line.starts_with("Threads:")) out.threads = std::stoull(line.substr(8));
-    if (line.starts_with("VmRSS:")) out.resident_bytes = std::stoull(line.substr(6)) * 1024;
+    if (line.starts_with("RssAnon:") || line.starts_with("RssFile:"))
+      out.resident_bytes += std::stoull(line.substr(8)) * 1024;
+  }
+  std::ifstream maps(process / "maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("/memfd:") == std::string::npos) continue;
+    const size_t dash = line.find('-');
+    out.shared_bytes += std::stoull(line.substr(dash + 1), nullptr, 16) - std::stoull(line, nullptr, 16);
   }
   return out;
 }
@@ -71,6 +81,7 @@ std::map<std::string, held> held_in(const std::filesystem::path& folder) {
 struct allowed {
   uint64_t resident_bytes;
   uint64_t descriptors = 6, memory_files = 4;
+  uint64_t shared_bytes = uint64_t{1} << 20;
 };
 
 void same(const std::map<std::string, held>& before, const std::map<std::string, held>& after, const allowed& more) {
@@ -78,20 +89,19 @@ void same(const std::map<std::string, held>& before, const std::map<std::string,
   for (const auto& [name, was] : before) {
     BOOST_TEST_REQUIRE(after.contains(name), name);
     const held& is = after.at(name);
-    BOOST_TEST_CONTEXT(
-        fmt::format("{}: descriptors {} -> {}, memory files {} -> {}, threads {} -> {}, resident {} -> "
-                    "{} KB",
-                    name, was.descriptors, is.descriptors, was.memory_files, is.memory_files, was.threads, is.threads,
-                    was.resident_bytes / 1000, is.resident_bytes / 1000)) {
-      BOOST_TEST_MESSAGE(name << ": " << was.descriptors << " -> " << is.descriptors << " descriptors, "
-                              << was.memory_files << " -> " << is.memory_files << " memory files, " << was.threads
-                              << " -> " << is.threads << " threads, " << was.resident_bytes / 1000 << " -> "
-                              << is.resident_bytes / 1000 << " KB");
+    const std::string found = fmt::format(
+        "{}: descriptors {} -> {}, memory files {} -> {}, threads {} -> {}, resident {} -> {} KB, shared {} "
+        "-> {} KB",
+        name, was.descriptors, is.descriptors, was.memory_files, is.memory_files, was.threads, is.threads,
+        was.resident_bytes / 1000, is.resident_bytes / 1000, was.shared_bytes / 1000, is.shared_bytes / 1000);
+    BOOST_TEST_CONTEXT(found) {
+      BOOST_TEST_MESSAGE(found);
       BOOST_TEST(is.descriptors <= was.descriptors + more.descriptors);
       BOOST_TEST(is.memory_files <= was.memory_files + more.memory_files);
       BOOST_TEST(is.threads <= was.threads + 1);
       // The sanitizer's red zones double what small pieces of memory take.
       BOOST_TEST(is.resident_bytes <= was.resident_bytes + (has_address_sanitizer ? 2 : 1) * more.resident_bytes);
+      BOOST_TEST(is.shared_bytes <= was.shared_bytes + more.shared_bytes);
     }
   }
 }

@@ -34,9 +34,9 @@ core::result<void> check(const loss_scale_options& options);
 /// Before the first step. Of options that check() refuses, a state that next_loss_scale() refuses too.
 loss_scale_state first_loss_scale(const loss_scale_options& options);
 
-/// The state after an optimizer step whose gradients overflowed or not. Called once a step, before gradients are
-/// unscaled: they are divided by the scale that this returns. Fails when a dynamic scale would have to go below
-/// its least value, and (bad_input) for options or a state that no run has.
+/// Returns the state for the next optimizer step, given whether this step's gradients overflowed. This step's gradients
+/// are divided by the scale of `state`, which they were multiplied with. Fails when a dynamic scale would have to go
+/// below its least value, and (bad_input) for options or a state that no run has.
 core::result<loss_scale_state> next_loss_scale(const loss_scale_options& options, loss_scale_state state,
                                                bool overflow);
 

@@ -97,8 +97,8 @@ open_degrees find_open(settings& given, const job_config& c, reporter& report) {
                                         2 * fixed, others.empty() ? "" : " beside " + others, ranks));
   const bool moves_data = out.keys.size() > 1 && out.keys.back()->key == data_key;
   if (constexpr std::string_view elastic = "elasticity.enabled"; moves_data && c.elasticity.enabled)
-    return error(elastic, fmt::format("wanted false beside {}: auto, with which it does not go together yet, got true",
-                                      said->key));
+    return error(elastic,
+                 fmt::format("cannot be combined with {}: auto yet; set it to false or give the degree", said->key));
   if (!c.cluster.store.empty())
     return error(
         "cluster.store",

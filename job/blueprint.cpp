@@ -154,8 +154,10 @@ namespace {
 core::result<config::degree_choice> degrees_by_prediction(const config::job_config& c, const host_tables& own,
                                                           const plan::cost_model* costs, const job::go_on& go_on) {
   if (own.whole != nullptr)
-    return core::fail(core::error_kind::bad_input,
-                      "parallel: wanted degrees beside a host's own tables, which are of some degrees, got auto");
+    return core::fail(
+        core::error_kind::bad_input,
+        "parallel: auto cannot be combined with a host program's own tables, which were made for certain degrees; give "
+        "the degrees");
   const auto list = list_degrees(c, {}, costs, go_on);
   if (!list) return core::fail(list.error());
   return chosen_degrees(*list, c);

@@ -43,8 +43,7 @@ class teacher_choice {
   }
   [[nodiscard]] core::result<void> goes_together() const {
     const auto beside = [&](const std::string& what) {
-      return refused("distillation.enabled",
-                     "wanted false beside " + what + ", with which it does not go together yet, got true");
+      return refused("distillation.enabled", "cannot be combined with " + what + " yet; set it to false");
     };
     const auto& p = c_.parallel;
     if (p.tensor > 1 && c_.pipeline.cuts(p.pipeline))
@@ -53,8 +52,9 @@ class teacher_choice {
          {std::pair("parallel.tensor", p.tensor), std::pair("parallel.sequence", p.sequence),
           std::pair("parallel.context", p.context)})
       if (degree > 1 && c_.distillation.attention > 0)
-        return refused("distillation.terms.attention", "wanted 0 beside " + std::string(name) + " " +
-                                                           std::to_string(degree) + ", whose ranks have parts of maps");
+        return refused("distillation.terms.attention",
+                       "cannot be combined with " + std::string(name) + " " + std::to_string(degree) +
+                           ", whose ranks hold parts of the attention maps; set it to 0");
     if (c_.model.teacher.empty())
       return refused("model.teacher", "wanted the folder of the model to learn from, got nothing");
     return {};
@@ -82,14 +82,15 @@ class teacher_choice {
                             : out.hidden_states > 0 ? "terms.hidden_states"
                                                     : "terms.attention";
     if (out.attention > 0 && c_.data.document_mask)
-      return refused("distillation.terms.attention", "wanted 0 beside data.document_mask, whose maps end at documents");
+      return refused(
+          "distillation.terms.attention",
+          "cannot be combined with data.document_mask, with which attention maps end at documents; set it to 0");
     const auto& r = c_.compression.layers;
     const auto named = r.enabled ? r.teacher_layer : std::vector<uint64_t>();
     if (!r.enabled && teacher.layers < model.layers)
-      return refused("distillation." + key, std::string("wanted ") + (alone ? "false" : "0") +
-                                                " beside a teacher of fewer layers, got the model's " +
-                                                std::to_string(model.layers) + " and the teacher's " +
-                                                std::to_string(teacher.layers));
+      return refused("distillation." + key, "the teacher has fewer layers (" + std::to_string(teacher.layers) +
+                                                ") than the model (" + std::to_string(model.layers) + "); set it to " +
+                                                (alone ? "false" : "0"));
     for (const uint64_t layer : named)
       if (layer >= teacher.layers)
         return refused("compression_training.layer_reduction.teacher_layer",
@@ -101,15 +102,15 @@ class teacher_choice {
     if (alone) out.blocks = models::block_lessons(model.layers, teacher.layers, named);
     if (c_.pipeline.cuts(c_.parallel.pipeline) && models::units_beside(out, model.layers).empty())
       return refused("compression_training.layer_reduction.teacher_layer",
-                     "wanted ascending layers beside a pipeline, so that layers that are compared lie in one stage");
+                     "a pipeline requires ascending layers, so that compared layers are in one stage");
     return {};
   }
   [[nodiscard]] core::result<void> alike(const char* term, double weight, const std::string& what, uint32_t own,
                                          uint32_t teacher, const char* wanted = "0") const {
     if (weight == 0 || own == teacher) return {};
-    return refused(std::string("distillation.") + term,
-                   std::string("wanted ") + wanted + " beside a teacher of another " + what + ", got the model's " +
-                       std::to_string(own) + " and the teacher's " + std::to_string(teacher));
+    return refused(std::string("distillation.") + term, "the teacher's " + what + " (" + std::to_string(teacher) +
+                                                            ") differs from the model's (" + std::to_string(own) +
+                                                            "); set it to " + wanted);
   }
   [[nodiscard]] kernels::distillation_terms terms() const {
     const auto& d = c_.distillation;

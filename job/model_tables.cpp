@@ -130,9 +130,9 @@ core::result<void> make_model_tables(blueprint& b, const host_tables& own, bool 
   core::model_table table;
   if (own.whole != nullptr) {
     if (c.distillation.enabled)
-      return core::fail(core::error_kind::bad_input,
-                        "distillation.enabled: wanted false beside a host's own modules, with which it does not go "
-                        "together yet, got true");
+      return core::fail(
+          core::error_kind::bad_input,
+          "distillation.enabled: cannot be combined with a host program's own modules yet; set it to false");
     b.sequence = 1;
     b.tensor.split.degree = c.parallel.tensor;
     table = *own.whole;

@@ -26,9 +26,11 @@ core::result<void> session::parts::read_data(opening_watch& watch, const std::sh
     if (!c.data.skip.empty() || c.on_spike.skips())
       return core::fail(
           core::error_kind::bad_input,
-          fmt::format("{}: wanted none beside a host's own batches, of which none can be left out, got {}",
-                      c.data.skip.empty() ? "on_spike.action" : "data.skip",
-                      c.data.skip.empty() ? "skip" : c.data.skip.front().steps));
+          fmt::format(
+              "{}: cannot be combined with a host program's own batches, of which Troupe cannot skip any; remove it, "
+              "got {}",
+              c.data.skip.empty() ? "on_spike.action" : "data.skip",
+              c.data.skip.empty() ? "skip" : c.data.skip.front().steps));
     data.loader.cut = host_cut(modules.model, c.seed);
     return {};
   }

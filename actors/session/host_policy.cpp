@@ -44,10 +44,11 @@ core::result<models::injection_rule> rule_from(const layer_spec& spec) {
 /// The rules and names that say what is cut; nullopt: none do.
 core::result<std::optional<models::injection_policy>> said_policy(const config::tensor_parallel_section& t) {
   if (!t.preset_model.empty())
-    return core::fail(refused(section_key,
-                              "preset_model: wanted nothing beside a host's own model, as it names modules "
-                              "of published ones, got " +
-                                  t.preset_model));
+    return core::fail(
+        refused(section_key,
+                "preset_model: cannot be combined with a host program's own model, because a preset names the "
+                "modules of a published one; remove it, got " +
+                    t.preset_model));
   if (!t.partition.given && t.rows.empty()) return std::optional<models::injection_policy>();
   models::injection_policy out;
   for (const layer_spec& spec : t.partition.specs) {

@@ -257,25 +257,28 @@ core::result<void> check_sequence(const session_options& options) {
   if (options.model == nullptr) return {};
   if (parallel.sharded_norms)
     return core::fail(core::error_kind::bad_input,
-                      "parallel.sharded_norms: wanted false beside a host's own modules, with which it does not go "
-                      "together yet, got true");
+                      "parallel.sharded_norms: cannot be combined with a host program's own modules; set it to false");
   if (const uint64_t bytes = options.config->row_tile_bytes; bytes > 0)
-    return core::fail(core::error_kind::bad_input,
-                      "cluster.row_tile_bytes: wanted 0 beside a host's own modules, whose loss is their own, got " +
-                          std::to_string(bytes));
-  if (const uint64_t bytes = options.config->mlp_tile_bytes; bytes > 0)
-    return core::fail(core::error_kind::bad_input,
-                      "cluster.mlp_tile_bytes: wanted 0 beside a host's own modules, whose MLPs are their own, got " +
-                          std::to_string(bytes));
-  if (options.config->activation_checkpointing.selective)
     return core::fail(
         core::error_kind::bad_input,
-        "activation_checkpointing.selective: wanted false beside a host's own modules, whose products are "
-        "their own, got true");
+        "cluster.row_tile_bytes: cannot be combined with a host program's own modules, which compute their "
+        "loss themselves; set it to 0, got " +
+            std::to_string(bytes));
+  if (const uint64_t bytes = options.config->mlp_tile_bytes; bytes > 0)
+    return core::fail(
+        core::error_kind::bad_input,
+        "cluster.mlp_tile_bytes: cannot be combined with a host program's own modules, which compute their "
+        "MLPs themselves; set it to 0, got " +
+            std::to_string(bytes));
+  if (options.config->activation_checkpointing.selective)
+    return core::fail(core::error_kind::bad_input,
+                      "activation_checkpointing.selective: cannot be combined with a host program's own modules, whose "
+                      "matrix products "
+                      "Troupe does not compute; set it to false");
   if (degree == 1) return {};
   return core::fail(core::error_kind::bad_input,
                     std::string(parallel.context > 1 ? "parallel.context" : "parallel.sequence") +
-                        ": wanted 1 beside a host's own modules, with which it does not go together yet, got " +
+                        ": cannot be combined with a host program's own modules yet; set it to 1, got " +
                         std::to_string(degree));
 }
 

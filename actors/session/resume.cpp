@@ -384,9 +384,10 @@ core::result<void> session::parts::take_layers(opening_watch& watch) {
   const auto& c = *plan.config;
   if (!c.compression.layers.enabled) return {};
   if (c.model.teacher.empty())
-    return fail(error_kind::bad_input,
-                "compression_training.layer_reduction.enabled: wanted false beside a host's own modules, which "
-                "compression::init_compression or student_initialization gives their layers, got true");
+    return fail(
+        error_kind::bad_input,
+        "compression_training.layer_reduction.enabled: cannot be combined with a host program's own modules; set it to "
+        "false and call compression::init_compression or student_initialization, which copies the layers");
   if (auto ok = watch.begin("taking the teacher's layers"); !ok) return fail(ok.error());
   load_options options;
   options.dequantise = c.model.dequantise;

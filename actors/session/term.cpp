@@ -43,9 +43,7 @@ core::result<void> same_job(const config::job_config& was, const config::job_con
 core::result<void> check_beside(const config::job_config& c, bool own_modules, bool has_passes) {
   const auto refused = [](const char* key, const char* got) {
     return core::fail(error_kind::bad_input,
-                      fmt::format("{}: wanted none beside a change of degrees, with which it does not go together yet, "
-                                  "got {}",
-                                  key, got));
+                      fmt::format("{}: cannot be combined with a change of degrees yet; the run has {}", key, got));
   };
   if (own_modules) return refused("model", "a host's own modules");
   if (has_passes) return refused("compile", "passes");

@@ -49,7 +49,8 @@ core::result<void> may_come_in(const host_names& names, present_agents& present,
   const auto refuse = [](std::string why) { return core::fail(core::error_kind::mismatch, std::move(why)); };
   auto said = read_introduction(text);
   if (!said)
-    return refuse(fmt::format("wanted an agent of {}, got one on {} that says something else", own.version, name));
+    return refuse(fmt::format("the agent on {} sent no introduction of {}: install the same version on both hosts",
+                              name, own.version));
   const auto host = names.of(name, *said);
   if (!host) return core::fail(host.error());
   if (!compares_configurations) said->configuration.clear();

@@ -21,7 +21,7 @@ lead_keeper::standing lead_keeper::look() {
     const auto taken = store_.take(me_, net::leader_store::part::continues);
     if (!taken) return unheard(taken.error().text);
     if (!taken->is_mine && taken->who == me_)
-      return unheard("it has this host's own entry, of a question whose answer was lost");
+      return unheard("the store holds this host's own lease, from a request whose reply was lost");
     if (!taken->is_mine) {
       say_(taken->who
                ? "the lease had run out and " + taken->who->host + " at " + taken->who->address + " leads the job now"

@@ -114,9 +114,11 @@ class maker {
   core::result<void> put_model() {
     const bool is_said = text_.has_below("model"), is_loaded = has("checkpoint.load.path") || has("model.path");
     if (is_said && is_loaded && !a_.model.empty())
-      return fail(error_kind::bad_input,
-                  fmt::format("--model: wanted none beside --from {}, which says its model, got {}",
-                              core::shown(a_.from.string()), core::shown(a_.model)));
+      return fail(
+          error_kind::bad_input,
+          fmt::format(
+              "--model: cannot be combined with --from {}, which describes its model; leave one of them out, got {}",
+              core::shown(a_.from.string()), core::shown(a_.model)));
     if (a_.model.empty() && is_said) return {};
     if (a_.model.empty() && is_loaded)
       return fail(error_kind::bad_input,

@@ -183,7 +183,7 @@ class compressor {
         return {};
       }
     }
-    return fail(error_kind::bug, "a part that nobody writes");
+    return fail(error_kind::bug, "no writer for this part");
   }
 
   /// Some rows, and their scales.

@@ -103,7 +103,7 @@ core::result<tensor_source> open_format(source_format format, const fs::path& at
     case source_format::gguf:
       return read_gguf_source(at);
   }
-  return fail(error_kind::bug, "a format that nobody reads");
+  return fail(error_kind::bug, "no reader for this format");
 }
 
 /// Refuses codes that would be taken for values, or says what they are.

@@ -55,7 +55,7 @@ core::result<void> check_pieces(const manifest& m, const tensor_entry& t, uint64
     const uint64_t bytes = p.count * element_bytes;  // no overflow: not above the tensor's, which fit 63 bits
     if (p.offset_bytes % piece_alignment_bytes != 0 || p.offset_bytes < piece_alignment_bytes)
       return bad(
-          fmt::format("tensor {}: byte {} of '{}' is no place for a piece", shown(t), p.offset_bytes, file.name));
+          fmt::format("tensor {}: a piece cannot start at byte {} of '{}'", shown(t), p.offset_bytes, file.name));
     if (p.offset_bytes > file.bytes || bytes > file.bytes - p.offset_bytes)
       return bad(fmt::format("tensor {}: {} bytes at byte {} leave '{}', which has {}", shown(t), bytes, p.offset_bytes,
                              file.name, file.bytes));

@@ -75,7 +75,7 @@ class compile_checks {
       const std::string item = fmt::format("{}[{}]", key, k);
       c_.schedule[k].where = where(item);
       if (k > 0 && c_.schedule[k].step <= c_.schedule[k - 1].step)
-        error(item + ".step", fmt::format("wanted a step behind that of the entry before, {}, got {}",
+        error(item + ".step", fmt::format("wanted a later step than the previous entry's, {}, got {}",
                                           c_.schedule[k - 1].step, c_.schedule[k].step));
     }
     units_and_states_stay();

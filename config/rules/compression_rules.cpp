@@ -130,8 +130,9 @@ void distillation_rules(const settings& given, job_config& config, reporter& rep
   if (at.source < report.sources.size()) d.where = fmt::format("{}:{}", report.sources[at.source].name, at.line);
   if (d.layer_wise && (d.hidden_states > 0 || d.attention > 0))
     report.error(given.where("distillation.layer_wise.enabled"), "distillation.layer_wise.enabled",
-                 "wanted false beside terms.hidden_states and terms.attention, which are of a model that computes as a "
-                 "whole, got true");
+                 "cannot be combined with terms.hidden_states or terms.attention, which compare whole models; set it "
+                 "to false or "
+                 "their weights to 0");
   if (!d.layer_wise && d.cross_entropy == 0 && d.logits == 0 && d.hidden_states == 0 && d.attention == 0)
     report.error(given.where("distillation.terms.logits.weight"), "distillation.terms.logits.weight",
                  "wanted a term with a weight above 0, got none");

@@ -27,11 +27,11 @@ void elasticity_rules(const settings& given, job_config& config, reporter& repor
   for (const std::string_view key : batch_keys) {
     if (given.value_of(key) == nullptr) continue;
     if (!e.ignore_non_elastic_batch_info)
-      error(key, fmt::format("wanted nothing beside elasticity.enabled: true, which says it, got {} (or "
-                             "elasticity.ignore_non_elastic_batch_info: true)",
+      error(key, fmt::format("cannot be combined with elasticity.enabled: true, which chooses it; remove it, or set "
+                             "elasticity.ignore_non_elastic_batch_info: true, got {}",
                              given.text_of(key)));
     else
-      report.warn(given.where(key), std::string(key), "no effect: elasticity says it");
+      report.warn(given.where(key), std::string(key), "no effect: elasticity chooses it");
   }
   config.train_batch_size = config.train_micro_batch_size_per_gpu = config.gradient_accumulation_steps = 0;
   if (!knows_degrees) {

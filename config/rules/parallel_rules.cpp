@@ -139,7 +139,8 @@ class parallel_checks {
     constexpr std::string_view switched = "activation_checkpointing.enabled";
     if (given_.value_of(switched) != nullptr)
       return error("pipeline.activation_checkpoint_interval",
-                   fmt::format("wanted 0 beside {}: false, got {}", switched, config_.pipeline.checkpoint_interval));
+                   fmt::format("cannot be combined with {}: false; set it to 0, got {}", switched,
+                               config_.pipeline.checkpoint_interval));
     config_.activation_checkpointing.enabled = true;
     derived_.emplace(switched, "derived");
   }
@@ -183,7 +184,7 @@ class norm_checks {
     if (p.tensor == 1) return error(key, "wanted parallel.tensor above 1 with it, got 1");
     for (const auto& [other, degree] : {std::pair("sequence", p.sequence), std::pair("context", p.context)})
       if (degree > 1)
-        return error(key, fmt::format("wanted parallel.{} 1 with it, with which it does not go together yet, got {}",
+        return error(key, fmt::format("cannot be combined with parallel.{} {} yet; set one of them to its default",
                                       other, degree));
   }
 

@@ -72,7 +72,7 @@ class rules {
   void no_model() {
     for (const auto& [key, s] : given_.given)
       if (key.starts_with("model.") || (key.starts_with("data.") && key != "data.prefetch_batches"))
-        error(key, "wanted nothing: the host program brings the model and its batches");
+        error(key, "remove this key: the host program provides the model and its batches");
   }
 
   void batch() {
@@ -227,7 +227,9 @@ class rules {
     for (const auto& [key, value] :
          {std::pair("checkpoint.keep_last", c.keep_last), {"checkpoint.keep_every", c.keep_every}})
       if (value > 0)
-        error(key, fmt::format("wanted 0 beside checkpoint.tag, whose checkpoints all stay, got {}", value));
+        error(key,
+              fmt::format("cannot be combined with checkpoint.tag, which keeps every checkpoint; set it to 0, got {}",
+                          value));
   }
 
   void loading() {

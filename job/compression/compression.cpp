@@ -80,7 +80,9 @@ core::result<void> choose_inputs(const config::job_config& c, const core::model_
   const technique t{"compression_training.activation_quantization", a.where};
   if (!rows)
     return refused(a.where, t.key + ".shared_parameters.enabled",
-                   "wanted false beside a host's own modules, which multiply by themselves, got true");
+                   "cannot be combined with a host program's own modules, whose matrix products Troupe does not "
+                   "compute; set it to "
+                   "false");
   const auto is_linear = [](const core::layer_info& l) {
     return l.kind == core::layer_kind::linear && is_compressible(l);
   };

@@ -110,7 +110,7 @@ core::result<void> module_cuts::cut_heads(const pruned_module& m, const kernels:
       return refused(at.where, at.key,
                      "wanted queries, keys or values, the " + std::to_string(m.matrix.columns) + " that " + m.module +
                          " takes, got " + r->name + " with " + std::to_string(r->out) +
-                         " outputs, of which it is not known which are whose");
+                         " outputs, and nothing says which input each output comes from");
     const auto rows = rows_of_heads(*r, bits, m.heads);
     if (rows.empty())
       return refused(at.where, at.key,

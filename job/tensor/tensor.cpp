@@ -26,14 +26,12 @@ core::result<named_split> choose_split(const config::job_config& c, const models
     out.split.vocabulary = false;
   if (c.distillation.enabled && out.split.vocabulary)
     return core::fail(core::error_kind::bad_input,
-                      "tensor_parallel.vocab_parallel_lm_head: wanted false beside distillation, got a vocabulary that "
-                      "is cut");
+                      "tensor_parallel.vocab_parallel_lm_head: cannot be combined with distillation; set it to false");
   out.split.grain = c.tensor_parallel.grain;
   out.split.norms = c.parallel.sharded_norms;
   if (c.distillation.enabled && out.split.norms)
     return core::fail(core::error_kind::bad_input,
-                      "parallel.sharded_norms: wanted false beside distillation, with which it does not go together "
-                      "yet, got true");
+                      "parallel.sharded_norms: cannot be combined with distillation yet; set it to false");
   if (auto ok = models::check_split(spec, out.split, columns); !ok) return core::fail(ok.error().in(degree_key));
   out.origins.resize(whole.parameters.size(), cut_origin::family);
   return out;
@@ -45,10 +43,9 @@ core::result<models::sequence_split> choose_sequence(const config::job_config& c
   const models::sequence_split out = context > 1 ? models::sequence_split{context, models::sequence_way::keys}
                                                  : models::sequence_split{c.parallel.sequence};
   if (context > 1 && c.parallel.sequence > 1)
-    return core::fail(
-        core::error_kind::bad_input,
-        "parallel.context: wanted 1 beside parallel.sequence, with which it does not go together yet, got " +
-            std::to_string(context));
+    return core::fail(core::error_kind::bad_input,
+                      "parallel.context: cannot be combined with parallel.sequence yet; set one of them to 1, got " +
+                          std::to_string(context));
   if (out.degree == 1) return out;
   for (uint32_t block = 0; block < spec.layers; ++block)
     if (auto ok = models::check_sequence(models::local_block(spec, tensor, block), columns, out); !ok)

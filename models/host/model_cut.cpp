@@ -84,10 +84,11 @@ core::result<core::tp_plan> model_cut::plan(const core::model_table& table) cons
   out.parameters.resize(table.parameters.size());
   if (degree_ == 1) return out;
   if (policy_ == nullptr)
-    return core::fail(core::error_kind::bad_input,
-                      "parallel.tensor: wanted 1 beside a host's own modules whose model declares no cut "
-                      "(models::inject), got " +
-                          std::to_string(degree_));
+    return core::fail(
+        core::error_kind::bad_input,
+        "parallel.tensor: the host program's model declares no tensor cut (models::inject); declare one or set "
+        "it to 1, got " +
+            std::to_string(degree_));
   if (std::ranges::none_of(is_cut_, std::identity()))
     return core::fail(
         refused("wanted a layer to cut over " + std::to_string(degree_) + " ranks, found none" + reasons()));

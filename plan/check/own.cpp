@@ -70,7 +70,7 @@ core::result<void> owned(const rank_plan& p, const collective_pieces& places) {
       const bool inside = x.range.first >= mine.first && x.range.first + x.range.count <= mine.first + mine.count;
       if (!inside || x.state_offset != base + (x.range.first - mine.first))
         return broken(p, "a sub-group updates elements of " + p.table().parameters[x.parameter].name +
-                             " that are another rank's, or keeps their moments elsewhere");
+                             " that belong to another rank, or has their moments at other offsets");
       if (x.range.count > 0) covered.push_back({x.parameter, {x.range.first, x.range.first + x.range.count}});
       total += x.range.count;
     }

@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_train_would_refuse_is_not_written) {
            {{"--text", "empty.txt"}, "empty.txt"},
            {{"--text", "other.jsonl"}, "other.jsonl"},
            {{"--text", "corpus.txt", "--steps", "0"}, "--steps"},
-           {{"--from", "out", "--model", "1M"}, "which says its model"},
+           {{"--from", "out", "--model", "1M"}, "which describes its model"},
            {{"--from", "out", "--tokenizer", gpt2}, "data.tokenizer"},
            {{"--from", "weights.safetensors", "--text", "corpus.txt"}, "does not say its model"}}) {
     std::vector<std::string> command{"init", "refused.yaml"};

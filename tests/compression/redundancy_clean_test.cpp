@@ -354,7 +354,7 @@ BOOST_AUTO_TEST_CASE(layers_that_cannot_become_smaller_are_refused_before_the_ru
                                 classes_loss()};
   };
   BOOST_TEST(has(refusal(packed, heads + "[out], related_modules: [[qkv]]}}}"),
-                 "got qkv with 48 outputs, of which it is not known which are whose"));
+                 "got qkv with 48 outputs, and nothing says which input each output comes from"));
   struct attending : nn::Module {
     at::Tensor forward(const at::Tensor& x) {
       const at::Tensor t = x.flatten(1).narrow(1, 0, 32).reshape({x.size(0), 2, 16}).transpose(0, 1);

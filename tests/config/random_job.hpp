@@ -44,7 +44,7 @@ inline bool is_free(const key_info& row) {
       "gradient_accumulation_steps", "fp16.enabled", "prescale_gradients", "gradient_predivide_factor",
       "optimizer.type", "optimizer.params.adam_w_mode", "optimizer.params.nesterov", "optimizer.params.min_coeff",
       "scheduler.type", "scheduler.params.cycle_min_lr", "scheduler.params.cycle_min_mom",
-      "scheduler.params.cycle_max_mom", "parallel.ranks", "parallel.sharded_norms",
+      "scheduler.params.cycle_max_mom", "scheduler.params.decay_mom_rate", "parallel.ranks", "parallel.sharded_norms",
       "activation_checkpointing.partition_activations", "tensor_parallel.autotp_size", "compile.passes",
       "compile.offload_activation", "compile.offload_opt_states", "compile.offload_parameters",
       "tensor_parallel.tensor_parallel.tp_size", "sequence_parallel_size", "sequence_parallel.size",

@@ -32,7 +32,7 @@ std::vector<source_file> read_tree() {
   for (const auto& folder : folders)
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(troupe::places::source_dir) / folder)) {
       const auto ending = entry.path().extension();
-      if (ending != ".hpp" && ending != ".cpp" && ending != ".cu") continue;
+      if (ending != ".hpp" && ending != ".cpp" && ending != ".cu" && ending != ".cuh") continue;
       source_file f{folder, fs::relative(entry.path(), troupe::places::source_dir).string(), {}};
       std::ifstream in(entry.path());
       for (std::string line; std::getline(in, line);) f.lines.push_back(line);
@@ -56,6 +56,31 @@ bool starts_with_any(const std::string& text, const std::vector<std::string>& he
   for (const auto& h : heads)
     if (text.rfind(h, 0) == 0) return true;
   return false;
+}
+
+/// Where the comment of a line begins; npos if the line has none.
+size_t comment_in(const std::string& line) {
+  bool is_text = false;
+  for (size_t i = 0; i + 1 < line.size(); ++i) {
+    if (line[i] == '"' && (i == 0 || line[i - 1] != '\\')) is_text = !is_text;
+    if (!is_text && line.compare(i, 2, "//") == 0) return i;
+  }
+  return std::string::npos;
+}
+
+/// Calls f(number of the line, text) for the first line of each comment: lines of nothing but `//` that follow one
+/// another are one comment.
+template <class F>
+void for_each_comment(const source_file& file, F f) {
+  bool goes_on = false;
+  for (size_t n = 0; n < file.lines.size(); ++n) {
+    const std::string& line = file.lines[n];
+    const size_t begin = comment_in(line);
+    const bool is_alone = begin != std::string::npos && line.find_first_not_of(' ') == begin;
+    const size_t text = line.find_first_not_of("/<! ", begin);
+    if (begin != std::string::npos && text != std::string::npos && !(is_alone && goes_on)) f(n + 1, line.substr(text));
+    goes_on = is_alone;
+  }
 }
 
 std::string folder_of(const std::string& path) { return fs::path(path).parent_path().string(); }
@@ -147,8 +172,8 @@ BOOST_AUTO_TEST_CASE(each_outside_library_is_seen_in_one_place) {
   const std::vector<rule> rules = {
       {{"caf/"}, {"actors/caf.hpp", "actors/sim"}},
       {{"torch/", "ATen/", "c10/"},
-       {"models/segment/", "models/layers/", "models/families/", "models/compress/", "models/inject/", "models/host/", "models/cuda/", "actors/",
-        "compression/", "apps/examples/"}},
+       {"models/segment/", "models/layers/", "models/families/", "models/compress/", "models/inject/", "models/host/",
+        "models/cuda/", "actors/", "compression/", "apps/examples/"}},
       {{"yaml-cpp/"}, {"config/"}},
       {{"liburing"}, {"storage/"}},
       {{"hwy/"}, {"kernels/"}},
@@ -163,8 +188,8 @@ BOOST_AUTO_TEST_CASE(each_outside_library_is_seen_in_one_place) {
       {{"xxhash.h"},
        {"checkpoint/files/digest.", "storage/swap/page_digest.", "fabric/shared/board.", "data/formats/lz4."}},
       {{"nlohmann/"},
-       {"core/json_text.hpp", "config/", "data/", "checkpoint/", "job/folder_model.", "models/table/", "models/families/",
-        "apps/"}},
+       {"core/json_text.hpp", "config/", "data/", "checkpoint/", "job/folder_model.", "models/table/",
+        "models/families/", "apps/"}},
       {{"fmt/"}, {"cluster/", "config/", "data/", "checkpoint/", "actors/", "compression/", "apps/"}},
       {{"boost/asio"}, {"net/io_loop.cpp"}},
       {{"openssl/"}, {"net/", "apps/page/secure_channel."}},
@@ -269,6 +294,16 @@ BOOST_AUTO_TEST_CASE(every_header_says_what_it_owns_and_is_included_once) {
     });
     BOOST_TEST(once, f.path << " may be included twice");
   }
+}
+
+// Such an opening leaves a sentence without a subject, or with one that stands in another comment (CONTRIBUTING.md).
+BOOST_AUTO_TEST_CASE(comments_name_their_subject) {
+  static const std::regex opening(
+      "^(Of|As|By|From|With|Behind|Beside|What|Those|The same|It|They|Whether)([^A-Za-z_].*)?$");
+  for (const auto& f : tree())
+    for_each_comment(f, [&](size_t line, const std::string& text) {
+      BOOST_TEST(!std::regex_match(text, opening), f.path << ":" << line << ": " << text);
+    });
 }
 
 BOOST_AUTO_TEST_SUITE_END()

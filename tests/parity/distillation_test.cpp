@@ -231,8 +231,7 @@ BOOST_AUTO_TEST_CASE(a_teacher_that_cannot_teach_is_refused_by_name) {
   const settings taught = teacher.taught();
   says(llama.taught(), "model.teacher: wanted a model of the same family");
   says(taught + settings{"distillation.terms.hidden_states=1"},
-       "distillation.terms.hidden_states: wanted 0 beside a teacher of another width, got the model's 32 and the "
-       "teacher's 48");
+       "distillation.terms.hidden_states: the teacher's width (48) differs from the model's (32); set it to 0");
   says(taught + settings{"model.vocab_size=80"}, "model.teacher: wanted the model's vocabulary of 80 tokens, got 96");
   says(taught + settings{"model.teacher=" + job.folder().path().string()}, "model.teacher");
 }

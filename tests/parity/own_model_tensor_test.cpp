@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(a_partition_config_says_how_a_hosts_layers_are_cut) {
     BOOST_TEST(text.find(part) != std::string::npos, text);
   };
   const std::string key = "tensor_parallel.partition_config=";
-  has({"tensor_parallel.preset_model=llama"}, "tensor_parallel.preset_model: wanted nothing beside a host's own model");
+  has({"tensor_parallel.preset_model=llama"}, "tensor_parallel.preset_model: cannot be combined with a host program's own model");
   has({key + "{layer_specs: [{patterns: ['mlp .*up']}]}"}, "injection: wanted a row layer beside the column");
   has({key + "{layer_specs: [{patterns: ['mlp .*up'], shape: [3, -1]}]}"}, "shape: wanted the sizes of a column layer");
   has({key + "{layer_specs: [{patterns: ['nothing']}]}"}, "injection: wanted a layer that '(?:nothing)' matches");
@@ -168,8 +168,8 @@ BOOST_AUTO_TEST_CASE(modules_that_declare_no_cut_are_refused_and_one_rank_needs_
   plain.make = [] { return host_blocks(); };
   const auto refused = try_open_own(ranks(2), plain);
   BOOST_TEST_REQUIRE(!refused.has_value());
-  BOOST_TEST(refused.error().text.find("parallel.tensor: wanted 1 beside a host's own modules whose model declares no "
-                                       "cut (models::inject), got 2") != std::string::npos);
+  BOOST_TEST(refused.error().text.find("parallel.tensor: the host program's model declares no tensor cut "
+                                       "(models::inject); declare one or set it to 1, got 2") != std::string::npos);
   const outcome with = train_own(blocks(), {}), without = train_own(plain, {});
   check_same(with.trained, without.trained);
 }

@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(inputs_of_a_hosts_modules_are_not_quantised) {
   const auto s =
       try_open_own({inputs + "shared_parameters.enabled=true", inputs + "different_groups.all.params.bits=8"}, own(0));
   BOOST_TEST_REQUIRE(!s.has_value());
-  BOOST_TEST(s.error().text.find("wanted false beside a host's own modules, which multiply by themselves, got true") !=
+  BOOST_TEST(s.error().text.find("cannot be combined with a host program's own modules, whose matrix products") !=
              std::string::npos);
 }
 

@@ -161,15 +161,15 @@ BOOST_AUTO_TEST_CASE(a_teacher_that_cannot_be_cut_is_refused_by_name) {
     BOOST_TEST(said.find(text) != std::string::npos, said);
   };
   says(reduced("[2, 1]") + cut(2, "1f1b"),
-       "compression_training.layer_reduction.teacher_layer: wanted ascending layers beside a pipeline");
-  says({"parallel.tensor=2"}, "distillation.terms.attention: wanted 0 beside parallel.tensor 2");
-  says({"parallel.context=2"}, "distillation.terms.attention: wanted 0 beside parallel.context 2");
+       "compression_training.layer_reduction.teacher_layer: a pipeline requires ascending layers");
+  says({"parallel.tensor=2"}, "distillation.terms.attention: cannot be combined with parallel.tensor 2");
+  says({"parallel.context=2"}, "distillation.terms.attention: cannot be combined with parallel.context 2");
   says(settings{"parallel.tensor=2"} + cut(2, "1f1b"),
-       "distillation.enabled: wanted false beside both parallel.tensor 2 and a pipeline");
+       "distillation.enabled: cannot be combined with both parallel.tensor 2 and a pipeline");
   says({"parallel.tensor=2", "distillation.terms.attention=0", "parallel.sharded_norms=true"},
-       "parallel.sharded_norms: wanted false beside distillation");
+       "parallel.sharded_norms: cannot be combined with distillation");
   says({"parallel.tensor=2", "distillation.terms.attention=0", "tensor_parallel.vocab_parallel_lm_head=true"},
-       "tensor_parallel.vocab_parallel_lm_head: wanted false beside distillation");
+       "tensor_parallel.vocab_parallel_lm_head: cannot be combined with distillation");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -318,7 +318,7 @@ BOOST_AUTO_TEST_CASE(manifests_that_break_a_rule_are_refused_with_the_tensor) {
   check_failed(check_manifest(m), bad, "no piece holds its elements");
   second = good;
   second.offset_bytes += 1;
-  check_failed(check_manifest(m), bad, "is no place for a piece");
+  check_failed(check_manifest(m), bad, "a piece cannot start at byte");
   second = good;
   second.offset_bytes = m.files[second.file].bytes;
   check_failed(check_manifest(m), bad, "leave 'shard-00001.bin'");

@@ -110,10 +110,10 @@ BOOST_AUTO_TEST_CASE(version_0_2_has_a_batch_of_its_own_for_ranks_that_fill_no_a
 BOOST_AUTO_TEST_CASE(batch_sizes_beside_it_are_refused_unless_they_are_to_be_ignored) {
   const std::string batch = "train_batch_size: 16";
   BOOST_TEST(errors_of(elastic(up_to_50, 2, batch)) ==
-             "j.yaml:6:19: error: train_batch_size: wanted nothing beside elasticity.enabled: true, which says it, got "
-             "16 (or elasticity.ignore_non_elastic_batch_info: true)\n");
+             "j.yaml:6:19: error: train_batch_size: cannot be combined with elasticity.enabled: true, which chooses "
+             "it; remove it, or set elasticity.ignore_non_elastic_batch_info: true, got 16\n");
   const std::string ignored = elastic(up_to_50 + ", ignore_non_elastic_batch_info: true", 2, batch);
-  BOOST_TEST(warnings_of(ignored) == "j.yaml:6:19: warning: train_batch_size: no effect: elasticity says it\n");
+  BOOST_TEST(warnings_of(ignored) == "j.yaml:6:19: warning: train_batch_size: no effect: elasticity chooses it\n");
   BOOST_TEST((batch_of(loaded_from(ignored).config) == std::array<uint64_t, 3>{48, 6, 4}));
   BOOST_TEST((batch_of(loaded_from(elastic(up_to_50, 2, "train_batch_size: auto")).config) ==
               std::array<uint64_t, 3>{48, 6, 4}));
@@ -146,8 +146,8 @@ BOOST_AUTO_TEST_CASE(open_data_degrees_beside_it_are_refused_by_name) {
   text.replace(text.find("{data: 2}"), 9, "{ranks: 4, tensor: auto, data: auto}");
   BOOST_TEST(
       errors_of(text) ==
-      "j.yaml:9:23: error: elasticity.enabled: wanted false beside parallel.tensor: auto, with which it does not "
-      "go together yet, got true\n");
+      "j.yaml:9:23: error: elasticity.enabled: cannot be combined with parallel.tensor: auto yet; set it to "
+      "false or give the degree\n");
 }
 
 BOOST_AUTO_TEST_CASE(a_deepspeed_file_by_itself_is_checked_without_degrees) {

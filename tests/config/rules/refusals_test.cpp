@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(checkpoints_are_checked) {
              "j.yaml:9:29: error: checkpoint.every_minutes: wanted a number from 0 to 1000000, got -1\n");
   BOOST_TEST(
       line_9("checkpoint: {tag: best, keep_last: 3}") ==
-      "j.yaml:9:36: error: checkpoint.keep_last: wanted 0 beside checkpoint.tag, whose checkpoints all stay, got "
+      "j.yaml:9:36: error: checkpoint.keep_last: cannot be combined with checkpoint.tag, which keeps every checkpoint; set it to 0, got "
       "3\n");
   for (const std::string tag : {"../out", "a b", "{epoch}", "{step", "-x"})
     BOOST_TEST(line_9("checkpoint: {tag: '" + tag + "'}")
@@ -227,8 +227,8 @@ BOOST_AUTO_TEST_CASE(a_pipeline_is_checked_as_far_as_it_needs_no_model) {
              pattern);
   BOOST_TEST(line_9("pipeline: {schedule: true}") == "j.yaml:9:22: error: pipeline.schedule: wanted text, got true\n");
   BOOST_TEST(line_9("pipeline: {activation_checkpoint_interval: 2}\nactivation_checkpointing: {enabled: false}") ==
-             "j.yaml:9:44: error: pipeline.activation_checkpoint_interval: wanted 0 beside "
-             "activation_checkpointing.enabled: false, got 2\n");
+             "j.yaml:9:44: error: pipeline.activation_checkpoint_interval: cannot be combined with "
+             "activation_checkpointing.enabled: false; set it to 0, got 2\n");
   BOOST_TEST(line_9("tied_gradients: twice") ==
              "j.yaml:9:17: error: tied_gradients: wanted one of automatic, in_bucket, per_use, got twice\n");
 }
@@ -316,8 +316,8 @@ BOOST_AUTO_TEST_CASE(layers_without_a_teacher_and_lessons_of_nothing_are_refused
   says("distillation: {enabled: true, terms: {cross_entropy: 0, logits: {weight: 0}}}",
        "distillation.terms.logits.weight: wanted a term with a weight above 0, got none");
   says("model: {teacher: x}\ndistillation: {enabled: true, layer_wise: {enabled: true}, terms: {attention: 1}}",
-       "distillation.layer_wise.enabled: wanted false beside terms.hidden_states and terms.attention, which are of a "
-       "model that computes as a whole, got true");
+       "distillation.layer_wise.enabled: cannot be combined with terms.hidden_states or terms.attention, which "
+       "compare whole models; set it to false or their weights to 0");
   says(reduced("module_name_prefix: transformer.h, teacher_layer: [0, 1]") +
            "\ndistillation: {enabled: true, terms: {hidden_states: 1}}",
        "distillation.terms.hidden_states: wanted 0 with a teacher_layer that begins with 0, in front of which the "
@@ -341,7 +341,7 @@ BOOST_AUTO_TEST_CASE(passes_that_cannot_act_and_schedules_that_go_back_are_refus
   refused("passes: [autotp]", "passes: wanted parallel.tensor above 1 with autotp, got 1");
   refused("passes: [], schedule: [{step: 0, passes: []}]", "passes: wanted either passes or a schedule, got both");
   refused("schedule: [{step: 4, passes: []}, {step: 4, passes: [recompute]}]",
-          "schedule[1].step: wanted a step behind that of the entry before, 4, got 4");
+          "schedule[1].step: wanted a later step than the previous entry's, 4, got 4");
   const std::string units =
       "schedule: wanted fuse_activation in every entry, from step 0 on, or in none, as units do not change between "
       "steps, got it in some";
